@@ -1,0 +1,81 @@
+"""The exceptions of mtlmon: one tree under `MtlmonError`.
+
+Every message says what is wrong, where, and how to mend it where that is known.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "FormulaError",
+    "LimitError",
+    "LogError",
+    "MonitorBrokenError",
+    "MtlmonError",
+    "TimeStampError",
+]
+
+
+class MtlmonError(Exception):
+    """Base class of every error that mtlmon raises on purpose."""
+
+
+class FormulaError(MtlmonError, ValueError):
+    """A formula that cannot be read: syntax, intervals, units.
+
+    `str(error)` is the whole multi-line report (message, line with a caret, hint).
+
+    Attributes:
+        message: what is wrong, one line, without the place.
+        line, column: 1-based place in the text, columns counted in characters.
+        hint: how to mend it, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        source: str = "<formula>",
+        line: int = 1,
+        column: int = 1,
+        excerpt: str = "",
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.source = source
+        self.line = line
+        self.column = column
+        self.hint = hint
+        report = f"{source}:{line}:{column}: {message}"
+        if excerpt:
+            report += f"\n{excerpt}"
+        if hint:
+            report += f"\nhint: {hint}"
+        super().__init__(report)
+
+
+class TimeStampError(MtlmonError, ValueError):
+    """A time-stamp that is negative, too large, or below one already seen."""
+
+
+class LogError(MtlmonError, ValueError):
+    """A log line that cannot be read.
+
+    Attributes:
+        path: name of the log.
+        line: 1-based line number.
+        column: 1-based column, counted in characters.
+    """
+
+    def __init__(self, message: str, *, path: str, line: int, column: int) -> None:
+        self.path = path
+        self.line = line
+        self.column = column
+        super().__init__(f"{path}:{line}:{column}: {message}")
+
+
+class LimitError(MtlmonError):
+    """The formula and the log together need more than a stated limit of the engine."""
+
+
+class MonitorBrokenError(MtlmonError):
+    """The monitor was interrupted in the middle of an event and cannot go on."""
