@@ -1,0 +1,8 @@
+"""Formulas: syntax tree, parser, printer."""
+
+from __future__ import annotations
+
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.interval import Interval
+
+__all__ = ["Formula", "Interval"]

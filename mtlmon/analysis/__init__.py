@@ -1,0 +1,1 @@
+"""What can be said of a formula before any event is read."""

@@ -1,0 +1,217 @@
+"""The syntax tree: one immutable node class for every operator."""
+
+from __future__ import annotations
+
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.interval import Interval
+from mtlmon.syntax.operators import Operator
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    # Operator, numbers of the operands, interval, name, span.
+    _Row = tuple[Operator, tuple[int, ...], Interval | None, str | None, "Span | None"]
+
+
+class Span:
+    """Where a node comes from: text[start:end], counted in characters.
+
+    `indirect` marks a node that desugaring made: the text is that of the operator it stands for.
+    """
+
+    __slots__ = ("end", "indirect", "start")
+
+    def __init__(self, start: int, end: int, indirect: bool = False) -> None:
+        self.start = start
+        self.end = end
+        self.indirect = indirect
+
+    def made(self) -> Span:
+        """The same place, marked as indirect."""
+        return self if self.indirect else Span(self.start, self.end, True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Span):
+            return NotImplemented
+        return (self.start, self.end, self.indirect) == (other.start, other.end, other.indirect)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.end, self.indirect))
+
+    def __reduce__(self) -> tuple[type[Span], tuple[int, int, bool]]:
+        return Span, (self.start, self.end, self.indirect)
+
+    def __repr__(self) -> str:
+        return f"Span({self.start}, {self.end}{', indirect=True' if self.indirect else ''})"
+
+
+class Formula:
+    """A formula of metric temporal logic: an operator applied to operands.
+
+    Immutable; equality and hash are structural and ignore spans. Nodes may be shared (a formula is
+    a directed acyclic graph), and may nest as deep as memory allows: nothing here recurses.
+
+    Attributes:
+        operator: a row of `mtlmon.syntax.operators`.
+        operands: as many formulas as the operator's arity says.
+        interval: of a temporal operator, `Interval.FULL` when omitted; None for all others.
+        name: of an atom; None for all others.
+        span: place in the source text, None when made without one.
+
+    Raises:
+        ValueError: operands, interval or name do not fit the operator.
+    """
+
+    __slots__ = ("_hash", "interval", "name", "operands", "operator", "span")
+
+    operator: Operator
+    operands: tuple[Formula, ...]
+    interval: Interval | None
+    name: str | None
+    span: Span | None
+    _hash: int
+
+    def __init__(
+        self,
+        operator: Operator,
+        operands: tuple[Formula, ...] = (),
+        interval: Interval | None = None,
+        name: str | None = None,
+        span: Span | None = None,
+    ) -> None:
+        if len(operands) != operator.arity:
+            raise ValueError(f"{operator} takes {operator.arity} operands, not {len(operands)}")
+        if operator.is_temporal:
+            interval = Interval.FULL if interval is None else interval
+        elif interval is not None:
+            raise ValueError(f"{operator} takes no interval")
+        if bool(name) != (operator is ops.ATOM):
+            raise ValueError("an atom, and nothing else, has a name that is not empty")
+        set_slot: Callable[[Formula, str, object], None] = object.__setattr__
+        set_slot(self, "operator", operator)
+        set_slot(self, "operands", operands)
+        set_slot(self, "interval", interval)
+        set_slot(self, "name", name)
+        set_slot(self, "span", span)
+        set_slot(self, "_hash", hash((operator.name, operands, interval, name)))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Formula is immutable, {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Formula is immutable, {name} cannot be deleted")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Formula):
+            return NotImplemented
+        return _equal(self, other)
+
+    def __str__(self) -> str:
+        """The formula with the fewest parentheses; `parse` reads it back.
+
+        Shared subformulas are written out each time.
+        """
+        from mtlmon.syntax.printer import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    def __copy__(self) -> Formula:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Formula:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[list[_Row]], Formula], tuple[list[_Row]]]:
+        return _from_rows, (_to_rows(self),)
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The names of the atoms in order of first occurrence."""
+        from mtlmon.analysis.subformulas import atoms
+
+        return atoms(self)
+
+    @property
+    def past_reach(self) -> int | None:
+        """How far back in time a verdict may depend, in time units; None if without limit."""
+        from mtlmon.analysis.reach import past_reach
+
+        return past_reach(self)
+
+    @property
+    def future_reach(self) -> int | None:
+        """How far ahead in time a verdict may depend, in time units; None if without limit."""
+        from mtlmon.analysis.reach import future_reach
+
+        return future_reach(self)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether every future operator but NEXT has an upper bound."""
+        from mtlmon.analysis.reach import is_bounded
+
+        return is_bounded(self)
+
+
+def make(
+    operator: Operator,
+    *operands: Formula,
+    interval: Interval | None = None,
+    name: str | None = None,
+    span: Span | None = None,
+) -> Formula:
+    """A formula, operands given one by one: `make(ops.AND, f, g)`."""
+    return Formula(operator, operands, interval, name, span)
+
+
+def atom(name: str) -> Formula:
+    """The atomic proposition of that name."""
+    return Formula(ops.ATOM, name=name)
+
+
+TRUE = Formula(ops.TRUE)
+FALSE = Formula(ops.FALSE)
+
+
+def _equal(left: Formula, right: Formula) -> bool:
+    compared: set[tuple[int, int]] = set()
+    stack = [(left, right)]
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        if a._hash != b._hash or a.operator is not b.operator:
+            return False
+        if a.name != b.name or a.interval != b.interval:
+            return False
+        if a.operands and (id(a), id(b)) not in compared:
+            compared.add((id(a), id(b)))
+            stack.extend(zip(a.operands, b.operands, strict=True))
+    return True
+
+
+def _to_rows(formula: Formula) -> list[_Row]:
+    """A flat table of the nodes, for pickling formulas of any depth; sharing is kept."""
+    rows: list[_Row] = []
+    row_of: dict[int, int] = {}
+    for node in postorder(formula):
+        row_of[id(node)] = len(rows)
+        operands = tuple(row_of[id(operand)] for operand in node.operands)
+        rows.append((node.operator, operands, node.interval, node.name, node.span))
+    return rows
+
+
+def _from_rows(rows: list[_Row]) -> Formula:
+    nodes: list[Formula] = []
+    for operator, operands, interval, name, span in rows:
+        nodes.append(Formula(operator, tuple(nodes[i] for i in operands), interval, name, span))
+    return nodes[-1]

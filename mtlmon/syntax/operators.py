@@ -1,0 +1,98 @@
+"""The operators of metric temporal logic: one table, one row each.
+
+Every part that has to know how an operator is written, how tightly it binds or which way it looks
+reads it here. Operators are compared by identity: `formula.operator is ops.UNTIL`.
+"""
+
+from __future__ import annotations
+
+# How tightly operators bind; the larger, the tighter.
+_IFF, _IMPLIES, _UNARY_TEMPORAL, _BINARY_TEMPORAL, _OR, _AND, _NOT, _OPERAND = range(1, 9)
+
+
+class Operator:
+    """One row of the table.
+
+    Attributes:
+        name: the name of the constant in this module, for instance `IFF`.
+        word: the spelling the printer writes, for instance `EQUIV`; empty for atoms.
+        spellings: every spelling the parser reads, the canonical `word` first.
+        arity: number of operands.
+        binding: how tightly it binds; the larger, the tighter.
+        is_past, is_future: which way a temporal operator looks; both False for the others.
+        is_temporal: whether it looks either way, and so carries an interval.
+        is_prefix: whether it is written before its single operand.
+        groups_right: whether `a op b op c` is `a op (b op c)`.
+    """
+
+    __slots__ = (
+        "arity",
+        "binding",
+        "groups_right",
+        "is_future",
+        "is_past",
+        "is_prefix",
+        "is_temporal",
+        "name",
+        "spellings",
+        "word",
+    )
+
+    def __init__(self, name: str, arity: int, binding: int, direction: str, spellings: str) -> None:
+        self.name = name
+        self.arity = arity
+        self.binding = binding
+        self.spellings = tuple(spellings.split())
+        self.word = self.spellings[0] if self.spellings else ""
+        self.is_past = direction == "past"
+        self.is_future = direction == "future"
+        self.is_temporal = self.is_past or self.is_future
+        self.is_prefix = arity == 1
+        self.groups_right = binding in {_IFF, _IMPLIES}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        # Pickled as a reference to the constant, so that identity survives.
+        return self.name
+
+
+TRUE = Operator("TRUE", 0, _OPERAND, "", "true TRUE ⊤")
+FALSE = Operator("FALSE", 0, _OPERAND, "", "false FALSE ⊥")
+ATOM = Operator("ATOM", 0, _OPERAND, "", "")
+
+NOT = Operator("NOT", 1, _NOT, "", "NOT ! ¬")
+AND = Operator("AND", 2, _AND, "", "AND & && ∧")
+OR = Operator("OR", 2, _OR, "", "OR | || ∨")
+IMPLIES = Operator("IMPLIES", 2, _IMPLIES, "", "IMPLIES -> => →")
+IFF = Operator("IFF", 2, _IFF, "", "EQUIV IFF <-> <=> ↔")
+
+PREVIOUS = Operator("PREVIOUS", 1, _UNARY_TEMPORAL, "past", "PREVIOUS PREV Y X⁻ ●")
+ONCE = Operator("ONCE", 1, _UNARY_TEMPORAL, "past", "ONCE PAST_EVENTUALLY FINALLY_PAST F⁻ O ⧫")
+HISTORICALLY = Operator(
+    "HISTORICALLY",
+    1,
+    _UNARY_TEMPORAL,
+    "past",
+    "HISTORICALLY PAST_ALWAYS GLOBALLY_PAST G⁻ H ■",
+)
+SINCE = Operator("SINCE", 2, _BINARY_TEMPORAL, "past", "SINCE S U⁻")
+TRIGGER = Operator("TRIGGER", 2, _BINARY_TEMPORAL, "past", "TRIGGER T R⁻")
+
+NEXT = Operator("NEXT", 1, _UNARY_TEMPORAL, "future", "NEXT X ○")
+EVENTUALLY = Operator("EVENTUALLY", 1, _UNARY_TEMPORAL, "future", "EVENTUALLY FINALLY F ◊")
+ALWAYS = Operator("ALWAYS", 1, _UNARY_TEMPORAL, "future", "ALWAYS GLOBALLY G □")
+UNTIL = Operator("UNTIL", 2, _BINARY_TEMPORAL, "future", "UNTIL U")
+RELEASE = Operator("RELEASE", 2, _BINARY_TEMPORAL, "future", "RELEASE R")
+WEAK_UNTIL = Operator("WEAK_UNTIL", 2, _BINARY_TEMPORAL, "future", "WEAK_UNTIL W")
+
+OPERATORS = (
+    *(TRUE, FALSE, ATOM, NOT, AND, OR, IMPLIES, IFF),
+    *(PREVIOUS, ONCE, HISTORICALLY, SINCE, TRIGGER),
+    *(NEXT, EVENTUALLY, ALWAYS, UNTIL, RELEASE, WEAK_UNTIL),
+)
+"""Every operator, in the order of the table."""
+
+BY_SPELLING = {spelling: operator for operator in OPERATORS for spelling in operator.spellings}
+"""The operator of each spelling."""
