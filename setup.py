@@ -2,9 +2,9 @@
 
 Environment variables read at build time:
 
-MTLMON_SANITIZE   comma-separated sanitizers for the C compiler, e.g. ``address,undefined``
-MTLMON_CHECKS     ``1`` compiles the engine's invariant checks in (slow; for the tests)
-MTLMON_LINETRACE  ``1`` compiles line tracing in (for coverage of the native modules)
+MTLMON_SANITIZE   comma-separated sanitizers for the C compiler, e.g. `address,undefined`
+MTLMON_CHECKS     `1` compiles the engine's invariant checks in (slow; for the tests)
+MTLMON_LINETRACE  `1` compiles line tracing in (for coverage of the native modules)
 """
 
 import os
@@ -28,8 +28,23 @@ link_arguments: list[str] = []
 if sys.platform != "win32":
     compile_arguments += ["-O3", "-fno-strict-aliasing"]
 if sanitizers:
-    compile_arguments += [f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer", "-g", "-O1"]
-    link_arguments += [f"-fsanitize={sanitizers}"]
+    compile_arguments += ["-O1", "-g", "-fno-omit-frame-pointer"]
+    for arguments in compile_arguments, link_arguments:
+        arguments += [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
+
+# One build directory per combination of switches, generated C included: object files are reused
+# by time-stamp alone, so a common directory would carry one build's objects into the next.
+variant = "-".join(
+    name
+    for name, wanted in [
+        ("release", not (checks or line_trace or sanitizers)),
+        ("checks", checks),
+        ("linetrace", line_trace),
+        (f"sanitize-{sanitizers.replace(',', '-')}", bool(sanitizers)),
+    ]
+    if wanted
+)
+build_directory = f"build/{variant}"
 
 extensions = [
     Extension(
@@ -39,6 +54,7 @@ extensions = [
             ("MTLMON_CHECKS", "1" if checks else "0"),
             *([("CYTHON_TRACE_NOGIL", "1")] if line_trace else []),
         ],
+        include_dirs=["mtlmon"],
         extra_compile_args=compile_arguments,
         extra_link_args=link_arguments,
     )
@@ -48,6 +64,7 @@ extensions = [
 setup(
     ext_modules=cythonize(
         extensions,
+        build_dir=f"{build_directory}/cython",
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,
@@ -58,4 +75,5 @@ setup(
             "linetrace": line_trace,
         },
     ),
+    options={"build": {"build_base": build_directory}},
 )
