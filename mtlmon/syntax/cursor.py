@@ -1,0 +1,69 @@
+"""A place in the tokens of a formula, and errors that point there."""
+
+from __future__ import annotations
+
+from mtlmon.syntax.lexer import END, INVALID, OPERATOR, Token, tokenize
+from mtlmon.syntax.report import formula_error, shorten, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.errors import FormulaError
+
+_FOUND_WIDTH = 40
+
+
+class Cursor:
+    """Tokens and the index of the one that is read next.
+
+    Attributes:
+        text, source: the formula's text and what its errors call it.
+        tokens: all tokens; the last is of kind `END` or `INVALID`.
+        index: of the present token.
+    """
+
+    __slots__ = ("index", "source", "text", "tokens")
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self.tokens = tokenize(text)
+        self.index = 0
+
+    @property
+    def token(self) -> Token:
+        """The present token."""
+        return self.tokens[self.index]
+
+    def ahead(self, distance: int) -> Token:
+        """The token that far ahead, or behind; the last (first) one beyond the end."""
+        return self.tokens[max(0, min(self.index + distance, len(self.tokens) - 1))]
+
+    def text_of(self, token: Token) -> str:
+        """The token as written."""
+        return self.text[token.start : token.end]
+
+    def words(self, start: int, end: int) -> str:
+        """The tokens from index start to before end, without comments, on one line."""
+        pieces: list[str] = []
+        for index in range(start, end):
+            token = self.tokens[index]
+            if index > start and self.tokens[index - 1].end < token.start:
+                pieces.append(" ")
+            pieces.append(visible(self.text_of(token)))
+        return "".join(pieces)
+
+    def expected(self, what: str, hint: str | None = None) -> FormulaError:
+        """The error that something else than the present token was expected."""
+        token = self.token
+        if token.kind == END:
+            found = "the end"
+        else:
+            shown = shorten(visible(self.text_of(token)), _FOUND_WIDTH)
+            found = f"the operator '{shown}'" if token.kind == OPERATOR else f"'{shown}'"
+        return self.error(f"expected {what}, found {found}", token, hint)
+
+    def error(self, message: str, token: Token, hint: str | None = None) -> FormulaError:
+        """The error at a token; an invalid token has its own message and goes first."""
+        if token.kind == INVALID:
+            message, hint = token.value, token.hint or hint
+        return formula_error(self.text, token.start, message, source=self.source, hint=hint)

@@ -1,0 +1,120 @@
+"""Guesses at what was meant where a formula cannot be read."""
+
+from __future__ import annotations
+
+import re
+
+from mtlmon.syntax.lexer import ATOM, END, INVALID, NUMBER, OPERATOR
+from mtlmon.syntax.operators import BY_SPELLING
+from mtlmon.syntax.report import shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.syntax.cursor import Cursor
+    from mtlmon.syntax.lexer import Token
+    from mtlmon.syntax.operators import Operator
+
+_WIDTH = 40
+_BOUND_GLUED_ON = re.compile(r"([^\W\d_](?:\w*[^\W\d_])?)_?([0-9]+)")
+
+
+def where_operand_is_missing(cursor: Cursor) -> str | None:
+    """A hint where a formula should start at the cursor but does not."""
+    token, before = cursor.token, cursor.ahead(-1)
+    operator = before.operator if cursor.index else None
+    if operator and operator.is_temporal and token.kind == NUMBER:
+        return f"bounds stand in brackets: {before.value}{_bracketed(cursor)}"
+    if operator and not operator.is_temporal and token.kind == "[":
+        return f"only temporal operators take an interval, {operator.word} does not"
+    if token.kind == "[":
+        return "an interval stands right after its operator, as in p UNTIL[0,5] q"
+    if token.operator and token.operator.arity == 2 and token.value[0].isalpha():
+        return _as_atom(token)
+    if operator and operator.is_prefix and before.value[0].isalpha():
+        return _as_atom(before)
+    return None
+
+
+def where_operator_is_missing(cursor: Cursor) -> str | None:
+    """A hint where the cursor stands behind a whole formula and at none of what may follow."""
+    token, before = cursor.token, cursor.ahead(-1)
+    for word in (token, before):
+        if capital := _capital(word):
+            return f"did you mean {capital}? operators are written in capitals"
+    for word in (token, before):
+        glued = _BOUND_GLUED_ON.fullmatch(word.value) if word.kind == ATOM else None
+        if glued and glued[1] in BY_SPELLING and BY_SPELLING[glued[1]].is_temporal:
+            return f"bounds stand in brackets: {glued[1]}[0,{glued[2]}]"
+    if token.kind == "[":
+        return "an interval stands right after its operator, as in p UNTIL[0,5] q"
+    if token.kind == "(" and before.kind == ATOM and before.end == token.start:
+        return "atoms take no arguments; any text can be an atom's name in double quotes"
+    if token.kind in {ATOM, OPERATOR, "("}:
+        return "two formulas are joined by an operator such as AND"
+    return None
+
+
+def both_readings(cursor: Cursor, left: int, middle: int, incoming: Operator) -> str:
+    """The two ways to set parentheses around a temporal operator and the operator after it.
+
+    Args:
+        cursor: at the incoming operator.
+        left: index of the first token of the incoming operator's left operand.
+        middle: index of the first token of the temporal operator's last operand.
+        incoming: the operator at the cursor.
+    """
+    head = shorten(cursor.words(left, middle), _WIDTH)
+    body = shorten(cursor.words(middle, cursor.index), _WIDTH)
+    tail = shorten(cursor.words(cursor.index, _operand_end(cursor, incoming)), _WIDTH)
+    return f"write ({head} {body}) {tail} or {head} ({body} {tail})"
+
+
+def _operand_end(cursor: Cursor, operator: Operator) -> int:
+    """The index behind the right operand of the operator at the cursor."""
+    tokens = cursor.tokens
+    depth, weakest = 0, operator.binding
+    index = cursor.index + 1
+    while index < len(tokens) - 1:
+        kind, found = tokens[index].kind, tokens[index].operator
+        depth += (kind == "(") - (kind == ")")
+        if depth < 0:
+            break
+        if found and depth == 0:
+            if found.is_prefix:
+                weakest = min(weakest, found.binding)
+            elif found.arity and (found.binding, found.groups_right) <= (weakest, False):
+                break
+        index += 1
+        if found and found.is_temporal:
+            index = _behind_interval(tokens, index)
+    return index
+
+
+def _behind_interval(tokens: list[Token], index: int) -> int:
+    """The index behind the interval that starts at `index`, if one does."""
+    if tokens[index].kind == "[" or (
+        tokens[index].kind == "(" and tokens[index + 1].kind == NUMBER
+    ):
+        while tokens[index].kind not in {"]", ")", INVALID, END}:
+            index += 1
+        return min(index + 1, len(tokens) - 1)
+    return index
+
+
+def _bracketed(cursor: Cursor) -> str:
+    first, comma, second = cursor.token, cursor.ahead(1), cursor.ahead(2)
+    if comma.kind == "," and second.kind in {NUMBER, "*", "∞"}:
+        return f"[{first.value},{second.value}]"
+    return f"[0,{first.value}]"
+
+
+def _capital(token: Token) -> str | None:
+    """The operator word that the atom is, but for small letters."""
+    if token.kind != ATOM or token.value == token.value.upper():
+        return None
+    operator = BY_SPELLING.get(token.value.upper())
+    return token.value.upper() if operator else None
+
+
+def _as_atom(token: Token) -> str:
+    return f'{token.value} is an operator; an atom of that name is written "{token.value}"'

@@ -1,0 +1,207 @@
+"""Cuts the text of a formula into tokens.
+
+Text that is no token becomes one of kind `INVALID`, which ends the list: the parser reports it when
+it gets there, after whatever is wrong before it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mtlmon.syntax.operators import BY_SPELLING, Operator
+
+ATOM = "atom"
+OPERATOR = "operator"
+NUMBER = "number"
+INVALID = "invalid"
+END = "end"
+PUNCTUATION = frozenset("()[],*∞")
+"""Punctuation, each a token kind of its own."""
+
+
+class Token:
+    """A piece of the text.
+
+    Attributes:
+        kind: `ATOM`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `PUNCTUATION`.
+        start, end: it is text[start:end].
+        value: the atom's name, the number's digits, what is wrong with an invalid token.
+        operator: of an operator token.
+        hint: how to mend an invalid token, where known.
+    """
+
+    __slots__ = ("end", "hint", "kind", "operator", "start", "value")
+
+    def __init__(
+        self,
+        kind: str,
+        start: int,
+        end: int,
+        value: str = "",
+        operator: Operator | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = end
+        self.value = value
+        self.operator = operator
+        self.hint = hint
+
+
+_SYMBOLS = sorted(
+    (spelling for spelling in BY_SPELLING if not spelling[0].isalpha()), key=len, reverse=True
+)
+_SCAN = re.compile(
+    rf"""
+      (?P<blank> (?: \s+ | \#[^\n]* )+ )
+    | (?P<word> (?: [^\W\d] | \$ ) [\w$.']* ⁻? )
+    | (?P<symbol> {"|".join(map(re.escape, _SYMBOLS))} )
+    | (?P<comment> /\* )
+    | (?P<number> [0-9]+ )
+    | (?P<quoted> " )
+    | (?P<punctuation> [][(),*∞] )
+    """,
+    re.VERBOSE,
+)
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+_QUOTED_PART = re.compile(r'[^"\\]+|\\["\\]')
+_NAME_MARKS = "_$"
+_ATOM = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
+
+# Often found inside names, which then need double quotes.
+_GLUE = frozenset("-:/@+%")
+
+_NOT_OURS = {
+    "==": "equivalence is written <->, <=> or EQUIV",
+    "=": "equivalence is written <->, <=> or EQUIV; implication ->, => or IMPLIES",
+    "<-": "equivalence is written <->, implication points right: ->",
+    "<": "a time bound is an interval after its operator, as in UNTIL[0,5]",
+    ">": "a time bound is an interval after its operator, as in UNTIL[0,5]",
+    "~": "negation is written NOT, ! or ¬",
+    "/\\": "conjunction is written AND, & or ∧",
+    "\\/": "disjunction is written OR, | or ∨",
+    "-": "implication is written ->; bounds are never negative",
+    ".": "the bounds of an interval are whole numbers with a comma between, as in [0,5]",
+    "'": "an atom with unusual characters is written in double quotes",
+    "{": "parentheses are round, intervals are written as in UNTIL[0,5]",
+    "/": "a comment is written /* ... */ or after #",
+    "*/": "comments nest: each */ needs its own /*",
+    "⁻": "the operators of the past written this way are U⁻, R⁻, X⁻, G⁻ and F⁻",
+}
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of the text, the last of kind `END` or `INVALID`."""
+    tokens: list[Token] = []
+    position = meaningful = 0
+    while match := _SCAN.match(text, position):
+        kind, position = match.lastgroup, match.end()
+        if kind == "blank":
+            continue
+        if kind == "comment":
+            position = _comment_end(text, position)
+            if position < 0:
+                start = match.start()
+                tokens.append(Token(INVALID, start, start + 2, "this comment never ends"))
+                return tokens
+            continue
+        token = _quoted(text, match.start()) if kind == "quoted" else _token(text, match)
+        tokens.append(token)
+        if token.kind == INVALID:
+            return tokens
+        position = meaningful = token.end
+    if position < len(text):
+        tokens.append(_stray(text, position))
+    else:
+        tokens.append(Token(END, meaningful, meaningful))
+    return tokens
+
+
+def is_plain_atom(name: str) -> bool:
+    """Whether the name is read as an atom when written without quotes."""
+    return (
+        _ATOM.fullmatch(name) is not None
+        and (name[0].isalpha() or name[0] in _NAME_MARKS)
+        and name not in BY_SPELLING
+    )
+
+
+def _token(text: str, match: re.Match[str]) -> Token:
+    start, end = match.span()
+    value = match.group()
+    operator = BY_SPELLING.get(value)
+    if operator is not None:
+        return Token(OPERATOR, start, end, value, operator)
+    if match.lastgroup == "punctuation":
+        return Token(value, start, end, value)
+    if match.lastgroup == "number":
+        return Token(NUMBER, start, end, value)
+    if value[-1] == "⁻":
+        return _stray(text, end - 1)
+    if not (value[0].isalpha() or value[0] in _NAME_MARKS):
+        return _stray(text, start)
+    return Token(ATOM, start, end, value)
+
+
+def _comment_end(text: str, position: int) -> int:
+    """Where the comment ends whose opening mark ends at `position`; -1 if it does not."""
+    depth = 1
+    for mark in _COMMENT_MARK.finditer(text, position):
+        depth += 1 if mark.group() == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return -1
+
+
+def _quoted(text: str, start: int) -> Token:
+    parts: list[str] = []
+    position = start + 1
+    while match := _QUOTED_PART.match(text, position):
+        part = match.group()
+        parts.append(part[1:] if part[0] == "\\" else part)
+        position = match.end()
+    if position == len(text):
+        return Token(INVALID, start, start + 1, "this double quote is never closed")
+    if text[position] == "\\":
+        hint = r"inside double quotes, \" is a quote and \\ a backslash"
+        return Token(INVALID, position, position + 1, "a lone backslash", hint=hint)
+    if not parts:
+        hint = "an atom's name has at least one character"
+        return Token(INVALID, start, start + 2, 'the atom "" has no name', hint=hint)
+    return Token(ATOM, start, position + 1, "".join(parts))
+
+
+def _stray(text: str, position: int) -> Token:
+    """What is wrong where no token starts."""
+    if name := _glued_name(text, position):
+        message = f"{text[position]!r} in an atom's name needs double quotes"
+        return Token(INVALID, position, position + 1, message, hint=f'write "{name}"')
+    for length in (2, 1):
+        piece = text[position : position + length]
+        if piece in _NOT_OURS:
+            message = f"{piece!r} is not part of the syntax"
+            end = position + length
+            return Token(INVALID, position, end, message, hint=_NOT_OURS[piece])
+    character = text[position]
+    shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+    hint = "an atom with unusual characters is written in double quotes"
+    return Token(INVALID, position, position + 1, f"unexpected character {shown}", hint=hint)
+
+
+def _glued_name(text: str, position: int) -> str | None:
+    """The run of characters around a lone `-` or the like that was meant as one name, if any."""
+    if text[position] not in _GLUE:
+        return None
+    start, end = position, position + 1
+    while start and _may_be_in_name(text[start - 1]):
+        start -= 1
+    while end < len(text) and _may_be_in_name(text[end]):
+        end += 1
+    name = text[start:end].rstrip("".join(_GLUE))
+    is_name = start < position < start + len(name) and name[0].isalpha()
+    return name if is_name else None
+
+
+def _may_be_in_name(character: str) -> bool:
+    return character.isalnum() or character in _GLUE or character in "_$.'"

@@ -1,0 +1,193 @@
+"""Reads a formula: operator precedence with explicit stacks, linear in time, without recursion.
+
+How tightly operators bind is in the table of `mtlmon.syntax.operators`. Two rules settle the rest:
+
+- A prefix operator may stand wherever an operand may, and reaches as far right as it can. So
+  `ONCE a SINCE b` is `ONCE (a SINCE b)`, `a AND ONCE b OR c` is `a AND ONCE (b OR c)`,
+  `a SINCE ONCE b` is `a SINCE (ONCE b)`, and `NOT ONCE a AND b` is `NOT (ONCE (a AND b))`,
+  whereas `NOT a AND b` is `(NOT a) AND b`, for AND binds looser than NOT.
+- Only a parenthesis or the end of the text ends a temporal operator. A binary operator that would
+  end one because it binds no tighter, is an error that shows both readings: `a SINCE b UNTIL c`,
+  `ONCE a -> b`, `a AND ONCE b -> c`.
+"""
+
+from __future__ import annotations
+
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.bounds import UNITS, opens_interval, read_interval
+from mtlmon.syntax.cursor import Cursor
+from mtlmon.syntax.formula import Formula, Span
+from mtlmon.syntax.hints import (
+    both_readings,
+    where_operand_is_missing,
+    where_operator_is_missing,
+)
+from mtlmon.syntax.lexer import ATOM, END
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.errors import FormulaError
+    from mtlmon.syntax.interval import Interval
+    from mtlmon.syntax.operators import Operator
+
+
+def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> Formula:
+    """Reads a formula.
+
+    Args:
+        text: the formula.
+        unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`; without
+            one, bounds must be bare numbers.
+        source: what errors call the text, a file name for instance.
+
+    Raises:
+        FormulaError: the text is no formula; the error says where, why and how to mend it.
+        ValueError: the unit is unknown.
+    """
+    if unit is not None and unit not in UNITS:
+        raise ValueError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
+    return _Parser(Cursor(text, source), unit).formula()
+
+
+class _Waiting:
+    """An operator whose last operand is not complete, or an open parenthesis (operator None)."""
+
+    __slots__ = ("index", "interval", "operator")
+
+    def __init__(self, index: int, operator: Operator | None, interval: Interval | None) -> None:
+        self.index = index
+        self.operator = operator
+        self.interval = interval
+
+
+class _Parser:
+    __slots__ = ("cursor", "operands", "starts", "unit", "waiting")
+
+    def __init__(self, cursor: Cursor, unit: str | None) -> None:
+        self.cursor = cursor
+        self.unit = unit
+        self.waiting: list[_Waiting] = []
+        self.operands: list[Formula] = []
+        # For each operand the index of its first token, which may be a parenthesis.
+        self.starts: list[int] = []
+
+    def formula(self) -> Formula:
+        if self.cursor.token.kind == END:
+            raise self.cursor.expected("a formula", "the text is empty but for blanks and comments")
+        self.read_operand()
+        while self.read_operator():
+            self.read_operand()
+        return self.operands[0]
+
+    def read_operand(self) -> None:
+        """Reads prefix operators and open parentheses, then an atom or a constant."""
+        cursor = self.cursor
+        while True:
+            token, index = cursor.token, cursor.index
+            operator = ops.ATOM if token.kind == ATOM else token.operator
+            if token.kind == "(":
+                cursor.index += 1
+                self.waiting.append(_Waiting(index, None, None))
+            elif operator is None or operator.arity == 2:
+                raise self.operand_missing()
+            elif operator.is_prefix:
+                self.read_operator_at_cursor(operator)
+            else:
+                cursor.index += 1
+                if operator is ops.ATOM:
+                    self.skip_empty_parentheses()
+                self.push_leaf(operator, index)
+                return
+
+    def read_operator(self) -> bool:
+        """Reads what follows a whole operand; False at the end of the text."""
+        cursor = self.cursor
+        while True:
+            token = cursor.token
+            if token.operator and token.operator.arity == 2:
+                self.apply_before(token.operator)
+                self.read_operator_at_cursor(token.operator)
+                return True
+            if token.kind not in {")", END}:
+                raise self.operator_missing()
+            self.apply_before(None)
+            if token.kind == END:
+                if self.waiting:
+                    opening = cursor.tokens[self.waiting[-1].index]
+                    raise cursor.error("this parenthesis is never closed", opening)
+                return False
+            if not self.waiting:
+                raise cursor.error("this parenthesis closes nothing", token)
+            self.starts[-1] = self.waiting.pop().index
+            cursor.index += 1
+
+    def read_operator_at_cursor(self, operator: Operator) -> None:
+        index, interval = self.cursor.index, None
+        self.cursor.index += 1
+        if operator.is_temporal and opens_interval(self.cursor):
+            interval = read_interval(self.cursor, self.unit)
+        self.waiting.append(_Waiting(index, operator, interval))
+
+    def skip_empty_parentheses(self) -> None:
+        if self.cursor.token.kind == "(" and self.cursor.ahead(1).kind == ")":
+            self.cursor.index += 2
+
+    def push_leaf(self, operator: Operator, index: int) -> None:
+        token = self.cursor.tokens[index]
+        name = token.value if operator is ops.ATOM else None
+        span = Span(token.start, self.cursor.ahead(-1).end)
+        self.operands.append(Formula(operator, name=name, span=span))
+        self.starts.append(index)
+
+    def apply_before(self, incoming: Operator | None) -> None:
+        """Applies the waiting operators that the incoming one ends; None ends them all."""
+        middle: int | None = None
+        cut: Operator | None = None
+        while self.waiting and (operator := self.waiting[-1].operator):
+            if incoming and not _ends(incoming, operator):
+                break
+            if operator.is_temporal and cut is None:
+                middle, cut = self.starts[-1], operator
+            self.apply()
+        if incoming and cut and middle is not None:
+            raise self.ambiguous(cut, incoming, middle)
+
+    def apply(self) -> None:
+        """Applies the last waiting operator; its last operand ends before the cursor."""
+        waiting = self.waiting.pop()
+        operator = waiting.operator
+        assert operator is not None
+        split = len(self.operands) - operator.arity
+        operands = tuple(self.operands[split:])
+        start = waiting.index if operator.is_prefix else self.starts[split]
+        tokens, end = self.cursor.tokens, self.cursor.ahead(-1).end
+        span = Span(tokens[start].start, end)
+        self.operands[split:] = [Formula(operator, operands, waiting.interval, None, span)]
+        self.starts[split:] = [start]
+
+    def ambiguous(self, cut: Operator, incoming: Operator, middle: int) -> FormulaError:
+        """The error that `incoming` ends the temporal operator `cut`."""
+        cursor = self.cursor
+        written = cursor.text_of(cursor.token)
+        if incoming.is_temporal:
+            message = f"{cut.word} and {incoming.word} need parentheses to be chained"
+        else:
+            message = f"{cut.word} before '{written}' needs parentheses: there are two readings"
+        hint = both_readings(cursor, self.starts[-1], middle, incoming)
+        return cursor.error(message, cursor.token, hint)
+
+    def operand_missing(self) -> FormulaError:
+        hint = where_operand_is_missing(self.cursor)
+        return self.cursor.expected("a formula", hint)
+
+    def operator_missing(self) -> FormulaError:
+        is_open = any(waiting.operator is None for waiting in self.waiting)
+        what = "an operator or ')'" if is_open else "an operator or the end"
+        return self.cursor.expected(what, where_operator_is_missing(self.cursor))
+
+
+def _ends(incoming: Operator, operator: Operator) -> bool:
+    """Whether a binary operator ends the operand of one that waits before it."""
+    if incoming.binding == operator.binding:
+        return not incoming.groups_right
+    return incoming.binding < operator.binding

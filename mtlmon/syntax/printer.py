@@ -1,0 +1,100 @@
+"""Writes formulas: operators as words, with the fewest parentheses or with all of them."""
+
+from __future__ import annotations
+
+from mtlmon.syntax.interval import Interval
+from mtlmon.syntax.lexer import is_plain_atom
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.operators import Operator
+
+# Looser than any operator: the right end of a temporal one, which only a parenthesis ends.
+_NEVER_ENDED = 0
+# Tighter than any operator: nothing waits at the right end.
+_CLOSED = 9
+
+
+def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
+    """The formula as text that `parse` reads back, shared subformulas written out each time.
+
+    Args:
+        formula: what to write.
+        all_parentheses: put parentheses around every operand that has an operator, instead of
+            only where the text would else be read differently.
+    """
+    right_end = {} if all_parentheses else _right_ends(formula)
+    pieces: list[str] = []
+    stack: list[Formula | str] = [formula]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+            continue
+        parts: list[Formula | str] = []
+        operator, operands = item.operator, item.operands
+        for position, operand in enumerate(operands):
+            if position == operator.arity - 1:
+                parts.append(_written(item))
+                bare = not all_parentheses and _last_is_bare(operator, operand.operator)
+            else:
+                bare = not all_parentheses and _first_is_bare(operator, right_end[id(operand)])
+            parts += (operand,) if bare or not operand.operands else ("(", operand, ")")
+        stack.extend(reversed(parts or [_written(item)]))
+    return "".join(pieces)
+
+
+def atom_text(name: str) -> str:
+    """The atom's name, in double quotes where it would else be read differently."""
+    if is_plain_atom(name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def operator_text(formula: Formula) -> str:
+    """The formula's operator as a word, with its interval unless that is `[0,*)`."""
+    word = formula.operator.word
+    if formula.interval is None or formula.interval == Interval.FULL:
+        return word
+    return f"{word}{formula.interval}"
+
+
+def _written(formula: Formula) -> str:
+    if formula.name is not None:
+        return atom_text(formula.name)
+    text = operator_text(formula)
+    return (text, f"{text} ", f" {text} ")[formula.operator.arity]
+
+
+def _last_is_bare(operator: Operator, operand: Operator) -> bool:
+    """Whether the last operand needs no parentheses: its operator does not end this one."""
+    if operand.arity < 2:
+        return True
+    if operand.binding == operator.binding:
+        return operand.groups_right
+    return operand.binding > operator.binding
+
+
+def _first_is_bare(operator: Operator, right_end: int) -> bool:
+    """Whether a left operand needs no parentheses: the operator ends all that waits in it."""
+    if right_end == operator.binding:
+        return not operator.groups_right
+    return right_end > operator.binding
+
+
+def _right_ends(formula: Formula) -> dict[int, int]:
+    """By `id`, the loosest binding of the operators that wait at the right end of a node's text."""
+    right_end: dict[int, int] = {}
+    for node in postorder(formula):
+        operator = node.operator
+        loosest = _CLOSED
+        if node.operands:
+            loosest = _NEVER_ENDED if operator.is_temporal else operator.binding
+            last = node.operands[-1]
+            if _last_is_bare(operator, last.operator):
+                loosest = min(loosest, right_end[id(last)])
+        right_end[id(node)] = loosest
+    return right_end
