@@ -1,1 +1,17 @@
 """What can be said of a formula before any event is read."""
+
+from __future__ import annotations
+
+from mtlmon.analysis.desugar import desugar
+from mtlmon.analysis.reach import future_reach, is_bounded, past_reach
+from mtlmon.analysis.subformulas import atoms, skewed_count, subformula_count
+
+__all__ = [
+    "atoms",
+    "desugar",
+    "future_reach",
+    "is_bounded",
+    "past_reach",
+    "skewed_count",
+    "subformula_count",
+]

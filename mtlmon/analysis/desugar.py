@@ -1,0 +1,100 @@
+"""Rewrites a formula into the kernel operators that engines know.
+
+The kernel is TRUE, FALSE, ATOM, NOT, AND, OR, IFF, PREVIOUS, NEXT, SINCE and UNTIL; every other
+operator is its definition, one row of the table below.
+"""
+
+from __future__ import annotations
+
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtlmon.syntax.interval import Interval
+    from mtlmon.syntax.operators import Operator
+
+    _Make = Callable[..., Formula]
+    _Rule = Callable[[_Make, Interval | None, tuple[Formula, ...]], Formula]
+
+KERNEL = frozenset(
+    {
+        *(ops.TRUE, ops.FALSE, ops.ATOM, ops.NOT, ops.AND, ops.OR, ops.IFF),
+        *(ops.PREVIOUS, ops.NEXT, ops.SINCE, ops.UNTIL),
+    }
+)
+"""The operators that a desugared formula may have."""
+
+
+def desugar(formula: Formula) -> Formula:
+    """The equivalent formula over the kernel operators.
+
+    Nodes that stand for themselves keep their spans; those made for a derived operator carry its
+    span, marked as indirect. Subformulas that a definition names twice are shared, so that the
+    result is a directed acyclic graph, at most a constant factor larger than the formula.
+    """
+    kernel_of: dict[int, Formula] = {}
+    for node in postorder(formula):
+        operands = tuple(kernel_of[id(operand)] for operand in node.operands)
+        kernel_of[id(node)] = _rewrite(node, operands)
+    return kernel_of[id(formula)]
+
+
+def _rewrite(node: Formula, operands: tuple[Formula, ...]) -> Formula:
+    if node.operator in KERNEL:
+        if all(new is old for new, old in zip(operands, node.operands, strict=True)):
+            return node
+        return Formula(node.operator, operands, node.interval, node.name, node.span)
+    span = node.span.made() if node.span else None
+
+    def make(operator: Operator, *parts: Formula, interval: Interval | None = None) -> Formula:
+        return Formula(operator, parts, interval, None, span)
+
+    return _DEFINITIONS[node.operator](make, node.interval, operands)
+
+
+def _implies(make: _Make, _: Interval | None, operands: tuple[Formula, ...]) -> Formula:
+    condition, consequence = operands
+    return make(ops.OR, make(ops.NOT, condition), consequence)
+
+
+def _some_time(binary: Operator) -> _Rule:
+    """TRUE binary f."""
+    return lambda make, interval, operands: make(
+        binary, make(ops.TRUE), *operands, interval=interval
+    )
+
+
+def _every_time(binary: Operator) -> _Rule:
+    """NOT (TRUE binary NOT f)."""
+    return lambda make, interval, operands: make(
+        ops.NOT, make(binary, make(ops.TRUE), make(ops.NOT, *operands), interval=interval)
+    )
+
+
+def _dual(binary: Operator) -> _Rule:
+    """NOT (NOT f binary NOT g)."""
+    return lambda make, interval, operands: make(
+        ops.NOT, make(binary, *(make(ops.NOT, part) for part in operands), interval=interval)
+    )
+
+
+def _weak_until(make: _Make, interval: Interval | None, operands: tuple[Formula, ...]) -> Formula:
+    """g RELEASE (f OR g)."""
+    left, right = operands
+    return _dual(ops.UNTIL)(make, interval, (right, make(ops.OR, left, right)))
+
+
+_DEFINITIONS: dict[Operator, _Rule] = {
+    ops.IMPLIES: _implies,
+    ops.ONCE: _some_time(ops.SINCE),
+    ops.EVENTUALLY: _some_time(ops.UNTIL),
+    ops.HISTORICALLY: _every_time(ops.SINCE),
+    ops.ALWAYS: _every_time(ops.UNTIL),
+    ops.TRIGGER: _dual(ops.SINCE),
+    ops.RELEASE: _dual(ops.UNTIL),
+    ops.WEAK_UNTIL: _weak_until,
+}

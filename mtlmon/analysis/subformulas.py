@@ -1,0 +1,66 @@
+"""Counts over the subformulas of a formula."""
+
+from __future__ import annotations
+
+from mtlmon.analysis.desugar import desugar
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.traversal import number, postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.interval import Interval
+
+
+def atoms(formula: Formula) -> tuple[str, ...]:
+    """The names of the atoms in order of first occurrence."""
+    return tuple(dict.fromkeys(node.name for node in postorder(formula) if node.name is not None))
+
+
+def subformula_count(formula: Formula) -> int:
+    """The number of distinct subformulas, the formula itself included, as it is written."""
+    return len(number(formula)[0])
+
+
+def skewed_count(formula: Formula) -> int:
+    """The number of distinct interval-skewed subformulas of the desugared formula.
+
+    Next to the subformulas these are `f SINCE[I-n] g` and `f UNTIL[I-n] g` for each `f SINCE[I] g`
+    and `f UNTIL[I] g` among them, I-n being {x-n | x in I, x >= n}, for every n up to the largest
+    constant of I; those that coincide count once (Basin, Bhatt, Traytel: Almost event-rate
+    independent monitoring of metric temporal logic, TACAS 2017). Bounds may be of any size: the
+    time taken does not depend on them.
+    """
+    kernel, number_of = number(desugar(formula))
+    count = 0
+    intervals: dict[tuple[object, ...], list[Interval]] = {}
+    for node in kernel:
+        if node.interval is not None and node.operator in (ops.SINCE, ops.UNTIL):
+            left, right = node.operands
+            operands = (node.operator, number_of[id(left)], number_of[id(right)])
+            intervals.setdefault(operands, []).append(node.interval)
+        else:
+            count += 1
+    return count + sum(map(_skewings, intervals.values()))
+
+
+def _skewings(intervals: Iterable[Interval]) -> int:
+    """The number of distinct intervals that are skewings of those given.
+
+    Skewing [a,b] first moves the window down to lower bound 0, keeping its width b-a, then shrinks
+    it to [0,0]. So above 0 those of one width have lower bounds 1 to the largest a, and at 0 there
+    is each width up to the largest. A window without upper bound only moves down to [0,*).
+    """
+    farthest: dict[int | None, int] = {}
+    for interval in intervals:
+        width = None if interval.upper is None else interval.upper - interval.lower
+        farthest[width] = max(farthest.get(width, 0), interval.lower)
+    finite = [width for width in farthest if width is not None]
+    count = sum(farthest.values())
+    if finite:
+        count += max(finite) + 1
+    if None in farthest:
+        count += 1
+    return count
