@@ -1,0 +1,48 @@
+"""Check what stands in an sdist and in a wheel: `python contents.py SDIST WHEEL`."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import zipfile
+from pathlib import PurePath
+
+
+def missing_and_surplus(names: set[str], wanted: set[str], unwanted: set[str]) -> list[str]:
+    """Complaints: files that must be there and are not, suffixes that must not be there."""
+    missing = [f"missing: {name}" for name in sorted(wanted - names)]
+    surplus = [f"surplus: {name}" for name in sorted(names) if PurePath(name).suffix in unwanted]
+    return missing + surplus
+
+
+def main() -> int:
+    sdist, wheel = sys.argv[1:]
+    with tarfile.open(sdist) as archive:
+        source = {name.partition("/")[2] for name in archive.getnames()}
+    with zipfile.ZipFile(wheel) as archive:
+        built = {name.split(".cpython-")[0] for name in archive.namelist()}
+
+    natives = {name for name in source if name.endswith(".pyx")}
+    package = {
+        name.replace("cli/", "mtlmon/cli/", 1)
+        for name in source
+        if name.startswith(("mtlmon/", "cli/")) and name.endswith((".py", ".pyi", ".pxd", ".typed"))
+    }
+    documents = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"}
+    complaints = missing_and_surplus(
+        source,
+        wanted=documents | {"mtlmon/py.typed", "tests/conftest.py", "bench/__main__.py"},
+        unwanted={".c", ".so", ".pyc"},
+    ) + missing_and_surplus(
+        built,
+        wanted=package | {name.removesuffix(".pyx") for name in natives},
+        unwanted={".c", ".pyx", ".pyc"},
+    )
+    if not natives:
+        complaints.append("no native module")
+    print("\n".join(complaints) or f"{sdist}, {wheel}: as they should be")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What is installed, and what start-up imports."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.resources
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import mtlmon
+
+# Each costs more of the start-up than the engine itself, and none is needed to begin.
+_EXPENSIVE = {"numpy", "dd", "networkx", "typing", "dataclasses", "inspect", "json", "asyncio"}
+
+
+def _imported_by(code: str, *arguments: str) -> set[str]:
+    """The modules that the code imports in a fresh interpreter."""
+    program = (
+        f"import sys; before = set(sys.modules)\n{code}\n"
+        "print(*set(sys.modules) - before, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(done.stderr.split())
+
+
+def test_version_is_that_of_the_metadata() -> None:
+    assert mtlmon.__version__ == importlib.metadata.version("mtlmon")
+
+
+def test_metadata() -> None:
+    metadata = importlib.metadata.metadata("mtlmon")
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert {"test", "bench", "lint"} <= set(metadata.get_all("Provides-Extra") or [])
+
+
+def test_console_script_is_the_command() -> None:
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="mtlmon")
+    assert callable(script.load())
+
+
+def test_python_m_is_the_command_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mtlmon", "--version"], capture_output=True, text=True, check=True
+    )
+    assert mtlmon.__version__ in done.stdout
+
+
+def test_types_are_installed() -> None:
+    files = {entry.name for entry in importlib.resources.files("mtlmon").iterdir()}
+    assert "py.typed" in files
+    natives = {name.partition(".")[0] for name in files if name.endswith(tuple(EXTENSION_SUFFIXES))}
+    stubs = {name.removesuffix(".pyi") for name in files if name.endswith(".pyi")}
+    assert "_core" in stubs
+    assert stubs <= natives
+
+
+def test_no_sources_of_native_modules_are_installed() -> None:
+    installed = importlib.metadata.files("mtlmon") or []
+    assert not [path for path in installed if path.suffix in {".c", ".pyx"}]
+
+
+def test_the_import_is_light() -> None:
+    assert not _imported_by("import mtlmon") & _EXPENSIVE
+
+
+@pytest.mark.parametrize("formula", ["p", "p UNTIL[0,5] q", "ALWAYS[0,9] (p IMPLIES ONCE[0,2] q)"])
+def test_the_command_starts_light(formula: str, tmp_path: Path) -> None:
+    log = tmp_path / "events.log"
+    log.write_text("@1 p\n@2 q\n@3\n@30 p q\n")
+    code = (
+        "from mtlmon.cli import main\n"
+        "try: sys.exit(main())\n"
+        "except SystemExit as end: assert end.code in (0, 1), end.code"
+    )
+    assert not _imported_by(code, "-e", formula, str(log)) & _EXPENSIVE
