@@ -5,6 +5,10 @@ Every message says what is wrong, where, and how to mend it where that is known.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = [
     "FormulaError",
     "LimitError",
@@ -17,6 +21,11 @@ __all__ = [
 
 class MtlmonError(Exception):
     """Base class of every error that mtlmon raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., MtlmonError], tuple[object, ...]]:
+        # Exceptions pickle by a call with their message alone, which subclasses with keywords
+        # refuse; errors of worker processes have to arrive whole.
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 class FormulaError(MtlmonError, ValueError):
@@ -79,3 +88,12 @@ class LimitError(MtlmonError):
 
 class MonitorBrokenError(MtlmonError):
     """The monitor was interrupted in the middle of an event and cannot go on."""
+
+
+def _restore(
+    kind: type[MtlmonError], args: tuple[object, ...], attributes: dict[str, object]
+) -> MtlmonError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error

@@ -39,6 +39,7 @@ class Token:
         end: int,
         value: str = "",
         operator: Operator | None = None,
+        *,
         hint: str | None = None,
     ) -> None:
         self.kind = kind

@@ -1,0 +1,195 @@
+"""Explains a formula to its author: how it was read, how far it looks, what watching it takes."""
+
+from __future__ import annotations
+
+from mtlmon.analysis.desugar import desugar
+from mtlmon.analysis.reach import future_reach, is_bounded, past_reach
+from mtlmon.analysis.state import StateBound, state_bound
+from mtlmon.analysis.subformulas import atoms, skewed_count, subformula_count
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.interval import Interval
+from mtlmon.syntax.printer import atom_text, operator_text, to_text
+from mtlmon.syntax.report import shorten, visible
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.operators import Operator
+
+_TEXT_LIMIT = 4000
+_LINE = 88
+_ROW_LIMIT = 30
+
+_MEANINGS: dict[Operator, str] = {
+    ops.PREVIOUS: "at the time-point before, {when}",
+    ops.ONCE: "at some time-point {when}",
+    ops.HISTORICALLY: "at every time-point {when}",
+    ops.SINCE: "the right side at some time-point {when}, the left ever since",
+    ops.TRIGGER: "the right side at every time-point {when}, unless the left came later",
+    ops.NEXT: "at the time-point after, {when}",
+    ops.EVENTUALLY: "at some time-point {when}",
+    ops.ALWAYS: "at every time-point {when}",
+    ops.UNTIL: "the right side at some time-point {when}, the left until then",
+    ops.RELEASE: "the right side at every time-point {when}, unless the left came earlier",
+    ops.WEAK_UNTIL: "the left side at every time-point {when}, unless the right came by then",
+}
+
+
+def describe(formula: Formula, unit: str | None = None) -> str:
+    """The explanation as lines of text, without a newline at the end.
+
+    Args:
+        formula: as parsed, not desugared.
+        unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None
+            if it is not declared.
+    """
+    names = [visible(atom_text(name)) for name in atoms(formula)]
+    text = shorten(visible(to_text(formula, all_parentheses=True)), _TEXT_LIMIT)
+    sections = (
+        ("Formula, with all parentheses", [text]),
+        ("Operators", _operator_rows(formula, unit)),
+        (f"Atoms ({len(names):,})", _wrapped(names) or ["none"]),
+        ("Reach", _aligned(_reach_rows(formula, unit))),
+        ("Size", _aligned(_size_rows(formula))),
+        ("State, at most (most logs need far less)", _aligned(_state_rows(formula, unit))),
+    )
+    blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
+    return "\n\n".join(blocks)
+
+
+def _operator_rows(formula: Formula, unit: str | None) -> list[str]:
+    """A line for each operator and interval: how often it occurs, and what it asks for."""
+    times: dict[str, int] = {}
+    meaning: dict[str, str] = {}
+    for node in reversed(postorder(formula)):
+        if node.operands:
+            written = operator_text(node)
+            times[written] = times.get(written, 0) + 1
+            if node.interval is not None:
+                when = _when(node.interval, node.operator.is_past, unit)
+                meaning[written] = _MEANINGS[node.operator].format(when=when)
+    rows = [(written, f"{count:,} x", meaning.get(written, "")) for written, count in times.items()]
+    lines = _aligned(rows[:_ROW_LIMIT])
+    if len(rows) > _ROW_LIMIT:
+        lines.append(f"and {len(rows) - _ROW_LIMIT:,} more with other intervals")
+    return lines or ["none"]
+
+
+def _reach_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
+    future, past = future_reach(formula), past_reach(formula)
+    if is_bounded(formula):
+        bounded = "yes: every verdict comes, once time has gone on by the future reach"
+        if future is None:
+            bounded = "yes, but NEXT without an upper bound waits for its event however long"
+    else:
+        bounded = "no: a verdict may stay open for ever; mode local runs as global"
+    return [
+        ("future", "no limit" if future is None else _duration(future, unit)),
+        ("past", "no limit" if past is None else _duration(past, unit)),
+        ("bounded", bounded),
+    ]
+
+
+def _size_rows(formula: Formula) -> list[tuple[str, ...]]:
+    kernel = subformula_count(desugar(formula))
+    return [
+        ("subformulas", f"{subformula_count(formula):,} distinct, {kernel:,} in basic operators"),
+        ("skewed", f"{skewed_count(formula):,} with every shift of every interval"),
+    ]
+
+
+def _state_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
+    bound = state_bound(formula)
+    return [
+        ("past", _past_words(bound)),
+        ("obligations", _obligation_words(bound)),
+        ("pending", _pending_words(bound)),
+        ("", _waiting_words(bound, future_reach(formula), unit)),
+    ]
+
+
+def _past_words(bound: StateBound) -> str:
+    if not bound.witnesses:
+        return "nothing to remember"
+    return f"{bound.witnesses:,} values of what has been, neighbours that agree kept as one"
+
+
+def _obligation_words(bound: StateBound) -> str:
+    if not bound.obligations:
+        return "none: nothing looks ahead"
+    return f"{bound.obligations:,}: one per future operator and time-stamp its interval can span"
+
+
+def _pending_words(bound: StateBound) -> str:
+    if not bound.choices:
+        return "none: each time-point is answered at its own event"
+    if bound.entries is None:
+        entries = f"2^(2^{bound.choices:,}) entries"
+    else:
+        entries = f"{bound.entries:,} entries"
+    if not bound.is_bounded:
+        return f"{entries} in all, however many events"
+    return f"{entries} per distinct time-stamp, however many events share it"
+
+
+def _waiting_words(bound: StateBound, reach: int | None, unit: str | None) -> str:
+    if not bound.choices or not bound.is_bounded:
+        return ""
+    if reach is None:
+        return "for the time-stamps whose NEXT has not come, and those in reach behind it"
+    if reach == 0:
+        return "for the present time-stamp only"
+    return f"for the distinct time-stamps of the last {_duration(reach, unit)}"
+
+
+def _when(interval: Interval, is_past: bool, unit: str | None) -> str:
+    lower, upper = interval.lower, interval.upper
+    side = "back" if is_past else "ahead"
+    if upper is None:
+        if lower:
+            return f"{_duration(lower, unit)} or more {side}"
+        return f"however far {side}"
+    if upper == 0:
+        return "of the same time-stamp"
+    if lower == 0:
+        return f"up to {_duration(upper, unit)} {side}"
+    if lower == upper:
+        return f"exactly {_duration(upper, unit)} {side}"
+    return f"{lower} to {_duration(upper, unit)} {side}"
+
+
+def _duration(time: int, unit: str | None) -> str:
+    """The time with its unit, and in the largest unit that makes it a whole number."""
+    if unit is None:
+        return f"{time} time unit{'' if time == 1 else 's'}"
+    text = f"{time} {unit}"
+    length = time * UNITS[unit]
+    for larger, nanoseconds in reversed(UNITS.items()):
+        if length and length % nanoseconds == 0:
+            return text if larger == unit else f"{text} ({length // nanoseconds} {larger})"
+    return text
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows as lines, their cells in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ((cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return [line for row in padded if (line := "  ".join(row).rstrip())]
+
+
+def _wrapped(names: list[str]) -> list[str]:
+    lines: list[str] = []
+    for name in names:
+        if lines and len(lines[-1]) + len(name) + 2 <= _LINE:
+            lines[-1] += f", {name}"
+        else:
+            if lines:
+                lines[-1] += ","
+            lines.append(name)
+    if len(lines) > _ROW_LIMIT:
+        lines = [*lines[:_ROW_LIMIT], "and more"]
+    return lines
