@@ -1,0 +1,42 @@
+# cython: language_level=3
+"""The monitor: an engine and a state, checked at the door."""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from mtlmon._engine cimport Engine, State
+from mtlmon._program cimport Program
+from mtlmon._verdict cimport VerdictRecord
+
+
+cdef class Verdict:
+    cdef VerdictRecord record
+
+
+cdef class Monitor:
+    cdef readonly Program program
+    cdef readonly str mode
+    cdef Engine engine
+    cdef State state
+    cdef dict atom_numbers
+    cdef uint64_t *letter
+    cdef uint8_t condition
+
+    # For native callers. After each call the verdicts are those of that call, in the order of
+    # time-points. Time-stamps are to be checked by the caller: see `clock`.
+    cdef VerdictRecord *verdicts
+    cdef size_t verdict_count
+    cdef uint64_t event_count, true_count, false_count      # the latter two with equivalents
+    cdef size_t pending_count, peak_pending                 # entries of the history
+    cdef size_t letter_words                                # 64-bit words of a letter
+    cdef uint64_t clock                                     # no event may come below
+
+    cdef int push(self, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
+    cdef int push_time(self, uint64_t time_stamp) except -1 nogil
+    cdef int push_end(self) except -1 nogil
+    cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
+
+    cdef int _enter(self) except -1 nogil
+    cdef void _leave(self) noexcept nogil
+    cdef list _take_verdicts(self)
+    cdef int _read_letter(self, object atoms) except -1
+    cdef uint64_t _read_time_stamp(self, object value) except? 0

@@ -1,0 +1,331 @@
+# cython: language_level=3
+"""The monitor: an engine and a state, checked at the door."""
+
+from cython cimport final, freelist
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from mtlmon._engine cimport free_state, init_state
+from mtlmon._history cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
+from mtlmon._program cimport MAX_TIME_STAMP
+from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
+
+from mtlmon._engine import CHECKS
+from mtlmon.errors import MonitorBrokenError, MtlmonError, TimeStampError
+
+LARGEST_TIME_STAMP = (1 << 63) - 1
+_MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
+
+cdef enum Condition:
+    READY = 0
+    INSIDE = 1      # in the middle of an event; left behind by an error
+    FINISHED = 2
+
+
+@final
+@freelist(256)
+cdef class Verdict:
+    """The verdict of one time-point: true, false, or equivalent to an earlier undecided one.
+
+    Attributes:
+        time_stamp: of the time-point, in the stream's unit.
+        offset: its number among the time-points of its time-stamp, from 0.
+        kind: "true", "false" or "equivalent".
+        value: True, False, or None for an equivalence.
+        ref: (time_stamp, offset) of the time-point it is equivalent to, else None.
+
+    `str(verdict)` is the line the command writes.
+    """
+
+    def __init__(self):
+        raise TypeError("verdicts are made by monitors")
+
+    @property
+    def time_stamp(self):
+        return self.record.time_stamp
+
+    @property
+    def offset(self):
+        return self.record.offset
+
+    @property
+    def kind(self):
+        if self.record.kind == VERDICT_EQUIVALENT:
+            return "equivalent"
+        return "true" if self.record.kind == VERDICT_TRUE else "false"
+
+    @property
+    def value(self):
+        if self.record.kind == VERDICT_EQUIVALENT:
+            return None
+        return self.record.kind == VERDICT_TRUE
+
+    @property
+    def ref(self):
+        if self.record.kind != VERDICT_EQUIVALENT:
+            return None
+        return (self.record.reference_time_stamp, self.record.reference_offset)
+
+    def __str__(self):
+        if self.record.kind != VERDICT_EQUIVALENT:
+            return f"{self.record.time_stamp}:{self.record.offset} {self.kind}"
+        return (
+            f"{self.record.time_stamp}:{self.record.offset} = "
+            f"{self.record.reference_time_stamp}:{self.record.reference_offset}"
+        )
+
+    def __repr__(self):
+        return f"<Verdict {self}>"
+
+    def __eq__(self, other):
+        if not isinstance(other, Verdict):
+            return NotImplemented
+        return self._key() == (<Verdict> other)._key()
+
+    def __hash__(self):
+        return hash(self._key())
+
+    def _key(self):
+        return (self.record.time_stamp, self.record.offset, self.kind, self.ref)
+
+
+cdef inline Verdict new_verdict(const VerdictRecord *record):
+    cdef Verdict verdict = Verdict.__new__(Verdict)
+    verdict.record = record[0]
+    return verdict
+
+
+@final
+cdef class Monitor:
+    """Monitors one stream of events against one formula.
+
+    Args:
+        formula: a `Formula`, a text that `parse` reads, or a compiled `Program`.
+        mode: which undecided time-points are reported as equivalent: "local" those of one
+            time-stamp, "global" also those of different ones, "naive" none. With an unbounded
+            formula "local" works as "global", which keeps memory bounded; the attribute `mode`
+            tells.
+        bdd: the back end of the library dd: "auto", "cudd" or "autoref".
+
+    Raises:
+        FormulaError: the text is no formula.
+        MtlmonError: unknown mode or back end.
+
+    After an error in the middle of an event the monitor cannot go on and raises
+    `MonitorBrokenError`.
+    """
+
+    def __cinit__(self, formula, str mode not None="local", *, str bdd not None="auto"):
+        from mtlmon.bdd import BACK_ENDS, load_back_end
+
+        if mode not in _MODES:
+            raise MtlmonError(f"unknown mode {mode!r}; choose one of {', '.join(_MODES)}")
+        if bdd not in BACK_ENDS or bdd == "cudd":
+            # Fail here rather than in the middle of a stream.
+            load_back_end(bdd)
+        if not isinstance(formula, Program):
+            from mtlmon.compile import compile_formula
+            from mtlmon.syntax.parser import parse
+
+            if isinstance(formula, str):
+                formula = parse(formula)
+            formula = compile_formula(formula)
+        self.program = formula
+        if mode == "local" and not self.program.is_bounded:
+            mode = "global"
+        self.mode = mode
+        self.engine = Engine(self.program, bdd)
+        self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
+        self.letter_words = (len(self.program.atoms) + 63) // 64
+        self.letter = <uint64_t *> calloc(self.letter_words + 1, sizeof(uint64_t))
+        if self.letter == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        init_state(&self.state, self.program, _MODES[mode])
+
+    def __dealloc__(self):
+        if self.program is not None:
+            free_state(&self.state, self.program)
+        free(self.letter)
+
+    # ---- native callers --------------------------------------------------------------------
+
+    cdef int _enter(self) except -1 nogil:
+        if self.condition != READY:
+            with gil:
+                if self.condition == FINISHED:
+                    raise MtlmonError("the monitor is finished: no event can follow")
+                raise MonitorBrokenError(
+                    "the monitor was interrupted in the middle of an event and cannot go on; "
+                    "start a new one"
+                )
+        self.condition = INSIDE
+        return 0
+
+    cdef void _leave(self) noexcept nogil:
+        self.condition = READY
+        self.verdicts = self.state.history.verdicts
+        self.verdict_count = self.state.history.verdict_count
+        self.event_count = self.state.event_count
+        self.true_count = self.state.history.true_count
+        self.false_count = self.state.history.false_count
+        self.pending_count = self.state.history.pending_count
+        self.peak_pending = self.state.history.peak_pending
+        self.clock = self.state.clock
+
+    cdef int push(self, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
+        self._enter()
+        self.engine.step(&self.state, time_stamp, letter)
+        self._leave()
+        return 0
+
+    cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
+        self._enter()
+        if time_stamp > self.state.clock:
+            self.engine.advance(&self.state, time_stamp)
+        else:
+            self.state.history.verdict_count = 0
+        self._leave()
+        return 0
+
+    cdef int push_end(self) except -1 nogil:
+        self._enter()
+        self.engine.end(&self.state)
+        self._leave()
+        return 0
+
+    cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil:
+        if self.state.history.first == NONE:
+            return False
+        time_stamp[0] = self.state.history.entries[self.state.history.first].time_stamp
+        offset[0] = self.state.history.entries[self.state.history.first].offset
+        return True
+
+    # ---- Python callers --------------------------------------------------------------------
+
+    cdef list _take_verdicts(self):
+        cdef size_t i
+        cdef list verdicts = []
+        for i in range(self.verdict_count):
+            verdicts.append(new_verdict(&self.verdicts[i]))
+        return verdicts
+
+    cdef int _read_letter(self, object atoms) except -1:
+        cdef size_t number
+        memset(self.letter, 0, self.letter_words * sizeof(uint64_t))
+        if isinstance(atoms, str):
+            raise TypeError(f"atoms are a collection of names, not the one string {atoms!r}")
+        for name in atoms:
+            found = self.atom_numbers.get(name)
+            if found is not None:
+                number = found
+                self.letter[number >> 6] |= <uint64_t> 1 << (number & 63)
+        return 0
+
+    cdef uint64_t _read_time_stamp(self, object value) except? 0:
+        """A time-stamp not below the clock."""
+        cdef int64_t time_stamp
+        if not isinstance(value, int):
+            # numpy's integers and the like, but no floats.
+            value = value.__index__() if hasattr(value, "__index__") else value
+            if not isinstance(value, int):
+                raise TypeError(f"a time-stamp is an integer, not {type(value).__name__}")
+        if not 0 <= value <= LARGEST_TIME_STAMP:
+            raise TimeStampError(f"time-stamp {value} is not between 0 and 2^63-1")
+        time_stamp = value
+        if <uint64_t> time_stamp < self.state.clock:
+            raise TimeStampError(
+                f"time-stamp {value} is below {self.state.clock}: time-stamps must not decrease"
+            )
+        return time_stamp
+
+    def step(self, time_stamp, atoms=()):
+        """Go on to the next event and return the verdicts it brings, in order of time-points.
+
+        Args:
+            time_stamp: integer from 0 to 2^63-1 in the stream's unit, not below the last one.
+            atoms: the names of the propositions that hold; unknown names are ignored.
+
+        Raises:
+            TimeStampError: negative, too large or decreasing; the state is unchanged.
+        """
+        cdef uint64_t checked = self._read_time_stamp(time_stamp)
+        self._read_letter(atoms)
+        self.push(checked, self.letter)
+        return self._take_verdicts()
+
+    def advance(self, time_stamp):
+        """No later event comes below `time_stamp`: return the verdicts that settles.
+
+        A time-stamp that is not above the present one has no effect.
+
+        Raises:
+            TimeStampError: negative or above 2^63.
+        """
+        if not 0 <= time_stamp <= LARGEST_TIME_STAMP + 1:
+            raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63")
+        self.push_time(time_stamp)
+        return self._take_verdicts()
+
+    def finish(self, end_time=None):
+        """The stream ends: return the verdicts that brings. No event can follow.
+
+        Args:
+            end_time: what is known about the time after the last event. None: nothing. A
+                time-stamp: the stream is complete up to and including it. "last": the same with
+                the last time-stamp. "inf": no event ever follows, so all is decided.
+
+        Raises:
+            TimeStampError: negative or above 2^63-1.
+            MtlmonError: `end_time` is none of these.
+        """
+        if end_time is None:
+            self.push_time(0)
+        elif end_time == "inf":
+            self.push_end()
+        else:
+            if end_time == "last":
+                end_time = self.state.time_stamp if self.state.event_count else 0
+            elif isinstance(end_time, str) or isinstance(end_time, float):
+                raise MtlmonError(
+                    f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time!r}"
+                )
+            if not 0 <= end_time <= LARGEST_TIME_STAMP:
+                raise TimeStampError(f"end time {end_time} is not between 0 and 2^63-1")
+            if self.state.event_count and end_time >= self.state.time_stamp:
+                self.push_time(end_time + 1)
+            else:
+                self.push_time(0)
+        verdicts = self._take_verdicts()
+        self.condition = FINISHED
+        return verdicts
+
+    def __call__(self, events):
+        """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.
+
+        Verdicts come as early as they are known. The monitor is not finished afterwards: the
+        stream may go on, and `finish` says what is known about its end.
+        """
+        for time_stamp, atoms in events:
+            yield from self.step(time_stamp, atoms)
+
+    @property
+    def atoms(self):
+        """The names of the atoms that the formula depends on."""
+        return self.program.atoms
+
+    @property
+    def pending(self):
+        """The time-points (time_stamp, offset) that are undecided, in order, without equivalents."""
+        cdef list pending = []
+        number = self.state.history.first
+        while number != NONE:
+            entry = self.state.history.entries[number]
+            pending.append((entry.time_stamp, entry.offset))
+            number = entry.later
+        return pending
+
+    def __repr__(self):
+        return (
+            f"<Monitor in mode {self.mode} after {self.state.event_count} events, "
+            f"{self.state.history.pending_count} pending>"
+        )

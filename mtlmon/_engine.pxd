@@ -1,0 +1,84 @@
+# cython: language_level=3
+"""One event: the values of all subformulas, children first, then the history."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from mtlmon._expressions cimport NO_EXPRESSION, Expression, Workspace
+from mtlmon._history cimport History, Mode
+from mtlmon._obligations cimport FamilyEvent
+from mtlmon._program cimport Instruction, OuterUntil, Program
+from mtlmon._windows cimport Family
+from mtlmon._witnesses cimport Witnesses
+
+
+cdef struct State:
+    # All that a monitor remembers. Expressions are numbers of the engine's workspace.
+    History history
+    Family *families            # by family
+    Witnesses *witnesses        # by SINCE
+    Expression *stored          # by PREVIOUS: its operand at the last event
+    uint64_t time_stamp         # of the last event
+    uint64_t offset             # of the last event
+    uint64_t clock              # no event comes below
+    uint64_t event_count
+    uint32_t stamp              # number of the last event or advance; wraps
+
+
+cdef struct Moment:
+    # The event under way, or a time without one, as the images of slots need it.
+    uint64_t time_stamp
+    uint64_t changed            # bits of the kinds of variables that stand for something else now
+    Family *families
+    FamilyEvent *family_events
+    const Expression *fixed_images
+    const uint32_t *slot_outer
+    const OuterUntil *outer_untils
+
+
+cdef int init_state(State *state, Program program, Mode mode) except -1
+cdef void free_state(State *state, Program program) noexcept nogil
+
+
+cdef class Engine:
+    # A program at work in one thread: the workspace, and scratch memory for one event.
+    cdef Program program
+    cdef Workspace workspace
+    cdef Expression *values             # by instruction
+    cdef Expression *fixed_images       # by fixed slot
+    cdef FamilyEvent *family_events     # by family
+    cdef uint32_t *present_members      # by instruction: its obligation of the last event
+    cdef Expression **roots
+    cdef uint32_t root_count, root_capacity
+    cdef uint8_t *is_mentioned
+    cdef uint32_t is_mentioned_capacity
+
+    cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
+    cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil
+    cdef int end(self, State *state) except -1 nogil
+
+    cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil
+    cdef Expression _operand(self, uint32_t operand) noexcept nogil
+    cdef int _evaluate(
+        self, State *state, const Instruction *instruction, uint32_t number, Moment *moment
+    ) except -1 nogil
+    cdef Expression _previous(
+        self, State *state, const Instruction *instruction, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef Expression _next(
+        self, State *state, const Instruction *instruction, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef Expression _until(
+        self, Workspace workspace, State *state, const Instruction *instruction, uint32_t number, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef Expression _outer_until(
+        self, Workspace workspace, const Instruction *instruction, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef int _pass_time(
+        self, Workspace workspace, State *state, const Instruction *instruction, Moment *moment
+    ) except -1 nogil
+    cdef int _tidy(self, State *state) except -1 nogil
+    cdef int _collect_roots(self, State *state) except -1 nogil
+    cdef int _add_root(self, Expression *root) except -1 nogil
+    cdef int _sweep(self, Workspace workspace, State *state, uint32_t family) except -1 nogil
+    cdef int _compact(self, State *state) except -1
+    cdef int _check(self, State *state) except -1

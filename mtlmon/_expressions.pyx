@@ -1,0 +1,773 @@
+# cython: language_level=3
+"""Boolean expressions over obligations, hash-consed: equivalent expressions have equal ids.
+
+Conjunctions of literals (*cubes*) and, as their negations, disjunctions (*clauses*) are kept as
+sorted literals; only what is neither goes to a BDD. A result of a BDD operation that is a cube or a
+clause comes back to the native form, so that equivalence is equality of ids in every case.
+
+Variables of one family whose windows are open form a chain: the sooner its window ends, the more
+an obligation demands, so u(5) implies u(7). Every expression is reduced to one representative
+modulo these implications. They depend on the state, so memo tables hold what was true before the
+reduction.
+"""
+
+from cython cimport final
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+from mtlmon._memory cimport reserve
+from mtlmon._sequences cimport hash_sequence, sort_items
+from mtlmon._windows cimport PHASE_OPEN, Window
+
+cdef enum:
+    PAIR_TABLE_SIZE = 1 << 12
+    SEQUENCE_TABLE_SIZE = 1 << 11
+    SEQUENCE_POOL_SIZE = 1 << 15
+    INITIAL_CUBE_TABLE = 1 << 7
+    LEAST_COMPACTION = 1 << 13
+    EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
+    REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
+
+
+@final
+cdef class Workspace:
+    """The expression tables and memo tables of one thread at work on one program.
+
+    Ids are a cache of this workspace: they die with it.
+    """
+
+    def __cinit__(self, Program program not None, str bdd_choice):
+        self.program = program
+        self.bdd_choice = bdd_choice
+        self.functions = {}
+        self.node_of_function = {}
+        self.compact_at = LEAST_COMPACTION
+        self._allocate()
+
+    cdef int _allocate(self) except -1:
+        cdef size_t families = self.program.family_count + 1
+        self.pairs = <PairEntry *> calloc(PAIR_TABLE_SIZE, sizeof(PairEntry))
+        self.sequences = <SequenceEntry *> calloc(SEQUENCE_TABLE_SIZE, sizeof(SequenceEntry))
+        self.sequence_pool = <uint32_t *> calloc(SEQUENCE_POOL_SIZE, sizeof(uint32_t))
+        self.cube_table = <uint32_t *> calloc(INITIAL_CUBE_TABLE, sizeof(uint32_t))
+        self.cube_table_size = INITIAL_CUBE_TABLE
+        self.family_blocks = <uint32_t **> calloc(families, sizeof(uint32_t *))
+        self.family_block_count = <uint32_t *> calloc(families, sizeof(uint32_t))
+        self.family_block_capacity = <uint32_t *> calloc(families, sizeof(uint32_t))
+        self.chain_least = <uint32_t *> calloc(families, sizeof(uint32_t))
+        self.chain_greatest = <uint32_t *> calloc(families, sizeof(uint32_t))
+        if (
+            self.pairs == NULL or self.sequences == NULL or self.sequence_pool == NULL
+            or self.cube_table == NULL or self.family_blocks == NULL
+            or self.family_block_count == NULL or self.family_block_capacity == NULL
+            or self.chain_least == NULL or self.chain_greatest == NULL
+        ):
+            raise MemoryError("mtlmon: out of memory")
+        self._new_node(NODE_CONSTANT, NULL, 0)
+        return 0
+
+    def __dealloc__(self):
+        cdef uint32_t family
+        if self.family_blocks != NULL:
+            for family in range(self.program.family_count):
+                free(self.family_blocks[family])
+        free(self.family_blocks)
+        free(self.family_block_count)
+        free(self.family_block_capacity)
+        free(self.block_family)
+        free(self.block_rank)
+        free(self.nodes)
+        free(self.pool)
+        free(self.cube_table)
+        free(self.literal_of)
+        free(self.merged)
+        free(self.images)
+        free(self.chain_least)
+        free(self.chain_greatest)
+        free(self.pairs)
+        free(self.sequences)
+        free(self.sequence_pool)
+
+    # ---- slots -----------------------------------------------------------------------------
+
+    cdef uint32_t slot_of(self, uint32_t family, uint32_t member) except? NO_EXPRESSION nogil:
+        """The slot of a member of a family of obligations."""
+        cdef uint32_t rank = member // SLOTS_PER_BLOCK
+        cdef uint32_t block
+        while rank >= self.family_block_count[family]:
+            block = self.block_count
+            reserve(
+                <void **> &self.block_family, &self.block_family_capacity, block + 1,
+                sizeof(uint32_t)
+            )
+            reserve(
+                <void **> &self.block_rank, &self.block_rank_capacity, block + 1, sizeof(uint32_t)
+            )
+            reserve(
+                <void **> &self.family_blocks[family], &self.family_block_capacity[family],
+                self.family_block_count[family] + 1, sizeof(uint32_t)
+            )
+            self.block_family[block] = family
+            self.block_rank[block] = self.family_block_count[family]
+            self.family_blocks[family][self.family_block_count[family]] = block
+            self.family_block_count[family] += 1
+            self.block_count += 1
+        block = self.family_blocks[family][rank]
+        return (
+            self.program.fixed_slot_count + block * SLOTS_PER_BLOCK + member % SLOTS_PER_BLOCK
+        )
+
+    cdef uint32_t _family_of(self, uint32_t slot) noexcept nogil:
+        """The family of a slot, NO_EXPRESSION for a fixed one."""
+        if slot < self.program.fixed_slot_count:
+            return NO_EXPRESSION
+        return self.block_family[(slot - self.program.fixed_slot_count) // SLOTS_PER_BLOCK]
+
+    cdef uint32_t _member_of(self, uint32_t slot) noexcept nogil:
+        cdef uint32_t number = slot - self.program.fixed_slot_count
+        return (
+            self.block_rank[number // SLOTS_PER_BLOCK] * SLOTS_PER_BLOCK
+            + number % SLOTS_PER_BLOCK
+        )
+
+    cdef Window *_open_window(self, uint32_t slot) noexcept nogil:
+        """The window of a slot that takes part in a chain, else NULL."""
+        cdef Window *window
+        cdef uint32_t family = self._family_of(slot)
+        if family == NO_EXPRESSION:
+            return NULL
+        window = &self.families[family].windows[self._member_of(slot)]
+        return window if window.phase == PHASE_OPEN else NULL
+
+    # ---- nodes -----------------------------------------------------------------------------
+
+    cdef uint32_t _new_node(
+        self, NodeKind kind, const uint32_t *items, uint32_t length
+    ) except? NO_EXPRESSION nogil:
+        cdef uint32_t number = self.node_count
+        cdef uint32_t i, slot, family
+        cdef uint32_t fixed = self.program.fixed_slot_count
+        cdef Node *node
+        reserve(<void **> &self.nodes, &self.node_capacity, <size_t> number + 1, sizeof(Node))
+        reserve(
+            <void **> &self.pool, &self.pool_capacity, <size_t> self.pool_count + length,
+            sizeof(uint32_t)
+        )
+        node = &self.nodes[number]
+        memset(node, 0, sizeof(Node))
+        node.kind = kind
+        node.start = self.pool_count
+        node.length = length
+        if length:
+            memcpy(self.pool + self.pool_count, items, length * sizeof(uint32_t))
+        for i in range(length):
+            slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
+            family = self._family_of(slot)
+            if family == NO_EXPRESSION:
+                node.mask |= <uint64_t> 1 << (slot & 63)
+                node.has_placeholder |= self.program.is_placeholder[slot]
+            else:
+                node.mask |= <uint64_t> 1 << ((fixed + family) & 63)
+                # Remembered by family for the duration of this loop.
+                node.may_chain |= self.chain_least[family] != 0
+                self.chain_least[family] = 1
+        for i in range(length):
+            slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
+            family = self._family_of(slot)
+            if family != NO_EXPRESSION:
+                self.chain_least[family] = 0
+        self.pool_count += length
+        self.node_count += 1
+        return number
+
+    cdef Expression literal(self, uint32_t slot) except? NO_EXPRESSION nogil:
+        """The expression that is just this slot."""
+        cdef uint32_t known = self.literal_capacity
+        cdef uint32_t item
+        if slot >= known:
+            reserve(
+                <void **> &self.literal_of, &self.literal_capacity, <size_t> slot + 1,
+                sizeof(uint32_t)
+            )
+            memset(
+                self.literal_of + known, 0, (self.literal_capacity - known) * sizeof(uint32_t)
+            )
+        if self.literal_of[slot] == 0:
+            item = 2 * slot
+            self.literal_of[slot] = self._new_node(NODE_CUBE, &item, 1)
+        return 2 * self.literal_of[slot]
+
+    cdef Expression _intern_cube(
+        self, const uint32_t *literals, uint32_t length
+    ) except? NO_EXPRESSION nogil:
+        """The conjunction of sorted literals of different slots."""
+        cdef uint64_t position
+        cdef uint32_t number
+        cdef Node *node
+        if length == 0:
+            return TRUE_EXPRESSION
+        if length == 1:
+            return self.literal(literals[0] >> 1) ^ (literals[0] & 1)
+        if 2 * (self.cube_count + 1) > self.cube_table_size:
+            self._grow_cube_table()
+        position = hash_sequence(1, literals, length) & (self.cube_table_size - 1)
+        while self.cube_table[position]:
+            number = self.cube_table[position]
+            node = &self.nodes[number]
+            if node.length == length and memcmp(
+                self.pool + node.start, literals, length * sizeof(uint32_t)
+            ) == 0:
+                return 2 * number
+            position = (position + 1) & (self.cube_table_size - 1)
+        number = self._new_node(NODE_CUBE, literals, length)
+        self.cube_table[position] = number
+        self.cube_count += 1
+        return 2 * number
+
+    cdef int _grow_cube_table(self) except -1 nogil:
+        cdef uint32_t size = 2 * self.cube_table_size
+        cdef uint32_t *table
+        cdef uint32_t i, number
+        cdef uint64_t position
+        table = NULL if size == 0 else <uint32_t *> calloc(size, sizeof(uint32_t))
+        if table == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        for i in range(self.cube_table_size):
+            number = self.cube_table[i]
+            if number:
+                position = hash_sequence(
+                    1, self.pool + self.nodes[number].start, self.nodes[number].length
+                ) & (size - 1)
+                while table[position]:
+                    position = (position + 1) & (size - 1)
+                table[position] = number
+        free(self.cube_table)
+        self.cube_table = table
+        self.cube_table_size = size
+        return 0
+
+    cdef bint mentions(self, Expression expression, uint32_t slot) noexcept nogil:
+        """Whether the expression depends on the slot."""
+        cdef Node *node = &self.nodes[expression >> 1]
+        cdef const uint32_t *items = self.pool + node.start
+        cdef uint32_t shift = node.kind == NODE_CUBE
+        cdef uint32_t low = 0
+        cdef uint32_t high = node.length
+        cdef uint32_t middle
+        while low < high:
+            middle = (low + high) // 2
+            if items[middle] >> shift < slot:
+                low = middle + 1
+            else:
+                high = middle
+        return low < node.length and items[low] >> shift == slot
+
+    # ---- conjunction -----------------------------------------------------------------------
+
+    cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
+        """left AND right of two different expressions that are not constant."""
+        cdef PairEntry *entry
+        cdef Expression result
+        if left > right:
+            left, right = right, left
+        entry = &self.pairs[
+            (((<uint64_t> left << 32 | right) * 0x9E3779B97F4A7C15ULL) >> 40) & (PAIR_TABLE_SIZE - 1)
+        ]
+        if entry.left == left and entry.right == right:
+            result = entry.result
+        else:
+            result = self._conjoin_raw(left, right)
+            entry.left = left
+            entry.right = right
+            entry.result = result
+        return self._reduce(result)
+
+    cdef uint32_t _view(
+        self, Expression expression, const uint32_t **literals, uint32_t *single
+    ) noexcept nogil:
+        """The literals of a conjunction; 0 for expressions that are none.
+
+        `single` is where the literal of a negated variable is put.
+        """
+        cdef Node *node = &self.nodes[expression >> 1]
+        if node.kind != NODE_CUBE:
+            return 0
+        if expression & 1:
+            if node.length != 1:
+                return 0
+            single[0] = self.pool[node.start] ^ 1
+            literals[0] = single
+        else:
+            literals[0] = self.pool + node.start
+        return node.length
+
+    cdef Expression _conjoin_raw(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
+        cdef const uint32_t *left_literals
+        cdef const uint32_t *right_literals
+        cdef uint32_t left_single, right_single
+        cdef uint32_t left_length = self._view(left, &left_literals, &left_single)
+        cdef uint32_t right_length = self._view(right, &right_literals, &right_single)
+        if left_length and right_length:
+            return self._conjoin_cubes(left_literals, left_length, right_literals, right_length)
+        if left_length and self.nodes[right >> 1].kind == NODE_CUBE:
+            return self._conjoin_clause(left, left_literals, left_length, right)
+        if right_length and self.nodes[left >> 1].kind == NODE_CUBE:
+            return self._conjoin_clause(right, right_literals, right_length, left)
+        return self._conjoin_mixed(left, right)
+
+    cdef Expression _conjoin_cubes(
+        self, const uint32_t *left, uint32_t left_length, const uint32_t *right,
+        uint32_t right_length
+    ) except? NO_EXPRESSION nogil:
+        cdef uint32_t i = 0
+        cdef uint32_t j = 0
+        cdef uint32_t count = 0
+        reserve(
+            <void **> &self.merged, &self.merged_capacity, <size_t> left_length + right_length,
+            sizeof(uint32_t)
+        )
+        while i < left_length and j < right_length:
+            if left[i] == right[j] ^ 1:
+                return FALSE_EXPRESSION
+            if left[i] < right[j]:
+                self.merged[count] = left[i]
+                i += 1
+            else:
+                self.merged[count] = right[j]
+                i += left[i] == right[j]
+                j += 1
+            count += 1
+        while i < left_length:
+            self.merged[count] = left[i]
+            i += 1
+            count += 1
+        while j < right_length:
+            self.merged[count] = right[j]
+            j += 1
+            count += 1
+        return self._intern_cube(self.merged, count)
+
+    cdef Expression _conjoin_clause(
+        self, Expression cube, const uint32_t *literals, uint32_t length, Expression clause
+    ) except? NO_EXPRESSION nogil:
+        """A cube and a clause; the clause is the negation of a cube of at least two literals."""
+        cdef Node *node = &self.nodes[clause >> 1]
+        cdef const uint32_t *negated = self.pool + node.start
+        cdef uint32_t i = 0
+        cdef uint32_t j
+        cdef uint32_t left_over = 0
+        cdef uint32_t kept = 0
+        for j in range(node.length):
+            while i < length and literals[i] >> 1 < negated[j] >> 1:
+                i += 1
+            if i < length and literals[i] == negated[j] ^ 1:
+                return cube
+            if i == length or literals[i] != negated[j]:
+                left_over = negated[j] ^ 1
+                kept += 1
+        if kept == 0:
+            return FALSE_EXPRESSION
+        if kept == 1:
+            return self._conjoin_cubes(literals, length, &left_over, 1)
+        return self._conjoin_mixed(cube, clause)
+
+    cdef Expression _conjoin_mixed(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
+        cdef Expression[2] both
+        both[0] = left
+        both[1] = right
+        self.bdd_operations += 1
+        with gil:
+            left_function = self._function(left)
+            right_function = self._function(right)
+            return self._intern_function(
+                self.manager.conjunction(left_function, right_function, self._levels(both, 2))
+            )
+
+    # ---- substitution ----------------------------------------------------------------------
+
+    cdef Expression substitute(
+        self, Expression expression, ImageOf image_of, void *context
+    ) except? NO_EXPRESSION nogil:
+        """The expression with every slot replaced by its image, simultaneously."""
+        cdef uint32_t node = expression >> 1
+        cdef Expression result
+        if self.nodes[node].kind == NODE_CONSTANT:
+            return expression
+        if self.nodes[node].kind == NODE_MIXED:
+            result = self._substitute_mixed(node, image_of, context)
+        elif self.nodes[node].length == 1:
+            result = image_of(self, context, self.pool[self.nodes[node].start] >> 1)
+        else:
+            result = self._substitute_cube(node, image_of, context)
+        return result ^ (expression & 1)
+
+    cdef Expression _substitute_cube(
+        self, uint32_t node, ImageOf image_of, void *context
+    ) except? NO_EXPRESSION nogil:
+        """Literals among the images are gathered and interned once; the rest is conjoined."""
+        cdef uint32_t base = self.image_count
+        cdef uint32_t length = self.nodes[node].length
+        cdef uint32_t gathered = 0
+        cdef uint32_t i, j, literal, count
+        cdef uint32_t single = 0
+        cdef const uint32_t *literals = NULL
+        cdef Expression image, result
+        # The images of the other kind wait behind the literals, on a stack: `image_of` comes back.
+        reserve(
+            <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
+        )
+        self.image_count = base + length
+        for i in range(length):
+            literal = self.pool[self.nodes[node].start + i]
+            image = image_of(self, context, literal >> 1) ^ (literal & 1)
+            if image == FALSE_EXPRESSION:
+                self.image_count = base
+                return FALSE_EXPRESSION
+            self.images[base + i] = image
+        for i in range(length):
+            count = self._view(self.images[base + i], &literals, &single)
+            if count == 0:
+                continue
+            reserve(
+                <void **> &self.merged, &self.merged_capacity, <size_t> gathered + count,
+                sizeof(uint32_t)
+            )
+            for j in range(count):
+                self.merged[gathered + j] = literals[j]
+            gathered += count
+            self.images[base + i] = TRUE_EXPRESSION
+        sort_items(self.merged, gathered)
+        count = 0
+        for i in range(gathered):
+            if count and self.merged[count - 1] == self.merged[i]:
+                continue
+            if count and self.merged[count - 1] == self.merged[i] ^ 1:
+                self.image_count = base
+                return FALSE_EXPRESSION
+            self.merged[count] = self.merged[i]
+            count += 1
+        result = self._reduce(self._intern_cube(self.merged, count))
+        for i in range(length):
+            result = conjunction(self, result, self.images[base + i])
+        self.image_count = base
+        return result
+
+    cdef Expression _substitute_mixed(
+        self, uint32_t node, ImageOf image_of, void *context
+    ) except? NO_EXPRESSION nogil:
+        cdef uint32_t base = self.image_count
+        cdef uint32_t length = self.nodes[node].length
+        cdef uint32_t i
+        cdef bint found = False
+        cdef SequenceEntry *entry
+        cdef Expression image, result
+        reserve(
+            <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
+        )
+        self.image_count = base + length
+        for i in range(length):
+            image = image_of(self, context, self.pool[self.nodes[node].start + i])
+            self.images[base + i] = image
+        entry = self._sequence_entry(node, self.images + base, length, &found)
+        if found:
+            result = entry.result
+        else:
+            self.bdd_operations += 1
+            with gil:
+                result = self._compose(node, base)
+            self._remember_sequence(entry, node, self.images + base, length, result)
+        self.image_count = base
+        return self._reduce(result)
+
+    cdef Expression _compose(self, uint32_t node, uint32_t base) except? NO_EXPRESSION:
+        """A mixed node with its slots replaced by the expressions from `images[base]` on."""
+        cdef uint32_t i
+        slots = []
+        functions = []
+        for i in range(self.nodes[node].length):
+            slots.append(self.pool[self.nodes[node].start + i])
+            functions.append(self._function(self.images[base + i]))
+        return self._intern_function(
+            self.manager.compose(
+                self.functions[node], slots, functions,
+                self._levels(self.images + base, self.nodes[node].length),
+            )
+        )
+
+    cdef uint32_t _levels(self, const Expression *expressions, uint32_t count) except? 0:
+        """How many slots the expressions mention together."""
+        cdef size_t total = 0
+        cdef uint32_t i, j, shift
+        cdef Node *node
+        for i in range(count):
+            total += self.nodes[expressions[i] >> 1].length
+        if total <= EXACT_LEVELS_FROM:
+            return <uint32_t> total
+        slots = set()
+        for i in range(count):
+            node = &self.nodes[expressions[i] >> 1]
+            shift = node.kind == NODE_CUBE
+            slots.update([self.pool[node.start + j] >> shift for j in range(node.length)])
+        return <uint32_t> len(slots)
+
+    # ---- chains ----------------------------------------------------------------------------
+
+    cdef Expression _reduce(self, Expression expression) except? NO_EXPRESSION nogil:
+        """The representative of an expression modulo the implications between open windows."""
+        cdef uint32_t node = expression >> 1
+        cdef Expression result
+        if not self.nodes[node].may_chain:
+            return expression
+        if self.nodes[node].kind == NODE_CUBE:
+            result = self._reduce_cube(node)
+        else:
+            result = self._reduce_mixed(node)
+        return result ^ (expression & 1)
+
+    cdef Expression _reduce_cube(self, uint32_t node) except? NO_EXPRESSION nogil:
+        """Of each chain keep the least positive and the greatest negative literal.
+
+        u(5) AND u(7) is u(5); NOT u(5) AND NOT u(7) is NOT u(7); u(5) AND NOT u(7) is false.
+        """
+        cdef uint32_t length = self.nodes[node].length
+        cdef const uint32_t *literals = self.pool + self.nodes[node].start
+        cdef uint32_t i, family, literal
+        cdef uint32_t count = 0
+        cdef uint32_t *best
+        cdef bint is_false = False
+        cdef Window *window
+        reserve(<void **> &self.merged, &self.merged_capacity, length, sizeof(uint32_t))
+        for i in range(length):
+            window = self._open_window(literals[i] >> 1)
+            if window == NULL:
+                continue
+            family = self._family_of(literals[i] >> 1)
+            best = &self.chain_greatest[family] if literals[i] & 1 else &self.chain_least[family]
+            if best[0] == 0 or (
+                (window.upper > self._open_window(best[0] - 1 >> 1).upper) == (literals[i] & 1)
+            ):
+                best[0] = literals[i] + 1
+        for i in range(length):
+            literal = literals[i]
+            window = self._open_window(literal >> 1)
+            if window != NULL:
+                family = self._family_of(literal >> 1)
+                if self.chain_least[family] and self.chain_greatest[family]:
+                    is_false |= (
+                        self._open_window(self.chain_least[family] - 1 >> 1).upper
+                        <= self._open_window(self.chain_greatest[family] - 1 >> 1).upper
+                    )
+                best = (
+                    &self.chain_greatest[family] if literal & 1 else &self.chain_least[family]
+                )
+                if best[0] != literal + 1:
+                    continue
+            self.merged[count] = literal
+            count += 1
+        for i in range(length):
+            family = self._family_of(literals[i] >> 1)
+            if family != NO_EXPRESSION:
+                self.chain_least[family] = self.chain_greatest[family] = 0
+        if is_false:
+            return FALSE_EXPRESSION
+        return 2 * node if count == length else self._intern_cube(self.merged, count)
+
+    cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil:
+        cdef uint32_t length = self.nodes[node].length
+        cdef uint32_t base = self.image_count
+        cdef uint32_t count = 0
+        cdef uint32_t i, j, slot, family
+        cdef bint found = False
+        cdef bint in_chain = False
+        cdef Window *window
+        cdef SequenceEntry *entry
+        cdef Expression result
+        # The open slots, by family and end of window: all that the reduction depends on.
+        reserve(
+            <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
+        )
+        self.image_count = base + length
+        for i in range(length):
+            slot = self.pool[self.nodes[node].start + i]
+            window = self._open_window(slot)
+            if window == NULL:
+                continue
+            family = self._family_of(slot)
+            j = base + count
+            while j > base and (
+                self._family_of(self.images[j - 1]) > family
+                or (
+                    self._family_of(self.images[j - 1]) == family
+                    and self._open_window(self.images[j - 1]).upper > window.upper
+                )
+            ):
+                self.images[j] = self.images[j - 1]
+                j -= 1
+            self.images[j] = slot
+            in_chain |= j > base and self._family_of(self.images[j - 1]) == family
+            in_chain |= j < base + count and self._family_of(self.images[j + 1]) == family
+            count += 1
+        result = 2 * node
+        if in_chain:
+            entry = self._sequence_entry(node | REDUCTION, self.images + base, count, &found)
+            if found:
+                result = entry.result
+            else:
+                self.bdd_operations += 1
+                with gil:
+                    result = self._modulo_chains(node, base, count)
+                self._remember_sequence(
+                    entry, node | REDUCTION, self.images + base, count, result
+                )
+        self.image_count = base
+        return result
+
+    cdef Expression _modulo_chains(
+        self, uint32_t node, uint32_t base, uint32_t count
+    ) except? NO_EXPRESSION:
+        """A mixed node reduced by the chains among the `count` slots from `images[base]` on."""
+        cdef uint32_t i, slot
+        chains = {}
+        for i in range(count):
+            slot = self.images[base + i]
+            chains.setdefault(self._family_of(slot), []).append(slot)
+        return self._intern_function(
+            self.manager.modulo_chains(
+                self.functions[node], [chain for chain in chains.values() if len(chain) > 1]
+            )
+        )
+
+    # ---- memo of sequences -----------------------------------------------------------------
+
+    cdef SequenceEntry *_sequence_entry(
+        self, uint32_t subject, const uint32_t *sequence, uint32_t length, bint *found
+    ) noexcept nogil:
+        """Where the result for this subject and sequence is, or is to be put."""
+        cdef uint64_t value = hash_sequence(subject + <uint64_t> 2, sequence, length)
+        cdef SequenceEntry *entry = &self.sequences[value & (SEQUENCE_TABLE_SIZE - 1)]
+        found[0] = (
+            entry.length != 0 and entry.hash == value and entry.subject == subject
+            and entry.length == length
+            and memcmp(
+                self.sequence_pool + entry.start, sequence, length * sizeof(uint32_t)
+            ) == 0
+        )
+        return entry
+
+    cdef int _remember_sequence(
+        self, SequenceEntry *entry, uint32_t subject, const uint32_t *sequence, uint32_t length,
+        Expression result
+    ) except -1 nogil:
+        if length > SEQUENCE_POOL_SIZE // 4:
+            return 0
+        if self.sequence_count + length > SEQUENCE_POOL_SIZE:
+            memset(self.sequences, 0, SEQUENCE_TABLE_SIZE * sizeof(SequenceEntry))
+            self.sequence_count = 0
+            self.flushes += 1
+        entry.hash = hash_sequence(subject + <uint64_t> 2, sequence, length)
+        entry.subject = subject
+        entry.start = self.sequence_count
+        entry.length = length
+        entry.result = result
+        memcpy(self.sequence_pool + self.sequence_count, sequence, length * sizeof(uint32_t))
+        self.sequence_count += length
+        return 0
+
+    # ---- mixed functions -------------------------------------------------------------------
+
+    cdef object _function(self, Expression expression):
+        """The BDD of an expression; those of cubes are made on demand and kept."""
+        cdef uint32_t number = expression >> 1
+        cdef Node *node = &self.nodes[number]
+        if self.manager is None:
+            from mtlmon.bdd import Manager
+
+            self.manager = Manager(self.bdd_choice)
+        function = self.functions.get(number)
+        if function is None:
+            # The empty conjunction is true, and the constant node stands for false.
+            literals = [self.pool[node.start + i] for i in range(node.length)]
+            function = self.manager.cube(literals)
+            if node.kind == NODE_CONSTANT:
+                function = ~function
+            self.functions[number] = function
+        return ~function if expression & 1 else function
+
+    cdef Expression _intern_function(self, object function) except? NO_EXPRESSION:
+        """The expression of a BDD: native where it is a constant, a cube or a clause."""
+        cdef uint32_t complement, number
+        constant = self.manager.constant(function)
+        if constant is not None:
+            return TRUE_EXPRESSION if constant else FALSE_EXPRESSION
+        number = self.node_of_function.get(int(function), 0)
+        if number:
+            return 2 * number
+        number = self.node_of_function.get(int(~function), 0)
+        if number:
+            return 2 * number + 1
+        for complement in range(2):
+            literals = self.manager.literals_of_cube(~function if complement else function)
+            if literals is not None:
+                self._take(literals)
+                return self._intern_cube(self.merged, <uint32_t> len(literals)) ^ complement
+        support = self.manager.support(function)
+        self._take(support)
+        number = self._new_node(NODE_MIXED, self.merged, <uint32_t> len(support))
+        self.functions[number] = function
+        self.node_of_function[int(function)] = number
+        return 2 * number
+
+    cdef int _take(self, list items) except -1:
+        """Copy the items into the scratch memory."""
+        cdef Py_ssize_t i
+        reserve(<void **> &self.merged, &self.merged_capacity, len(items), sizeof(uint32_t))
+        for i in range(len(items)):
+            self.merged[i] = items[i]
+        return 0
+
+    # ---- compaction ------------------------------------------------------------------------
+
+    cdef Workspace compacted(self, Expression **roots, size_t root_count):
+        """A new workspace that knows only the roots, which are renumbered where they stand.
+
+        Slots keep their numbers. The BDD manager is new too, so that its variables stay few.
+        """
+        cdef Workspace fresh = Workspace(self.program, self.bdd_choice)
+        cdef Expression *copies
+        cdef size_t i
+        cdef uint32_t block, node
+        fresh.families = self.families
+        for block in range(self.block_count):
+            fresh.slot_of(self.block_family[block], self.block_rank[block] * SLOTS_PER_BLOCK)
+        copies = <Expression *> calloc(self.node_count, sizeof(Expression))
+        if copies == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            for i in range(root_count):
+                node = roots[i][0] >> 1
+                if node and copies[node] == 0:
+                    copies[node] = self._copy_node(node, fresh)
+            for i in range(root_count):
+                roots[i][0] = copies[roots[i][0] >> 1] ^ (roots[i][0] & 1)
+        finally:
+            free(copies)
+        fresh.flushes = self.flushes
+        fresh.bdd_operations = self.bdd_operations
+        fresh.compactions = self.compactions + 1
+        fresh.compact_at = max(<uint32_t> LEAST_COMPACTION, 4 * fresh.node_count)
+        return fresh
+
+    cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION:
+        cdef Node *node = &self.nodes[number]
+        cdef Expression copy
+        if node.kind == NODE_CUBE:
+            return target._intern_cube(self.pool + node.start, node.length)
+        if target.manager is None:
+            target.manager = type(self.manager)(self.bdd_choice)
+        slots = [self.pool[node.start + i] for i in range(node.length)]
+        function = self.manager.copy(self.functions[number], target.manager, slots)
+        copy = 2 * target._new_node(NODE_MIXED, self.pool + node.start, node.length)
+        target.functions[copy >> 1] = function
+        target.node_of_function[int(function)] = copy >> 1
+        return copy

@@ -1,0 +1,694 @@
+# cython: language_level=3
+"""The history: undecided time-points, grouped by expression, merged as the mode says.
+
+All pending time-points of one expression form a group, so that an event costs one substitution per
+group, however many time-points wait in it. Expressions speak of outer obligations by placeholders
+that mean another obligation for each anchor; where time has come to an end of an anchor's window,
+its entry leaves the group and is given an expression of its own (it *crosses a threshold*). Each
+threshold has a cursor into the time-ordered entries, so that each entry crosses it once.
+"""
+
+from libc.stdint cimport UINT64_MAX, uint8_t
+from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memset
+
+from mtlmon._expressions cimport TRUE_EXPRESSION, is_constant, mask_of
+from mtlmon._memory cimport reserve
+from mtlmon._program cimport MAX_TIME_STAMP, NO_SLOT, UNBOUNDED
+from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VERDICT_TRUE
+
+cdef enum:
+    LEAST_TABLE = 8
+
+
+cdef struct Anchored:
+    # The context of substitutions for the time-points of one time-stamp.
+    AnchoredImage image_of
+    void *context
+    uint64_t anchor
+
+
+cdef Expression anchored_image(
+    Workspace workspace, void *context, uint32_t slot
+) except? NO_EXPRESSION nogil:
+    cdef Anchored *anchored = <Anchored *> context
+    return anchored.image_of(workspace, anchored.context, slot, anchored.anchor)
+
+
+cdef int init_history(History *history, Program program, Mode mode) except -1:
+    cdef uint32_t i
+    memset(history, 0, sizeof(History))
+    history.mode = mode
+    history.first = history.last = NONE
+    history.free_entry = history.free_group = NONE
+    history.next_due = UINT64_MAX
+    history.thresholds = <Threshold *> calloc(2 * program.outer_count + 1, sizeof(Threshold))
+    if history.thresholds == NULL:
+        raise MemoryError("mtlmon: out of memory")
+    for i in range(program.outer_count):
+        # A jump from before a window to beyond it crosses both of its thresholds.
+        if program.outer_untils[i].closed_slot != NO_SLOT:
+            add_threshold(
+                history, program.outer_untils[i].closed_slot, program.outer_untils[i].lower, False
+            )
+        if program.outer_untils[i].upper != UNBOUNDED():
+            add_threshold(
+                history, program.outer_untils[i].open_slot, program.outer_untils[i].upper, True
+            )
+    return 0
+
+
+cdef void add_threshold(History *history, uint32_t slot, uint64_t distance, bint is_end) noexcept:
+    cdef Threshold *threshold = &history.thresholds[history.threshold_count]
+    threshold.slot = slot
+    threshold.distance = distance
+    threshold.cursor = NONE
+    threshold.is_end = is_end
+    history.threshold_count += 1
+
+
+cdef void free_history(History *history) noexcept nogil:
+    free(history.entries)
+    free(history.groups)
+    free(history.active)
+    free(history.table)
+    free(history.thresholds)
+    free(history.verdicts)
+    free(history.changes)
+    free(history.dropped)
+    memset(history, 0, sizeof(History))
+
+
+# ---- groups by expression ----------------------------------------------------------------------
+
+
+cdef inline uint32_t home_of(History *history, Expression expression) noexcept nogil:
+    return ((expression * <uint32_t> 0x9E3779B1UL) >> 8) & (history.table_size - 1)
+
+
+cdef uint32_t find_group(History *history, Expression expression) noexcept nogil:
+    cdef uint32_t position
+    if history.table_size == 0:
+        return NONE
+    position = home_of(history, expression)
+    while history.table[position]:
+        if history.groups[history.table[position] - 1].expression == expression:
+            return history.table[position] - 1
+        position = (position + 1) & (history.table_size - 1)
+    return NONE
+
+
+cdef void put_in_table(History *history, uint32_t group) noexcept nogil:
+    cdef uint32_t position = home_of(history, history.groups[group].expression)
+    while history.table[position]:
+        position = (position + 1) & (history.table_size - 1)
+    history.table[position] = group + 1
+
+
+cdef void take_from_table(History *history, uint32_t group) noexcept nogil:
+    """Remove a group and move up those that had to make way for it."""
+    cdef uint32_t limit = history.table_size - 1
+    cdef uint32_t hole = home_of(history, history.groups[group].expression)
+    cdef uint32_t position, home
+    while history.table[hole] != group + 1:
+        hole = (hole + 1) & limit
+    history.table[hole] = 0
+    position = (hole + 1) & limit
+    while history.table[position]:
+        home = home_of(history, history.groups[history.table[position] - 1].expression)
+        if ((position - home) & limit) >= ((position - hole) & limit):
+            history.table[hole] = history.table[position]
+            history.table[position] = 0
+            hole = position
+        position = (position + 1) & limit
+
+
+cdef int grow_table(History *history) except -1 nogil:
+    """Double the table; every active group is in it."""
+    cdef uint32_t size = 2 * history.table_size if history.table_size else LEAST_TABLE
+    cdef uint32_t *table = <uint32_t *> calloc(size, sizeof(uint32_t)) if size else NULL
+    cdef uint32_t i
+    if table == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    free(history.table)
+    history.table = table
+    history.table_size = size
+    for i in range(history.active_count):
+        put_in_table(history, history.active[i])
+    return 0
+
+
+cdef int new_group(History *history, Expression expression, uint32_t *number) except -1 nogil:
+    """A group in the table, without members yet."""
+    cdef Group *group
+    if 2 * (history.active_count + 1) > history.table_size:
+        grow_table(history)
+    reserve(
+        <void **> &history.active, &history.active_capacity, <size_t> history.active_count + 1,
+        sizeof(uint32_t)
+    )
+    number[0] = history.free_group
+    if number[0] == NONE:
+        reserve(
+            <void **> &history.groups, &history.group_capacity, <size_t> history.group_count + 1,
+            sizeof(Group)
+        )
+        number[0] = history.group_count
+        history.group_count += 1
+    else:
+        history.free_group = history.groups[number[0]].place
+    group = &history.groups[number[0]]
+    group.expression = expression
+    group.any_member = group.latest = NONE
+    group.size = 0
+    group.place = history.active_count
+    history.active[history.active_count] = number[0]
+    history.active_count += 1
+    put_in_table(history, number[0])
+    return 0
+
+
+cdef void release_group(History *history, uint32_t number) noexcept nogil:
+    """Forget a group that is in the table no more."""
+    cdef Group *group = &history.groups[number]
+    history.active_count -= 1
+    history.active[group.place] = history.active[history.active_count]
+    history.groups[history.active[group.place]].place = group.place
+    group.place = history.free_group
+    history.free_group = number
+
+
+# ---- entries -----------------------------------------------------------------------------------
+
+
+cdef inline bint is_earlier(History *history, uint32_t a, uint32_t b) noexcept nogil:
+    cdef Entry *first = &history.entries[a]
+    cdef Entry *second = &history.entries[b]
+    if first.time_stamp != second.time_stamp:
+        return first.time_stamp < second.time_stamp
+    return first.offset < second.offset
+
+
+cdef inline uint64_t due_time(History *history, Threshold *threshold) noexcept nogil:
+    """The first time-stamp at which the entry at the cursor has crossed the threshold."""
+    cdef uint64_t due = history.entries[threshold.cursor].time_stamp + threshold.distance
+    if not threshold.is_end:
+        return due
+    # No event is later than the largest time-stamp.
+    return (due if due < MAX_TIME_STAMP() else MAX_TIME_STAMP()) + 1
+
+
+cdef int new_entry(
+    History *history, uint64_t time_stamp, uint64_t offset, uint32_t *number
+) except -1 nogil:
+    """The latest entry in time, in no group yet."""
+    cdef Entry *entry
+    cdef Threshold *threshold
+    cdef uint32_t i
+    number[0] = history.free_entry
+    if number[0] == NONE:
+        reserve(
+            <void **> &history.entries, &history.entry_capacity, <size_t> history.entry_count + 1,
+            sizeof(Entry)
+        )
+        number[0] = history.entry_count
+        history.entry_count += 1
+    else:
+        history.free_entry = history.entries[number[0]].later
+    entry = &history.entries[number[0]]
+    entry.time_stamp = time_stamp
+    entry.offset = offset
+    entry.weight = 1
+    entry.group = entry.merged_into = entry.later = NONE
+    entry.cursor_count = 0
+    entry.earlier = history.last
+    if history.last == NONE:
+        history.first = number[0]
+    else:
+        history.entries[history.last].later = number[0]
+    history.last = number[0]
+    for i in range(history.threshold_count):
+        threshold = &history.thresholds[i]
+        if threshold.cursor == NONE:
+            threshold.cursor = number[0]
+            entry.cursor_count += 1
+            history.next_due = min(history.next_due, due_time(history, threshold))
+    history.pending_count += 1
+    if history.pending_count > history.peak_pending:
+        history.peak_pending = history.pending_count
+    return 0
+
+
+cdef void take_from_time(History *history, uint32_t number) noexcept nogil:
+    """An entry that is no longer pending."""
+    cdef Entry *entry = &history.entries[number]
+    cdef Threshold *threshold
+    cdef uint32_t i = 0
+    while entry.cursor_count:
+        threshold = &history.thresholds[i]
+        i += 1
+        if threshold.cursor == number:
+            threshold.cursor = entry.later
+            entry.cursor_count -= 1
+            if entry.later != NONE:
+                history.entries[entry.later].cursor_count += 1
+    if entry.earlier == NONE:
+        history.first = entry.later
+    else:
+        history.entries[entry.earlier].later = entry.later
+    if entry.later == NONE:
+        history.last = entry.earlier
+    else:
+        history.entries[entry.later].earlier = entry.earlier
+    history.pending_count -= 1
+
+
+cdef inline void free_entry(History *history, uint32_t number) noexcept nogil:
+    history.entries[number].later = history.free_entry
+    history.free_entry = number
+
+
+cdef void link_member(History *history, uint32_t number, uint32_t group_number) noexcept nogil:
+    cdef Group *group = &history.groups[group_number]
+    cdef Entry *entry = &history.entries[number]
+    cdef Entry *neighbour
+    entry.group = group_number
+    group.size += 1
+    if group.any_member == NONE:
+        entry.next_member = entry.previous_member = number
+        group.any_member = group.latest = number
+        return
+    neighbour = &history.entries[group.any_member]
+    entry.next_member = group.any_member
+    entry.previous_member = neighbour.previous_member
+    history.entries[neighbour.previous_member].next_member = number
+    neighbour.previous_member = number
+    if is_earlier(history, group.latest, number):
+        group.latest = number
+
+
+cdef void unlink_member(History *history, uint32_t number) noexcept nogil:
+    """Take an entry out of its group; the latest member goes last or is replaced by the caller."""
+    cdef Entry *entry = &history.entries[number]
+    cdef Group *group = &history.groups[entry.group]
+    group.size -= 1
+    group.any_member = NONE if group.size == 0 else entry.next_member
+    history.entries[entry.previous_member].next_member = entry.next_member
+    history.entries[entry.next_member].previous_member = entry.previous_member
+    entry.group = NONE
+
+
+# ---- verdicts ----------------------------------------------------------------------------------
+
+
+cdef int new_verdict(
+    History *history, uint64_t time_stamp, uint64_t offset, uint8_t kind, uint32_t reference
+) except -1 nogil:
+    cdef VerdictRecord *record
+    reserve(
+        <void **> &history.verdicts, &history.verdict_capacity,
+        <size_t> history.verdict_count + 1, sizeof(VerdictRecord)
+    )
+    record = &history.verdicts[history.verdict_count]
+    record.time_stamp = time_stamp
+    record.offset = offset
+    record.kind = kind
+    record.reference_time_stamp = 0
+    record.reference_offset = reference
+    history.verdict_count += 1
+    return 0
+
+
+cdef int count_decided(History *history, Expression value, uint64_t weight) noexcept nogil:
+    if value == TRUE_EXPRESSION:
+        history.true_count += weight
+        return VERDICT_TRUE
+    history.false_count += weight
+    return VERDICT_FALSE
+
+
+cdef int decide(History *history, uint32_t number, Expression value) except -1 nogil:
+    """The verdict of an entry that is in no group any more."""
+    cdef Entry *entry = &history.entries[number]
+    new_verdict(
+        history, entry.time_stamp, entry.offset, count_decided(history, value, entry.weight), NONE
+    )
+    take_from_time(history, number)
+    free_entry(history, number)
+    return 0
+
+
+cdef int merge(History *history, uint32_t later, uint32_t earlier) except -1 nogil:
+    """The equivalence of an entry that is in no group any more; it goes once the event is done."""
+    cdef Entry *entry = &history.entries[later]
+    reserve(
+        <void **> &history.dropped, &history.dropped_capacity, <size_t> history.dropped_count + 1,
+        sizeof(uint32_t)
+    )
+    new_verdict(history, entry.time_stamp, entry.offset, VERDICT_EQUIVALENT, earlier)
+    history.entries[earlier].weight += entry.weight
+    entry.merged_into = earlier
+    take_from_time(history, later)
+    history.dropped[history.dropped_count] = later
+    history.dropped_count += 1
+    return 0
+
+
+cdef int compare_records(const void *left, const void *right) noexcept nogil:
+    cdef const VerdictRecord *a = <const VerdictRecord *> left
+    cdef const VerdictRecord *b = <const VerdictRecord *> right
+    if a.time_stamp != b.time_stamp:
+        return 1 if a.time_stamp > b.time_stamp else -1
+    return (a.offset > b.offset) - (a.offset < b.offset)
+
+
+cdef void finish_verdicts(History *history) noexcept nogil:
+    """Once an event is done: what equivalences refer to, and the order of time-points."""
+    cdef uint32_t i, reference
+    cdef bint is_sorted = True
+    cdef VerdictRecord *record
+    for i in range(history.verdict_count):
+        record = &history.verdicts[i]
+        if record.kind == VERDICT_EQUIVALENT:
+            reference = <uint32_t> record.reference_offset
+            while history.entries[reference].merged_into != NONE:
+                reference = history.entries[reference].merged_into
+            record.reference_time_stamp = history.entries[reference].time_stamp
+            record.reference_offset = history.entries[reference].offset
+        if i and is_sorted:
+            is_sorted = compare_records(record - 1, record) < 0
+    if not is_sorted:
+        qsort(history.verdicts, history.verdict_count, sizeof(VerdictRecord), compare_records)
+    for i in range(history.dropped_count):
+        free_entry(history, history.dropped[i])
+    history.dropped_count = 0
+
+
+# ---- merging -----------------------------------------------------------------------------------
+
+
+cdef inline bint merges_across_time(
+    Workspace workspace, History *history, Expression expression
+) noexcept nogil:
+    """Whether equal expressions of different time-stamps mean the same."""
+    return (
+        history.mode == MODE_GLOBAL and not workspace.nodes[expression >> 1].has_placeholder
+    )
+
+
+cdef uint32_t find_twin(
+    Workspace workspace, History *history, uint32_t number, uint32_t group
+) noexcept nogil:
+    """The member of a group with which an entry outside of it has to merge, or NONE."""
+    cdef Entry *entries = history.entries
+    cdef uint64_t time_stamp = entries[number].time_stamp
+    cdef uint32_t twin
+    if history.mode == MODE_NAIVE:
+        return NONE
+    if merges_across_time(workspace, history, history.groups[group].expression):
+        return history.groups[group].any_member
+    twin = entries[number].earlier
+    while twin != NONE and entries[twin].time_stamp == time_stamp:
+        if entries[twin].group == group:
+            return twin
+        twin = entries[twin].earlier
+    twin = entries[number].later
+    while twin != NONE and entries[twin].time_stamp == time_stamp:
+        if entries[twin].group == group:
+            return twin
+        twin = entries[twin].later
+    return NONE
+
+
+cdef int attach(
+    Workspace workspace, History *history, uint32_t number, uint32_t group
+) except -1 nogil:
+    """Put an entry that is in no group into one, or merge it with a member."""
+    cdef uint32_t twin = find_twin(workspace, history, number, group)
+    cdef bint was_latest
+    if twin == NONE:
+        link_member(history, number, group)
+    elif is_earlier(history, twin, number):
+        merge(history, number, twin)
+    else:
+        was_latest = history.groups[group].latest == twin
+        unlink_member(history, twin)
+        link_member(history, number, group)
+        if was_latest:
+            # It takes the place of its twin: no other member lies between the two in time.
+            history.groups[group].latest = number
+        merge(history, twin, number)
+    return 0
+
+
+cdef int move_members(
+    Workspace workspace, History *history, uint32_t source, uint32_t target
+) except -1 nogil:
+    """Empty a group into another one of the same expression."""
+    cdef uint32_t number = history.groups[source].any_member
+    cdef uint32_t count = history.groups[source].size
+    cdef uint32_t following
+    while count:
+        following = history.entries[number].next_member
+        history.entries[number].group = NONE
+        attach(workspace, history, number, target)
+        number = following
+        count -= 1
+    return 0
+
+
+cdef int collapse(History *history, uint32_t group_number) except -1 nogil:
+    """Merge all members into the earliest: their expression means the same at all of them."""
+    cdef Group *group = &history.groups[group_number]
+    cdef uint32_t earliest = group.any_member
+    cdef uint32_t count = group.size
+    cdef uint32_t number = group.any_member
+    cdef uint32_t i, following
+    for i in range(count):
+        if is_earlier(history, number, earliest):
+            earliest = number
+        number = history.entries[number].next_member
+    for i in range(count):
+        following = history.entries[number].next_member
+        history.entries[number].group = NONE
+        if number != earliest:
+            merge(history, number, earliest)
+        number = following
+    group.any_member = NONE
+    group.size = 0
+    link_member(history, earliest, group_number)
+    return 0
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+cdef int note_change(History *history, uint32_t subject, Expression expression) except -1 nogil:
+    reserve(
+        <void **> &history.changes, &history.change_capacity, <size_t> history.change_count + 1,
+        sizeof(Change)
+    )
+    history.changes[history.change_count].subject = subject
+    history.changes[history.change_count].expression = expression
+    history.change_count += 1
+    return 0
+
+
+cdef int collect_crossers(
+    Workspace workspace, History *history, uint64_t time_stamp
+) except -1 nogil:
+    """Take the entries that cross a threshold out of their groups, each with its expression."""
+    cdef Threshold *threshold
+    cdef uint32_t i, number, group
+    history.next_due = UINT64_MAX
+    for i in range(history.threshold_count):
+        threshold = &history.thresholds[i]
+        while threshold.cursor != NONE:
+            if due_time(history, threshold) > time_stamp:
+                history.next_due = min(history.next_due, due_time(history, threshold))
+                break
+            number = threshold.cursor
+            history.entries[number].cursor_count -= 1
+            threshold.cursor = history.entries[number].later
+            if threshold.cursor != NONE:
+                history.entries[threshold.cursor].cursor_count += 1
+            group = history.entries[number].group
+            if group == NONE or not workspace.mentions(
+                history.groups[group].expression, threshold.slot
+            ):
+                continue
+            note_change(history, number, history.groups[group].expression)
+            unlink_member(history, number)
+            if history.groups[group].size == 0:
+                take_from_table(history, group)
+                release_group(history, group)
+    return 0
+
+
+cdef int update_groups(
+    Workspace workspace, History *history, uint64_t time_stamp, uint64_t changed,
+    AnchoredImage image_of, void *context
+) except -1 nogil:
+    """Substitute in each group once; output what became Boolean, join what became equal."""
+    cdef uint32_t base = history.change_count
+    cdef uint32_t i, group, other
+    cdef uint64_t mask = 0
+    cdef Expression expression
+    cdef Anchored anchored
+    anchored.image_of = image_of
+    anchored.context = context
+    anchored.anchor = time_stamp
+    for i in range(history.active_count):
+        group = history.active[i]
+        expression = history.groups[group].expression
+        if mask_of(workspace, expression) & changed:
+            expression = workspace.substitute(expression, anchored_image, &anchored)
+            if expression != history.groups[group].expression:
+                note_change(history, group, expression)
+        mask |= mask_of(workspace, expression)
+    history.mask = mask
+    for i in range(base, history.change_count):
+        take_from_table(history, history.changes[i].subject)
+    for i in range(base, history.change_count):
+        group = history.changes[i].subject
+        expression = history.changes[i].expression
+        if is_constant(expression):
+            decide_group(history, group, expression)
+            continue
+        history.groups[group].expression = expression
+        if history.groups[group].size > 1 and merges_across_time(workspace, history, expression):
+            collapse(history, group)
+        other = find_group(history, expression)
+        if other == NONE:
+            put_in_table(history, group)
+            continue
+        if history.groups[group].size > history.groups[other].size:
+            take_from_table(history, other)
+            put_in_table(history, group)
+            group, other = other, group
+        move_members(workspace, history, group, other)
+        release_group(history, group)
+    history.change_count = base
+    return 0
+
+
+cdef int decide_group(History *history, uint32_t group, Expression value) except -1 nogil:
+    cdef uint32_t number = history.groups[group].any_member
+    cdef uint32_t count = history.groups[group].size
+    cdef uint32_t following
+    while count:
+        following = history.entries[number].next_member
+        decide(history, number, value)
+        number = following
+        count -= 1
+    release_group(history, group)
+    return 0
+
+
+cdef int join(
+    Workspace workspace, History *history, uint32_t number, Expression expression
+) except -1 nogil:
+    """Put an entry that is in no group to the others of its expression."""
+    cdef uint32_t group = find_group(history, expression)
+    if group == NONE:
+        new_group(history, expression, &group)
+    history.mask |= mask_of(workspace, expression)
+    attach(workspace, history, number, group)
+    return 0
+
+
+cdef int update_pending(
+    Workspace workspace, History *history, uint64_t time_stamp, uint64_t changed,
+    AnchoredImage image_of, void *context
+) except -1 nogil:
+    """Go on to an event, or to a time without one, that gives the slots these images.
+
+    `changed` has the bits of all kinds of variables that no longer stand for themselves.
+    """
+    cdef uint32_t i
+    cdef uint64_t anchor
+    cdef Expression expression
+    cdef Anchored anchored
+    history.change_count = 0
+    if time_stamp >= history.next_due:
+        collect_crossers(workspace, history, time_stamp)
+    if history.mask & changed:
+        update_groups(workspace, history, time_stamp, changed, image_of, context)
+    anchored.image_of = image_of
+    anchored.context = context
+    for i in range(history.change_count):
+        anchored.anchor = history.entries[history.changes[i].subject].time_stamp
+        expression = workspace.substitute(
+            history.changes[i].expression, anchored_image, &anchored
+        )
+        if is_constant(expression):
+            decide(history, history.changes[i].subject, expression)
+        else:
+            join(workspace, history, history.changes[i].subject, expression)
+    return 0
+
+
+cdef int add_time_point(
+    Workspace workspace, History *history, uint64_t time_stamp, uint64_t offset,
+    Expression expression
+) except -1 nogil:
+    """The present time-point: its verdict if there is one, else its place in the history."""
+    cdef uint32_t group, twin, number
+    if is_constant(expression):
+        return new_verdict(
+            history, time_stamp, offset, count_decided(history, expression, 1), NONE
+        )
+    group = find_group(history, expression)
+    if group != NONE and history.mode != MODE_NAIVE:
+        # The latest member is the only one that can be of the present time-stamp.
+        twin = history.groups[group].latest
+        if (
+            history.entries[twin].time_stamp == time_stamp
+            or merges_across_time(workspace, history, expression)
+        ):
+            history.entries[twin].weight += 1
+            return new_verdict(history, time_stamp, offset, VERDICT_EQUIVALENT, twin)
+    new_entry(history, time_stamp, offset, &number)
+    if group == NONE:
+        new_group(history, expression, &group)
+        history.mask |= mask_of(workspace, expression)
+    link_member(history, number, group)
+    return 0
+
+
+cdef void rehash(History *history) noexcept nogil:
+    """Put the groups into the table anew, after their expressions have been renumbered."""
+    cdef uint32_t i
+    if history.table_size:
+        memset(history.table, 0, history.table_size * sizeof(uint32_t))
+    for i in range(history.active_count):
+        put_in_table(history, history.active[i])
+
+
+# ---- checks of the debug build -----------------------------------------------------------------
+
+
+cdef int check_history(Workspace workspace, History *history) except -1:
+    """Order in time; nobody outside a group; no two equal entries that the mode merges."""
+    cdef uint32_t number = history.first
+    cdef uint32_t count = 0
+    cdef Entry *entry
+    seen = set()
+    while number != NONE:
+        entry = &history.entries[number]
+        count += 1
+        assert entry.earlier == NONE or is_earlier(history, entry.earlier, number), "time order"
+        assert entry.group != NONE, "an entry between groups"
+        expression = history.groups[entry.group].expression
+        assert find_group(history, expression) == entry.group, "a group out of the table"
+        assert mask_of(workspace, expression) & ~history.mask == 0, "the mask of the groups"
+        if history.mode != MODE_NAIVE:
+            key = (expression, entry.time_stamp)
+            if merges_across_time(workspace, history, expression):
+                key = (expression, None)
+            assert key not in seen, "two equal pending entries"
+            seen.add(key)
+        number = entry.later
+    assert count == history.pending_count, "the number of pending entries"
+    return 0

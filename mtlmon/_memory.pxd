@@ -1,0 +1,33 @@
+# cython: language_level=3
+"""Growing plain C arrays with every size checked."""
+
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t
+from libc.stdlib cimport realloc
+
+
+cdef inline int reserve(
+    void **block, uint32_t *capacity, size_t needed, size_t item_size
+) except -1 nogil:
+    """Make room for `needed` items of `item_size` bytes in `block`, at least doubling it.
+
+    Raises MemoryError and leaves the block as it was when there is no room.
+    """
+    cdef size_t wanted
+    cdef void *grown
+    if needed <= capacity[0]:
+        return 0
+    wanted = 2 * <size_t> capacity[0]
+    if wanted < needed:
+        wanted = needed
+    if wanted < 4:
+        wanted = 4
+    if needed > UINT32_MAX // 2 or wanted > SIZE_MAX // item_size:
+        with gil:
+            raise MemoryError("mtlmon: a table of the monitor has outgrown 2^31 items")
+    grown = realloc(block[0], wanted * item_size)
+    if grown == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    block[0] = grown
+    capacity[0] = <uint32_t> wanted
+    return 0

@@ -1,0 +1,193 @@
+"""Boolean functions of obligations that are neither conjunctions nor disjunctions: BDDs of `dd`.
+
+The native expression table calls these functions on a miss of its own tables; `dd` is imported
+only when the first such function appears. Variables are the engine's slots, numbered from 0; a
+*literal* is `2 * slot`, plus 1 when negated.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from mtlmon.errors import LimitError, MtlmonError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+    from typing import Any
+
+    # Neither back end of dd has types.
+    Function = Any
+
+BACK_ENDS = ("auto", "cudd", "autoref")
+SUPPORT_LIMIT = 4096
+"""The most obligations that one BDD may mention: dd recurses once per level."""
+
+# Python frames that autoref may nest for each level of a BDD, and those it needs besides.
+_FRAMES_PER_LEVEL = 4
+_SPARE_FRAMES = 1000
+
+
+class BackEndError(MtlmonError):
+    """The BDD library that was asked for cannot be loaded."""
+
+
+def load_back_end(choice: str) -> ModuleType:
+    """The module of dd to use: `cudd`, `autoref`, or `auto` for the better one there is."""
+    if choice not in BACK_ENDS:
+        raise BackEndError(f"unknown BDD back end {choice!r}; choose one of {', '.join(BACK_ENDS)}")
+    if choice != "autoref":
+        try:
+            from dd import cudd
+        except ImportError as error:
+            if choice == "cudd":
+                raise BackEndError(
+                    f"the BDD back end cudd is not available ({error}); the wheels of dd bring it "
+                    "on Linux x86-64 for some versions of Python; use autoref or auto"
+                ) from None
+        else:
+            return cudd
+    from dd import autoref
+
+    return autoref
+
+
+class Manager:
+    """A BDD manager whose variables are slots, declared as they appear."""
+
+    def __init__(self, choice: str) -> None:
+        module = load_back_end(choice)
+        self.choice = choice
+        self._is_cudd = module.__name__.endswith("cudd")
+        if self._is_cudd:
+            self._bdd = module.BDD(memory_estimate=2**24, initial_cache_size=2**10)
+        else:
+            self._bdd = module.BDD()
+        self._bdd.configure(reordering=False)
+        self._names: dict[int, str] = {}
+        self._slots: dict[str, int] = {}
+
+    def cube(self, literals: Sequence[int]) -> Function:
+        """The conjunction of the literals."""
+        assignment = {self._name(literal >> 1): not literal & 1 for literal in literals}
+        with self._deep(len(literals)):
+            return self._bdd.cube(assignment)
+
+    def conjunction(self, left: Function, right: Function, levels: int) -> Function:
+        """Their conjunction; `levels` bounds the number of variables of the two."""
+        with self._deep(levels):
+            return left & right
+
+    def compose(
+        self, function: Function, slots: Sequence[int], images: Sequence[Function], levels: int
+    ) -> Function:
+        """The function with every slot replaced by its image, simultaneously."""
+        names = [self._name(slot) for slot in slots]
+        with self._deep(levels):
+            return self._bdd.let(dict(zip(names, images, strict=True)), function)
+
+    def constant(self, function: Function) -> bool | None:
+        """The value of a constant function, None for all others."""
+        if function == self._bdd.true:
+            return True
+        return False if function == self._bdd.false else None
+
+    def literals_of_cube(self, function: Function) -> list[int] | None:
+        """The sorted literals of a conjunction of literals; None for all other functions."""
+        literals = []
+        bottom = self._bdd.false
+        while function != self._bdd.true:
+            low, high = function.low, function.high
+            if function.negated:
+                low, high = ~low, ~high
+            slot = self._slots[function.var]
+            if low == bottom:
+                literals.append(2 * slot)
+                function = high
+            elif high == bottom:
+                literals.append(2 * slot + 1)
+                function = low
+            else:
+                return None
+        return sorted(literals)
+
+    def support(self, function: Function) -> list[int]:
+        """The slots the function depends on, sorted."""
+        return sorted(self._slots[name] for name in self._bdd.support(function))
+
+    def modulo_chains(self, function: Function, chains: Sequence[Sequence[int]]) -> Function:
+        """The one representative of all functions that agree wherever the chains hold.
+
+        Args:
+            function: over any slots.
+            chains: lists of slots of its support; in each, every slot implies the next.
+
+        First every slot becomes the disjunction of those up to it in its chain, which makes the
+        value on forbidden assignments that of a permitted one. Then a slot is dropped if the
+        function is the same whether it is the first true one of its chain or the one after it is.
+        """
+        levels = sum(map(len, chains)) + len(self._bdd.support(function))
+        closure = {}
+        with self._deep(levels):
+            for chain in chains:
+                reached = self._bdd.false
+                for slot in chain:
+                    reached |= self._bdd.var(self._name(slot))
+                    closure[self._name(slot)] = reached
+            function = self._bdd.let(closure, function)
+            dropped = {}
+            for chain in chains:
+                names = [self._name(slot) for slot in chain]
+                not_before = function
+                for name, after in zip(names, [*names[1:], None], strict=True):
+                    first = self._bdd.let({name: True}, not_before)
+                    not_before = self._bdd.let({name: False}, not_before)
+                    later = not_before if after is None else self._bdd.let({after: True}, not_before)
+                    if first == later:
+                        dropped[name] = False
+            return self._bdd.let(dropped, function) if dropped else function
+
+    def copy(self, function: Function, target: Manager, slots: Sequence[int]) -> Function:
+        """The same function of the given slots in another manager."""
+        for slot in slots:
+            target._name(slot)
+        with self._deep(len(slots)):
+            return self._bdd.copy(function, target._bdd)
+
+    def _name(self, slot: int) -> str:
+        name = self._names.get(slot)
+        if name is None:
+            name = self._names[slot] = f"s{slot}"
+            self._slots[name] = slot
+            self._bdd.declare(name)
+        return name
+
+    def _deep(self, levels: int) -> AbstractContextManager[None]:
+        return _Depth(levels, self._is_cudd)
+
+
+class _Depth:
+    """Room for a recursion over the levels of a BDD, or a clear error."""
+
+    __slots__ = ("_before", "_wanted")
+
+    def __init__(self, levels: int, is_native: bool) -> None:
+        if levels > SUPPORT_LIMIT:
+            raise LimitError(
+                f"an undecided time-point depends on more than {SUPPORT_LIMIT} obligations at once, "
+                "too many for a BDD; use a smaller interval or a coarser time unit"
+            )
+        self._wanted = 0 if is_native else _SPARE_FRAMES + _FRAMES_PER_LEVEL * levels
+        self._before = 0
+
+    def __enter__(self) -> None:
+        before = sys.getrecursionlimit()
+        if self._wanted > before:
+            self._before = before
+            sys.setrecursionlimit(self._wanted)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._before:
+            sys.setrecursionlimit(self._before)

@@ -1,0 +1,175 @@
+"""From the kernel formula to the program: hash-consing, folding, and the place of each UNTIL.
+
+An *operand* is `2 * instruction number`, plus 1 when it stands for the negation. Instruction 0 is
+the constant false, so operand 0 is false and operand 1 is true.
+"""
+
+from __future__ import annotations
+
+from mtlmon._program import Program
+from mtlmon.analysis.desugar import desugar
+from mtlmon.analysis.reach import is_bounded
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.operators import Operator
+
+    # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
+    _Row = tuple[int, int, int, int, int | None, int]
+
+OPERATIONS = ("FALSE", "ATOM", "AND", "PREVIOUS", "SINCE", "NEXT", "UNTIL", "OUTER_UNTIL")
+"""Names of the instructions' operations, in the order of the native enumeration."""
+
+_ATOM, _AND, _PREVIOUS, _SINCE, _NEXT, _UNTIL, _OUTER_UNTIL = range(1, len(OPERATIONS))
+_TEMPORAL = {_PREVIOUS, _SINCE, _NEXT, _UNTIL}
+_FALSE_OPERAND, _TRUE_OPERAND = 0, 1
+
+
+def compile_formula(formula: Formula) -> Program:
+    """Compile a formula of any operators into the tables that the engine runs."""
+    builder = _Builder()
+    operand_of: dict[int, int] = {}
+    kernel = desugar(formula)
+    for node in postorder(kernel):
+        operands = [operand_of[id(operand)] for operand in node.operands]
+        operand_of[id(node)] = _BUILD[node.operator](builder, node, *operands)
+    rows, root = _without_dead_rows(builder.rows, operand_of[id(kernel)])
+    names = {index: name for name, index in builder.atoms.items()}
+    used = sorted(row[5] for row in rows if row[0] == _ATOM)
+    renumbered = {index: number for number, index in enumerate(used)}
+    rows = [
+        (*row[:5], renumbered[row[5]]) if row[0] == _ATOM else row for row in _placed(rows, root)
+    ]
+    atoms = tuple(names[index] for index in used)
+    return Program(tuple(rows), root, atoms, is_bounded(formula))
+
+
+class _Builder:
+    """Rows under construction: equal rows are one, operators with a known value are folded."""
+
+    def __init__(self) -> None:
+        self.rows: list[_Row] = [(0, 0, 0, 0, 0, 0)]
+        self.atoms: dict[str, int] = {}
+        self._number_of: dict[_Row, int] = {}
+
+    def row(
+        self,
+        operation: int,
+        left: int = 0,
+        right: int = 0,
+        lower: int = 0,
+        upper: int | None = 0,
+        index: int = 0,
+    ) -> int:
+        row = (operation, left, right, lower, upper, index)
+        number = self._number_of.setdefault(row, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(row)
+        return 2 * number
+
+    def atom(self, node: Formula) -> int:
+        assert node.name is not None
+        return self.row(_ATOM, index=self.atoms.setdefault(node.name, len(self.atoms)))
+
+    def conjunction(self, left: int, right: int) -> int:
+        if left > right:
+            left, right = right, left
+        if left == _FALSE_OPERAND or left == right ^ 1:
+            return _FALSE_OPERAND
+        if left in (_TRUE_OPERAND, right):
+            return right
+        return self.row(_AND, left, right)
+
+    def disjunction(self, left: int, right: int) -> int:
+        return self.conjunction(left ^ 1, right ^ 1) ^ 1
+
+    def equivalence(self, left: int, right: int) -> int:
+        return self.conjunction(self.disjunction(left ^ 1, right), self.disjunction(left, right ^ 1))
+
+    def step(self, operation: int, node: Formula, operand: int) -> int:
+        """PREVIOUS and NEXT."""
+        assert node.interval is not None
+        if operand == _FALSE_OPERAND:
+            return _FALSE_OPERAND
+        return self.row(operation, operand, 0, node.interval.lower, node.interval.upper)
+
+    def binary(self, operation: int, node: Formula, left: int, right: int) -> int:
+        """SINCE and UNTIL."""
+        assert node.interval is not None
+        lower, upper = node.interval.lower, node.interval.upper
+        if right == _FALSE_OPERAND:
+            return _FALSE_OPERAND
+        if left == _FALSE_OPERAND:
+            # Only the present time-point can be the witness.
+            return right if lower == 0 else _FALSE_OPERAND
+        if right == _TRUE_OPERAND and lower == 0:
+            return _TRUE_OPERAND
+        return self.row(operation, left, right, lower, upper)
+
+
+_BUILD: dict[Operator, Callable[..., int]] = {
+    ops.TRUE: lambda builder, node: _TRUE_OPERAND,
+    ops.FALSE: lambda builder, node: _FALSE_OPERAND,
+    ops.ATOM: _Builder.atom,
+    ops.NOT: lambda builder, node, operand: operand ^ 1,
+    ops.AND: lambda builder, node, left, right: builder.conjunction(left, right),
+    ops.OR: lambda builder, node, left, right: builder.disjunction(left, right),
+    ops.IFF: lambda builder, node, left, right: builder.equivalence(left, right),
+    ops.PREVIOUS: lambda builder, node, operand: builder.step(_PREVIOUS, node, operand),
+    ops.NEXT: lambda builder, node, operand: builder.step(_NEXT, node, operand),
+    ops.SINCE: lambda builder, node, left, right: builder.binary(_SINCE, node, left, right),
+    ops.UNTIL: lambda builder, node, left, right: builder.binary(_UNTIL, node, left, right),
+}
+
+
+def _without_dead_rows(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
+    """Only the rows that the root needs; folding leaves others behind."""
+    needed = [False] * len(rows)
+    needed[0] = needed[root >> 1] = True
+    for number in range(len(rows) - 1, 0, -1):
+        if needed[number]:
+            _, left, right, *_ = rows[number]
+            needed[left >> 1] = needed[right >> 1] = True
+    new_number: dict[int, int] = {}
+    kept: list[_Row] = []
+    for number, (operation, left, right, lower, upper, index) in enumerate(rows):
+        if needed[number]:
+            new_number[number] = len(kept)
+            left = 2 * new_number[left >> 1] + (left & 1)
+            right = 2 * new_number[right >> 1] + (right & 1)
+            kept.append((operation, left, right, lower, upper, index))
+    return kept, 2 * new_number[root >> 1] + (root & 1)
+
+
+def _placed(rows: list[_Row], root: int) -> list[_Row]:
+    """Tell outer UNTILs from nested ones and number the families of obligations.
+
+    A family is the pair of operands of an UNTIL: what its obligations wait for. An UNTIL is *outer*
+    when it stands below no temporal operator and is the only one of its family: then only pending
+    time-points speak of its obligations, each of its own.
+    """
+    nested = [False] * len(rows)
+    for number in range(len(rows) - 1, 0, -1):
+        operation, left, right, *_ = rows[number]
+        if nested[number] or operation in _TEMPORAL:
+            nested[left >> 1] = nested[right >> 1] = True
+    members: dict[tuple[int, int], int] = {}
+    for operation, left, right, *_ in rows:
+        if operation == _UNTIL:
+            members[left, right] = members.get((left, right), 0) + 1
+    families: dict[tuple[int, int], int] = {}
+    placed: list[_Row] = []
+    for number, (operation, left, right, lower, upper, index) in enumerate(rows):
+        if operation != _UNTIL:
+            placed.append((operation, left, right, lower, upper, index))
+        elif members[left, right] == 1 and not nested[number]:
+            placed.append((_OUTER_UNTIL, left, right, lower, upper, 0))
+        else:
+            family = families.setdefault((left, right), len(families))
+            placed.append((_UNTIL, left, right, lower, upper, family))
+    return placed
