@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
-from mtlmon.analysis.reach import future_reach, is_bounded, past_reach
+from mtlmon.analysis.reach import decision_delay, future_reach, is_bounded, past_reach
 from mtlmon.analysis.state import StateBound, state_bound
 from mtlmon.analysis.subformulas import atoms, skewed_count, subformula_count
 from mtlmon.syntax import operators as ops
@@ -81,12 +81,13 @@ def _operator_rows(formula: Formula, unit: str | None) -> list[str]:
 
 def _reach_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
     future, past = future_reach(formula), past_reach(formula)
-    if is_bounded(formula):
-        bounded = "yes: every verdict comes, once time has gone on by the future reach"
-        if future is None:
-            bounded = "yes, but NEXT without an upper bound waits for its event however long"
-    else:
+    delay = decision_delay(formula)
+    if not is_bounded(formula):
         bounded = "no: a verdict may stay open for ever; mode local runs as global"
+    elif delay is None:
+        bounded = "yes, but a NEXT without upper bound waits for its event, however late"
+    else:
+        bounded = f"yes: no verdict waits for more than {_duration(delay, unit)} to pass"
     return [
         ("future", "no limit" if future is None else _duration(future, unit)),
         ("past", "no limit" if past is None else _duration(past, unit)),
@@ -105,17 +106,17 @@ def _size_rows(formula: Formula) -> list[tuple[str, ...]]:
 def _state_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
     bound = state_bound(formula)
     return [
-        ("past", _past_words(bound)),
+        ("memories", _past_words(bound)),
         ("obligations", _obligation_words(bound)),
         ("pending", _pending_words(bound)),
-        ("", _waiting_words(bound, future_reach(formula), unit)),
+        ("", _waiting_words(bound, decision_delay(formula), unit)),
     ]
 
 
 def _past_words(bound: StateBound) -> str:
     if not bound.witnesses:
-        return "nothing to remember"
-    return f"{bound.witnesses:,} values of what has been, neighbours that agree kept as one"
+        return "none: nothing looks back"
+    return f"{bound.witnesses:,} of what has been, neighbours that agree kept as one"
 
 
 def _obligation_words(bound: StateBound) -> str:
@@ -136,14 +137,14 @@ def _pending_words(bound: StateBound) -> str:
     return f"{entries} per distinct time-stamp, however many events share it"
 
 
-def _waiting_words(bound: StateBound, reach: int | None, unit: str | None) -> str:
+def _waiting_words(bound: StateBound, delay: int | None, unit: str | None) -> str:
     if not bound.choices or not bound.is_bounded:
         return ""
-    if reach is None:
+    if delay is None:
         return "for the time-stamps whose NEXT has not come, and those in reach behind it"
-    if reach == 0:
+    if delay == 0:
         return "for the present time-stamp only"
-    return f"for the distinct time-stamps of the last {_duration(reach, unit)}"
+    return f"for the distinct time-stamps of the last {_duration(delay, unit)}"
 
 
 def _when(interval: Interval, is_past: bool, unit: str | None) -> str:

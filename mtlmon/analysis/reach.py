@@ -1,15 +1,19 @@
 """How far in time a verdict depends on the stream.
 
-Both reaches follow one scheme, mirrored: an operator that looks the way of the reach adds its upper
-bound, one that looks the other way takes off its lower bound. With FR for future reach, b for the
-upper and a for the lower bound:
+All reaches follow one scheme: an operator that looks the way of the reach adds its upper bound, one
+that looks the other way takes off its lower bound. With FR for future reach, b for the upper and a
+for the lower bound:
 
 - an atom or constant 0, a Boolean operator the maximum of its operands;
 - NEXT[a,b] f: b + FR(f); f UNTIL[a,b] g: b + max(FR(f), FR(g));
 - PREVIOUS[a,b] f: FR(f) - a; f SINCE[a,b] g: max(FR(f), FR(g) - a).
 
-Derived operators are taken by their definitions. Inside a formula a reach may be negative (what is
-looked at is over by then), at the top it is at least 0. Reaches may exceed the largest time-stamp.
+Derived operators are taken by their definitions. Reaches may exceed the largest time-stamp.
+
+The reach of a subformula may be negative: what it looks at is over by then. But whether there is a
+time-point to look from shows only at that time-point: `(PREVIOUS[3,3] p) UNTIL[0,5] (PREVIOUS[3,3]
+q)` has the future reach 2, yet an event 3 time units ahead can make it true at last. So
+`decision_delay` and `past_reach` count no subformula's reach as less than 0.
 """
 
 from __future__ import annotations
@@ -24,19 +28,27 @@ if TYPE_CHECKING:
 
 
 def future_reach(formula: Formula) -> int | None:
-    """How far ahead a verdict may depend, in time units; None if there is no limit.
+    """The future reach as the literature defines it, in time units; None if there is no limit.
 
-    A NEXT without upper bound has none: the next event may be any time away.
+    At least 0. A NEXT without upper bound has no limit: the next event may be any time away.
     """
-    return _reach(formula, forwards=True)
+    return _reach(formula, forwards=True, may_be_negative=True)
+
+
+def decision_delay(formula: Formula) -> int | None:
+    """How long after a time-point its verdict may depend on the stream; None: without limit.
+
+    In time units. Events later than that do not change the verdict, whatever they are.
+    """
+    return _reach(formula, forwards=True, may_be_negative=False)
 
 
 def past_reach(formula: Formula) -> int | None:
-    """How far back a verdict may depend, in time units; None if there is no limit.
+    """How long before a time-point its verdict may depend on the stream; None: without limit.
 
-    What is further in the past than this before a time-point cannot change its verdict.
+    In time units. Events earlier than that do not change the verdict, whatever they are.
     """
-    return _reach(formula, forwards=False)
+    return _reach(formula, forwards=False, may_be_negative=False)
 
 
 def is_bounded(formula: Formula) -> bool:
@@ -53,14 +65,16 @@ def is_bounded(formula: Formula) -> bool:
     )
 
 
-def _reach(formula: Formula, *, forwards: bool) -> int | None:
+def _reach(formula: Formula, *, forwards: bool, may_be_negative: bool) -> int | None:
     kernel = desugar(formula)
     reach_of: dict[int, int | None] = {}
     for node in postorder(kernel):
         operands = [reach_of[id(operand)] for operand in node.operands]
-        reach_of[id(node)] = _step(node, operands, forwards)
-    reach = reach_of[id(kernel)]
-    return None if reach is None else max(0, reach)
+        reach = _step(node, operands, forwards)
+        if reach is not None and (node is kernel or not may_be_negative):
+            reach = max(0, reach)
+        reach_of[id(node)] = reach
+    return reach_of[id(kernel)]
 
 
 def _step(node: Formula, operands: list[int | None], forwards: bool) -> int | None:
