@@ -1,0 +1,141 @@
+"""Memory stays flat while monitors are made, used and dropped.
+
+The interpreter counts its objects and the C library its allocations, both exactly, so a leak of a
+few bytes a round shows in few rounds. `.ci/leaks` runs many (MTLMON_LEAK_ROUNDS).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import mtlmon
+from mtlmon.errors import FormulaError, TimeStampError
+
+_ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
+# Caches fill and freelists grow in the first rounds.
+_WARM_UP_ROUNDS = 20
+
+FORMULAS = {
+    "atom": "p",
+    "future": "p UNTIL[0,5] q",
+    "nested": "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)",
+    "past-and-future": "p SINCE[2,8] (q OR PREVIOUS[0,3] EVENTUALLY[1,4] p)",
+    "unbounded": "NEXT p OR (q UNTIL ONCE[0,4] p)",
+    "needs-bdd": "(EVENTUALLY[0,3] p EQUIV EVENTUALLY[1,4] q) OR NEXT (p EQUIV NEXT q)",
+}
+MODES = ("local", "global", "naive")
+
+EVENTS = [
+    (i // 2, {atom for atom, period in [("p", 3), ("q", 5)] if i % period == 0}) for i in range(40)
+]
+
+
+class _Mallinfo(ctypes.Structure):
+    """`struct mallinfo2` of the GNU C library."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def _allocated_bytes() -> int:
+    """Bytes that the C library has handed out; 0 where it does not tell."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    library.mallinfo2.restype = _Mallinfo
+    information = library.mallinfo2()
+    return int(information.uordblks + information.hblkhd)
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _assert_flat(work: Callable[[], object]) -> None:
+    """Run the work many times: neither objects, nor allocations, nor resident memory grow."""
+
+    def repeat(rounds: int) -> tuple[int, int, int]:
+        for _ in range(rounds):
+            work()
+        gc.collect()
+        return sys.getallocatedblocks(), _allocated_bytes(), _resident_bytes()
+
+    repeat(_WARM_UP_ROUNDS)
+    before = repeat(1)
+    after = repeat(_ROUNDS)
+    objects, allocated, resident = (b - a for a, b in zip(before, after, strict=True))
+    assert objects < _ROUNDS / 4
+    assert allocated < 4 * _ROUNDS + 4096
+    assert resident < 1 << 20
+
+
+@pytest.fixture(params=FORMULAS)
+def formula(request: pytest.FixtureRequest) -> str:
+    return FORMULAS[request.param]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_monitors_come_and_go(formula: str, mode: str) -> None:
+    def work() -> None:
+        monitor = mtlmon.Monitor(formula, mode=mode)
+        for time_stamp, atoms in EVENTS:
+            monitor.step(time_stamp, atoms)
+        monitor.advance(EVENTS[-1][0] + 2)
+        monitor.finish("inf")
+
+    _assert_flat(work)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_monitors_are_dropped_with_events_pending(formula: str, mode: str) -> None:
+    def work() -> None:
+        for verdict in mtlmon.Monitor(formula, mode=mode)(EVENTS):
+            if verdict.time_stamp > EVENTS[-1][0] // 2:
+                break
+
+    _assert_flat(work)
+
+
+def test_one_monitor_goes_on(formula: str) -> None:
+    monitor = mtlmon.Monitor(formula)
+    length = EVENTS[-1][0] + 1
+
+    def starts() -> Iterator[int]:
+        start = 0
+        while True:
+            yield start
+            start += length
+
+    start = starts()
+
+    def work() -> None:
+        offset = next(start)
+        for time_stamp, atoms in EVENTS:
+            monitor.step(offset + time_stamp, atoms)
+
+    _assert_flat(work)
+
+
+def test_errors() -> None:
+    def work() -> None:
+        with pytest.raises(FormulaError):
+            mtlmon.parse("p UNTIL[5,2] q")
+        monitor = mtlmon.Monitor("EVENTUALLY[0,5] p")
+        monitor.step(7, {"p"})
+        with pytest.raises(TimeStampError):
+            monitor.step(6, {"p"})
+
+    _assert_flat(work)
