@@ -1,0 +1,51 @@
+# cython: language_level=3
+"""The resolver of equivalence verdicts, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+
+from mtlmon._verdict cimport VerdictRecord
+
+
+cdef struct Run:
+    # the time-points of one time-stamp from `offset` on
+    uint64_t time_stamp
+    uint64_t offset
+    uint64_t length
+    # in a chain: the next run, or the next free one; among outcomes: the VerdictKind
+    size_t next
+
+
+cdef struct Chain:
+    # the open time-point whose equivalents these are
+    uint64_t time_stamp
+    uint64_t offset
+    # numbers of runs; `first` is NONE in a free slot
+    size_t first
+    size_t last
+
+
+cdef class Resolver:
+    cdef readonly uint64_t open_count
+    cdef Chain *chains
+    cdef size_t chain_count, chain_mask
+    cdef Run *runs
+    cdef size_t run_count, run_room, free_run
+    cdef Run *outcomes
+    cdef size_t outcome_count, outcome_room
+    # how far `next` has come
+    cdef size_t outcome_index
+    cdef uint64_t outcome_position
+
+    cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
+    cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
+    cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
+    cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil
+    cdef bint add_outcome(
+        self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
+    ) noexcept nogil
+    cdef void sort_outcomes(self) noexcept nogil
+    cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
+    cdef void remove(self, size_t slot) noexcept nogil
+    cdef bint reserve_chain(self) noexcept nogil
+    cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil

@@ -1,0 +1,300 @@
+# cython: language_level=3
+"""From equivalence verdicts to Boolean ones.
+
+The resolver keeps, for every open time-point that others are equivalent to, the chain of those
+others; when its Boolean verdict comes, they all get it. Neighbouring time-points of one
+time-stamp are kept as one run, so memory grows with the runs of equivalents that are open.
+"""
+
+cimport cython
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, uint64_t
+from libc.stdlib cimport free, malloc, qsort, realloc
+
+from mtlmon._verdict cimport (
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    VERDICT_TRUE,
+    VerdictKind,
+    VerdictRecord,
+)
+
+cdef size_t NONE = SIZE_MAX
+
+
+@cython.final
+cdef class Resolver:
+    """Gives each time-point of a stream of verdicts its Boolean value.
+
+    `open_count` is the number of time-points whose equivalence still waits for its value.
+    """
+
+    def __cinit__(self):
+        self.free_run = NONE
+
+    def __dealloc__(self):
+        free(self.chains)
+        free(self.runs)
+        free(self.outcomes)
+
+    def resolve(self, verdicts):
+        """Take the verdicts of one event and return those that have a Boolean value now.
+
+        verdicts: (time_stamp, offset, value) triples in time-point order, the value a bool or,
+        for an equivalence, the (time_stamp, offset) of the earlier time-point. The same triples
+        come back, in time-point order, with bools only.
+        """
+        cdef VerdictRecord record
+        cdef VerdictRecord *records
+        cdef size_t k, count
+        verdicts = list(verdicts)
+        count = <size_t> len(verdicts)
+        records = <VerdictRecord *> malloc(max(<size_t> 1, count) * sizeof(VerdictRecord))
+        if records == NULL:
+            raise MemoryError
+        try:
+            for k in range(count):
+                time_stamp, offset, value = verdicts[k]
+                records[k].time_stamp = time_stamp
+                records[k].offset = offset
+                if isinstance(value, tuple):
+                    records[k].kind = VERDICT_EQUIVALENT
+                    records[k].reference_time_stamp, records[k].reference_offset = value
+                else:
+                    records[k].kind = VERDICT_TRUE if value else VERDICT_FALSE
+            if not self.push(records, count):
+                raise MemoryError
+        finally:
+            free(records)
+        resolved = []
+        while self.next(&record, 1) > 0:
+            resolved.append((record.time_stamp, record.offset, record.kind == VERDICT_TRUE))
+        return resolved
+
+    cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Take the verdicts of one event, in time-point order; `next` gives what they resolve.
+
+        What an earlier call resolved must have been fetched. False when there is no memory.
+
+        The equivalences come first and the latest first, so that a reference is still known when
+        it is itself the subject of an equivalence or a Boolean verdict of the same event.
+        """
+        cdef size_t k
+        self.outcome_count = self.outcome_index = 0
+        self.outcome_position = 0
+        for k in range(count):
+            if verdicts[count - 1 - k].kind == VERDICT_EQUIVALENT:
+                if not self.join(verdicts + (count - 1 - k)):
+                    return False
+        for k in range(count):
+            if verdicts[k].kind != VERDICT_EQUIVALENT:
+                if not self.settle(verdicts + k):
+                    return False
+        self.sort_outcomes()
+        return True
+
+    cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil:
+        """Fetch up to `capacity` resolved verdicts, in time-point order; 0 when there are none."""
+        cdef size_t count = 0
+        cdef Run *run
+        while count < capacity and self.outcome_index < self.outcome_count:
+            run = self.outcomes + self.outcome_index
+            verdicts[count].time_stamp = run.time_stamp
+            verdicts[count].offset = run.offset + self.outcome_position
+            verdicts[count].kind = <VerdictKind> run.next
+            count += 1
+            self.outcome_position += 1
+            if self.outcome_position == run.length:
+                self.outcome_position = 0
+                self.outcome_index += 1
+        return count
+
+    cdef bint join(self, const VerdictRecord *verdict) noexcept nogil:
+        """Append a time-point, and the equivalents it has itself, to the chain of its reference."""
+        cdef size_t slot, own, number
+        cdef Chain *chain
+        cdef Run *run
+        if not self.reserve_chain():
+            return False
+        slot = self.find(verdict.reference_time_stamp, verdict.reference_offset)
+        chain = self.chains + slot
+        run = NULL if chain.first == NONE else self.runs + chain.last
+        if (
+            run != NULL
+            and run.time_stamp == verdict.time_stamp
+            and run.offset + run.length == verdict.offset
+        ):
+            run.length += 1
+        elif (
+            run != NULL
+            and run.time_stamp == verdict.time_stamp
+            and run.offset == verdict.offset + 1
+        ):
+            run.offset -= 1
+            run.length += 1
+        else:
+            number = self.new_run(verdict.time_stamp, verdict.offset)
+            if number == NONE:
+                return False
+            if chain.first == NONE:
+                chain.time_stamp = verdict.reference_time_stamp
+                chain.offset = verdict.reference_offset
+                chain.first = number
+                self.chain_count += 1
+            else:
+                self.runs[chain.last].next = number
+            chain.last = number
+        self.open_count += 1
+        own = self.find(verdict.time_stamp, verdict.offset)
+        if self.chains[own].first != NONE:
+            self.runs[chain.last].next = self.chains[own].first
+            chain.last = self.chains[own].last
+            self.remove(own)
+        return True
+
+    cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil:
+        """Give a Boolean verdict to a time-point and to its equivalents."""
+        cdef size_t slot, first, number, last
+        cdef Run *run
+        if not self.add_outcome(verdict.time_stamp, verdict.offset, 1, verdict.kind):
+            return False
+        if self.chain_count == 0:
+            return True
+        slot = self.find(verdict.time_stamp, verdict.offset)
+        first = number = self.chains[slot].first
+        if first == NONE:
+            return True
+        last = self.chains[slot].last
+        self.remove(slot)
+        while True:
+            run = self.runs + number
+            if not self.add_outcome(run.time_stamp, run.offset, run.length, verdict.kind):
+                return False
+            self.open_count -= run.length
+            if number == last:
+                break
+            number = run.next
+        self.runs[last].next = self.free_run
+        self.free_run = first
+        return True
+
+    cdef bint add_outcome(
+        self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
+    ) noexcept nogil:
+        cdef Run *run
+        cdef void *larger
+        if self.outcome_count == self.outcome_room:
+            larger = enlarged(self.outcomes, &self.outcome_room)
+            if larger == NULL:
+                return False
+            self.outcomes = <Run *> larger
+        run = self.outcomes + self.outcome_count
+        run.time_stamp = time_stamp
+        run.offset = offset
+        run.length = length
+        run.next = kind
+        self.outcome_count += 1
+        return True
+
+    cdef void sort_outcomes(self) noexcept nogil:
+        cdef size_t k
+        for k in range(1, self.outcome_count):
+            if compare_runs(self.outcomes + k - 1, self.outcomes + k) > 0:
+                qsort(self.outcomes, self.outcome_count, sizeof(Run), compare_runs)
+                return
+
+    cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+        """The slot of a time-point's chain, or the free slot where it belongs."""
+        cdef size_t slot = hash_time_point(time_stamp, offset) & self.chain_mask
+        while self.chains[slot].first != NONE and (
+            self.chains[slot].time_stamp != time_stamp or self.chains[slot].offset != offset
+        ):
+            slot = (slot + 1) & self.chain_mask
+        return slot
+
+    cdef void remove(self, size_t slot) noexcept nogil:
+        """Free a slot, moving up those behind it that would not be found any more."""
+        cdef size_t hole = slot
+        cdef size_t home
+        self.chain_count -= 1
+        while True:
+            slot = (slot + 1) & self.chain_mask
+            if self.chains[slot].first == NONE:
+                break
+            home = (
+                hash_time_point(self.chains[slot].time_stamp, self.chains[slot].offset)
+                & self.chain_mask
+            )
+            # distances run forward from the home slot, around the table's end
+            if ((slot - home) & self.chain_mask) >= ((slot - hole) & self.chain_mask):
+                self.chains[hole] = self.chains[slot]
+                hole = slot
+        self.chains[hole].first = NONE
+
+    cdef bint reserve_chain(self) noexcept nogil:
+        """Make sure that one more chain fits; False when there is no memory."""
+        cdef Chain *old = self.chains
+        cdef size_t old_size = 0 if old == NULL else self.chain_mask + 1
+        cdef size_t slot, size
+        if 4 * (self.chain_count + 1) <= 3 * old_size:
+            return True
+        size = max(<size_t> 64, 2 * old_size)
+        if size > SIZE_MAX // sizeof(Chain) // 4:
+            return False
+        self.chains = <Chain *> malloc(size * sizeof(Chain))
+        if self.chains == NULL:
+            self.chains = old
+            return False
+        self.chain_mask = size - 1
+        for slot in range(size):
+            self.chains[slot].first = NONE
+        for slot in range(old_size):
+            if old[slot].first != NONE:
+                self.chains[self.find(old[slot].time_stamp, old[slot].offset)] = old[slot]
+        free(old)
+        return True
+
+    cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+        """A run of one time-point, NONE when there is no memory."""
+        cdef size_t number = self.free_run
+        cdef void *larger
+        if number != NONE:
+            self.free_run = self.runs[number].next
+        else:
+            if self.run_count == self.run_room:
+                larger = enlarged(self.runs, &self.run_room)
+                if larger == NULL:
+                    return NONE
+                self.runs = <Run *> larger
+            number = self.run_count
+            self.run_count += 1
+        self.runs[number].time_stamp = time_stamp
+        self.runs[number].offset = offset
+        self.runs[number].length = 1
+        return number
+
+
+cdef void *enlarged(Run *runs, size_t *room) noexcept nogil:
+    """The array with twice the room, or NULL when there is no memory and it stays as it is."""
+    cdef size_t wanted = max(<size_t> 64, 2 * room[0])
+    cdef void *larger
+    if wanted > SIZE_MAX // sizeof(Run) // 2:
+        return NULL
+    larger = realloc(runs, wanted * sizeof(Run))
+    if larger != NULL:
+        room[0] = wanted
+    return larger
+
+
+cdef inline size_t hash_time_point(uint64_t time_stamp, uint64_t offset) noexcept nogil:
+    cdef uint64_t value = (time_stamp * <uint64_t> 0x9E3779B97F4A7C15) ^ offset
+    value *= <uint64_t> 0xD6E8FEB86659FD93
+    return <size_t> (value ^ (value >> 32))
+
+
+cdef int compare_runs(const void *left, const void *right) noexcept nogil:
+    cdef const Run *a = <const Run *> left
+    cdef const Run *b = <const Run *> right
+    if a.time_stamp != b.time_stamp:
+        return -1 if a.time_stamp < b.time_stamp else 1
+    return -1 if a.offset < b.offset else <int> (a.offset > b.offset)
