@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal, get_args
 
 import pytest
 
@@ -28,9 +29,10 @@ FORMULAS = {
     "nested": "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)",
     "past-and-future": "p SINCE[2,8] (q OR PREVIOUS[0,3] EVENTUALLY[1,4] p)",
     "unbounded": "NEXT p OR (q UNTIL ONCE[0,4] p)",
-    "needs-bdd": "(EVENTUALLY[0,3] p EQUIV EVENTUALLY[1,4] q) OR NEXT (p EQUIV NEXT q)",
+    "needs-bdd": "((EVENTUALLY[0,3] p) EQUIV EVENTUALLY[1,4] q) OR NEXT (p EQUIV (NEXT q))",
 }
-MODES = ("local", "global", "naive")
+Mode = Literal["local", "global", "naive"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 EVENTS = [
     (i // 2, {atom for atom, period in [("p", 3), ("q", 5)] if i % period == 0}) for i in range(40)
@@ -88,7 +90,7 @@ def formula(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_monitors_come_and_go(formula: str, mode: str) -> None:
+def test_monitors_come_and_go(formula: str, mode: Mode) -> None:
     def work() -> None:
         monitor = mtlmon.Monitor(formula, mode=mode)
         for time_stamp, atoms in EVENTS:
@@ -100,7 +102,7 @@ def test_monitors_come_and_go(formula: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_monitors_are_dropped_with_events_pending(formula: str, mode: str) -> None:
+def test_monitors_are_dropped_with_events_pending(formula: str, mode: Mode) -> None:
     def work() -> None:
         for verdict in mtlmon.Monitor(formula, mode=mode)(EVENTS):
             if verdict.time_stamp > EVENTS[-1][0] // 2:
