@@ -47,15 +47,16 @@ def describe(formula: Formula, unit: str | None = None) -> str:
         unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None
             if it is not declared.
     """
+    kernel = desugar(formula)
     names = [visible(atom_text(name)) for name in atoms(formula)]
     text = shorten(visible(to_text(formula, all_parentheses=True)), _TEXT_LIMIT)
     sections = (
         ("Formula, with all parentheses", [text]),
         ("Operators", _operator_rows(formula, unit)),
         (f"Atoms ({len(names):,})", _wrapped(names) or ["none"]),
-        ("Reach", _aligned(_reach_rows(formula, unit))),
-        ("Size", _aligned(_size_rows(formula))),
-        ("State, at most (most logs need far less)", _aligned(_state_rows(formula, unit))),
+        ("Reach", _aligned(_reach_rows(kernel, unit))),
+        ("Size", _aligned(_size_rows(formula, kernel))),
+        ("State, at most (most logs need far less)", _aligned(_state_rows(kernel, unit))),
     )
     blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
     return "\n\n".join(blocks)
@@ -79,10 +80,9 @@ def _operator_rows(formula: Formula, unit: str | None) -> list[str]:
     return lines or ["none"]
 
 
-def _reach_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
-    future, past = future_reach(formula), past_reach(formula)
-    delay = decision_delay(formula)
-    if not is_bounded(formula):
+def _reach_rows(kernel: Formula, unit: str | None) -> list[tuple[str, ...]]:
+    future, past, delay = future_reach(kernel), past_reach(kernel), decision_delay(kernel)
+    if not is_bounded(kernel):
         bounded = "no: a verdict may stay open for ever; mode local runs as global"
     elif delay is None:
         bounded = "yes, but a NEXT without upper bound waits for its event, however late"
@@ -95,21 +95,21 @@ def _reach_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
     ]
 
 
-def _size_rows(formula: Formula) -> list[tuple[str, ...]]:
-    kernel = subformula_count(desugar(formula))
+def _size_rows(formula: Formula, kernel: Formula) -> list[tuple[str, ...]]:
+    written, rewritten = subformula_count(formula), subformula_count(kernel)
     return [
-        ("subformulas", f"{subformula_count(formula):,} distinct, {kernel:,} in basic operators"),
-        ("skewed", f"{skewed_count(formula):,} with every shift of every interval"),
+        ("subformulas", f"{written:,} distinct, {rewritten:,} in basic operators"),
+        ("skewed", f"{skewed_count(kernel):,} with every shift of every interval"),
     ]
 
 
-def _state_rows(formula: Formula, unit: str | None) -> list[tuple[str, ...]]:
-    bound = state_bound(formula)
+def _state_rows(kernel: Formula, unit: str | None) -> list[tuple[str, ...]]:
+    bound = state_bound(kernel)
     return [
         ("memories", _past_words(bound)),
         ("obligations", _obligation_words(bound)),
         ("pending", _pending_words(bound)),
-        ("", _waiting_words(bound, decision_delay(formula), unit)),
+        ("", _waiting_words(bound, decision_delay(kernel), unit)),
     ]
 
 

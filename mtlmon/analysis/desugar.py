@@ -6,6 +6,8 @@ operator is its definition, one row of the table below.
 
 from __future__ import annotations
 
+from operator import is_
+
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.traversal import postorder
@@ -45,7 +47,7 @@ def desugar(formula: Formula) -> Formula:
 
 def _rewrite(node: Formula, operands: tuple[Formula, ...]) -> Formula:
     if node.operator in KERNEL:
-        if all(new is old for new, old in zip(operands, node.operands, strict=True)):
+        if _same(operands, node.operands):
             return node
         return Formula(node.operator, operands, node.interval, node.name, node.span)
     span = node.span.made() if node.span else None
@@ -54,6 +56,10 @@ def _rewrite(node: Formula, operands: tuple[Formula, ...]) -> Formula:
         return Formula(operator, parts, interval, None, span)
 
     return _DEFINITIONS[node.operator](make, node.interval, operands)
+
+
+def _same(operands: tuple[Formula, ...], others: tuple[Formula, ...]) -> bool:
+    return all(map(is_, operands, others))
 
 
 def _implies(make: _Make, _: Interval | None, operands: tuple[Formula, ...]) -> Formula:

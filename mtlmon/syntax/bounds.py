@@ -22,7 +22,8 @@ UNITS = {
 """The length of each time unit in nanoseconds."""
 
 _INFINITY = frozenset({"*", "∞", "inf", "INFINITY"})
-_MAXIMUM_DIGITS = len(str(MAXIMUM_BOUND))
+# More than the largest bound has in the smallest unit.
+_MAXIMUM_DIGITS = 40
 
 
 def opens_interval(cursor: Cursor) -> bool:
@@ -70,8 +71,12 @@ def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int:
         raise cursor.expected(what)
     cursor.index += 1
     digits = token.value.lstrip("0") or "0"
-    value = int(digits) if len(digits) <= _MAXIMUM_DIGITS else MAXIMUM_BOUND + 1
-    if cursor.token.kind in {ATOM, OPERATOR} and cursor.token.value.isalpha():
+    value = int(digits[:_MAXIMUM_DIGITS])
+    if (
+        len(digits) < _MAXIMUM_DIGITS
+        and cursor.token.kind in {ATOM, OPERATOR}
+        and cursor.token.value.isalpha()
+    ):
         value = _converted(cursor, token, value, unit)
         cursor.index += 1
     if value > MAXIMUM_BOUND:

@@ -10,18 +10,21 @@ if TYPE_CHECKING:
 def postorder(formula: Formula) -> list[Formula]:
     """Every node object once, operands before operators, left before right."""
     order: list[Formula] = []
-    done: set[int] = set()
-    stack = [formula]
+    seen: set[int] = set()
+    # None says that the operands of the node below it are done.
+    stack: list[Formula | None] = [formula]
     while stack:
-        node = stack[-1]
-        waiting = [operand for operand in node.operands if id(operand) not in done]
-        if waiting and id(node) not in done:
-            stack.extend(reversed(waiting))
-            continue
-        stack.pop()
-        if id(node) not in done:
-            done.add(id(node))
-            order.append(node)
+        node = stack.pop()
+        if node is None:
+            finished = stack.pop()
+            assert finished is not None
+            order.append(finished)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            if node.operands:
+                stack += (node, None, *node.operands[::-1])
+            else:
+                order.append(node)
     return order
 
 

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+
+from mtlmon.errors import FormulaError
+from mtlmon.syntax import Formula, parse
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import atom, make
+from mtlmon.syntax.printer import to_text
+from tests.syntax.strategies import formulas
+
+
+@given(formulas())
+def test_what_is_printed_is_read_back(formula: Formula) -> None:
+    assert parse(str(formula)) == formula
+    assert parse(to_text(formula, all_parentheses=True)) == formula
+
+
+def small_formulas() -> list[Formula]:
+    """All with at most two operators one above the other, one for each way of binding."""
+    kinds = [ops.NOT, ops.AND, ops.OR, ops.SINCE, ops.UNTIL, ops.ONCE, ops.IMPLIES, ops.IFF]
+    levels: list[Formula] = [atom("a")]
+    for _ in range(2):
+        levels = [atom("a")] + [
+            make(operator, *operands)
+            for operator in kinds
+            for operands in product(levels, repeat=operator.arity)
+        ]
+    return levels
+
+
+def without_one_pair(text: str) -> list[str]:
+    """The texts with one pair of parentheses less."""
+    pairs = []
+    opened: list[int] = []
+    for position, character in enumerate(text):
+        if character == "(":
+            opened.append(position)
+        elif character == ")":
+            pairs.append((opened.pop(), position))
+    return [text[:i] + " " + text[i + 1 : j] + " " + text[j + 1 :] for i, j in pairs]
+
+
+def assert_no_pair_is_superfluous(formula: Formula) -> None:
+    for fewer in without_one_pair(str(formula)):
+        try:
+            assert parse(fewer) != formula, fewer
+        except FormulaError:
+            continue
+
+
+def test_all_small_formulas() -> None:
+    printed = set()
+    for formula in small_formulas():
+        assert parse(str(formula)) == formula
+        assert_no_pair_is_superfluous(formula)
+        printed.add(str(formula))
+    assert len(printed) == len(small_formulas())
+
+
+@given(formulas(size=8))
+def test_no_pair_of_parentheses_is_superfluous(formula: Formula) -> None:
+    plain: dict[int, Formula] = {}
+    for node in postorder_of(formula):
+        operands = tuple(plain[id(operand)] for operand in node.operands)
+        name = "a" if node.operator is ops.ATOM else None
+        plain[id(node)] = make(node.operator, *operands, name=name)
+    assert_no_pair_is_superfluous(plain[id(formula)])
+
+
+def postorder_of(formula: Formula) -> list[Formula]:
+    from mtlmon.syntax.traversal import postorder
+
+    return postorder(formula)
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("a->b->c", "a IMPLIES b IMPLIES c"),
+        ("(a->b)->c", "(a IMPLIES b) IMPLIES c"),
+        ("a & (b & c)", "a AND (b AND c)"),
+        ("!(a | b) <-> !a & !b", "NOT (a OR b) EQUIV NOT a AND NOT b"),
+        ("G[0,10] (p -> F[0,3] q)", "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)"),
+        ("(F[0,3] q) -> p", "(EVENTUALLY[0,3] q) IMPLIES p"),
+        ("a S(2,8) b", "a SINCE[3,7] b"),
+        ("a S[2,inf] b", "a SINCE[2,*) b"),
+        ("a S[0,∞) b", "a SINCE b"),
+        ('"p" & "U" & "x y" & "\\"\\\\"', 'p AND "U" AND "x y" AND "\\"\\\\"'),
+        ("⊤ ∧ ⊥", "true AND false"),
+    ],
+)
+def test_printed_form(text: str, printed: str) -> None:
+    assert str(parse(text)) == printed
