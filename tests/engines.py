@@ -1,0 +1,107 @@
+"""Every way into the engine, as one row each: the same tests run on all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import mtlmon
+from mtlmon.syntax.formula import Formula
+from tests.properties import Output
+from tests.reference.paper import PaperMonitor
+from tests.traces import Advance, EndTime, Step, format_step
+
+
+class Job(NamedTuple):
+    """What to monitor, and how."""
+
+    formula: Formula
+    steps: Sequence[Step]
+    mode: str
+    end_time: EndTime = None
+    bdd: str = "auto"
+
+
+class EntryPoint(NamedTuple):
+    """One way in.
+
+    Attributes:
+        run: the lines for each step and, last, those for the end of the log. Where the lines cannot
+            be told apart by step, they all stand in the last place.
+        by_step: whether they can.
+        takes_advance: whether time can pass without an event.
+    """
+
+    name: str
+    run: Callable[[Job], Output]
+    by_step: bool
+    takes_advance: bool
+
+
+def run_steps(job: Job) -> Output:
+    """`Monitor.step`, `advance` and `finish`, one call for each step."""
+    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    output = []
+    for step in job.steps:
+        if isinstance(step, Advance):
+            verdicts = monitor.advance(step.time_stamp)
+        else:
+            verdicts = monitor.step(step.time_stamp, step.atoms)
+        output.append(tuple(map(str, verdicts)))
+    output.append(tuple(map(str, monitor.finish(job.end_time))))
+    return tuple(output)
+
+
+def run_iterator(job: Job) -> Output:
+    """`monitor(events)`, from the formula's text."""
+    monitor = mtlmon.Monitor(str(job.formula), mode=job.mode, bdd=job.bdd)
+    lines = [str(verdict) for verdict in monitor(job.steps)]
+    lines += map(str, monitor.finish(job.end_time))
+    return (*((),) * len(job.steps), tuple(lines))
+
+
+def run_command(job: Job) -> Output:
+    """The command line as a process of its own, formula and log as files."""
+    end = [] if job.end_time is None else ["--end-time", str(job.end_time)]
+    with tempfile.TemporaryDirectory() as directory:
+        formula, log = Path(directory, "formula.mtl"), Path(directory, "events.log")
+        formula.write_text(f"{job.formula}\n", encoding="utf-8")
+        log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
+        command = [sys.executable, "-m", "mtlmon", "--mode", job.mode, "--bdd", job.bdd, *end]
+        process = subprocess.run(
+            [*command, str(formula), str(log)],
+            capture_output=True,
+            check=False,
+            timeout=60,
+            encoding="utf-8",
+        )
+    assert process.returncode in (0, 1), process.stderr
+    return (*((),) * len(job.steps), tuple(process.stdout.splitlines()))
+
+
+def run_literally(job: Job) -> Output:
+    """The published algorithm, for comparison: it knows neither `advance` nor an end time."""
+    monitor = PaperMonitor(job.formula, job.mode)
+    output: list[tuple[str, ...]] = []
+    for step in job.steps:
+        if isinstance(step, Advance):
+            output.append(())
+        else:
+            output.append(tuple(map(str, monitor.step(step.time_stamp, step.atoms))))
+    return (*output, ())
+
+
+STEPS = EntryPoint("steps", run_steps, by_step=True, takes_advance=True)
+ITERATOR = EntryPoint("iterator", run_iterator, by_step=False, takes_advance=False)
+COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
+
+ENTRY_POINTS = (STEPS, ITERATOR, COMMAND)
+
+
+def flattened(output: Output) -> list[str]:
+    """All lines of a run in order."""
+    return [line for lines in output for line in lines]

@@ -1,0 +1,255 @@
+"""What every stream of verdicts must satisfy, checked against the direct evaluator.
+
+A run is checked moment by moment: after each step, and after the end of the log if it has one. At
+each moment the evaluator says what the prefix decides (open: anything may follow) and what would
+hold if nothing followed (closed). Whatever an engine claims must agree with the closed evaluation
+of every later moment, since each of them is one way for the stream to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from mtlmon.syntax.formula import Formula
+from tests.formulas import is_bounded, latest_decision
+from tests.reference.evaluator import Evaluator, Truth
+from tests.traces import (
+    Advance,
+    EndTime,
+    Step,
+    TimePoint,
+    Trace,
+    ended,
+    format_step,
+    prefix_of,
+    time_points,
+)
+from tests.verdicts import Verdict, format_point, parse_verdict
+
+MODES = ("naive", "local", "global")
+
+Output = tuple[tuple[str, ...], ...]
+"""The lines that a run wrote: one tuple for each step, one more for the end of the log."""
+
+
+class Timeline:
+    """A trace, moment by moment, with what the evaluator says at each; shared by all formulas."""
+
+    def __init__(self, steps: Sequence[Step], end_time: EndTime = None) -> None:
+        self.steps: Trace = tuple(steps)
+        self.end_time = end_time
+        self.points = time_points(self.steps)
+        self.number = {point: i for i, point in enumerate(self.points)}
+        moments = [prefix_of(self.steps[: k + 1]) for k in range(len(self.steps))]
+        moments.append(ended(prefix_of(self.steps), end_time))
+        self.open = [Evaluator(moment) for moment in moments]
+        self.closed = [Evaluator(moment._replace(closed=True)) for moment in moments]
+
+    def __str__(self) -> str:
+        end = "" if self.end_time is None else f", end time {self.end_time}"
+        return "; ".join(map(format_step, self.steps)) + end
+
+
+class View(NamedTuple):
+    """What the evaluator says of one formula on one timeline; equal views are checked alike."""
+
+    decided: tuple[tuple[Truth, ...], ...]
+    if_closed: tuple[tuple[Truth, ...], ...]
+    reach: int | None
+    bounded: bool
+
+
+def view_of(formula: Formula, timeline: Timeline) -> View:
+    return View(
+        tuple(evaluator.values(formula) for evaluator in timeline.open),
+        tuple(evaluator.values(formula) for evaluator in timeline.closed),
+        latest_decision(formula),
+        is_bounded(formula),
+    )
+
+
+class Ledger:
+    """The verdicts written so far, and the Boolean values they amount to."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[TimePoint, Verdict] = {}
+
+    def value(self, point: TimePoint) -> Truth:
+        """The time-point's Boolean value as far as it was written, equivalences followed."""
+        verdict = self.verdicts.get(point)
+        while verdict is not None and verdict.reference is not None:
+            verdict = self.verdicts.get(verdict.reference)
+        return None if verdict is None else verdict.value
+
+    def write(self, lines: Iterable[str]) -> list[Verdict]:
+        batch = [parse_verdict(line) for line in lines]
+        for verdict in batch:
+            assert verdict.point not in self.verdicts, f"{verdict}: a second verdict"
+            self.verdicts[verdict.point] = verdict
+        return batch
+
+
+def check_output(view: View, timeline: Timeline, mode: str, output: Output) -> None:
+    """Checks one run of one mode.
+
+    Raises:
+        AssertionError: a property is violated; the message says which and where.
+    """
+    assert len(output) == len(view.decided), "one batch of verdicts for each moment"
+    ledger = Ledger()
+    for k, lines in enumerate(output):
+        before = set(ledger.verdicts)
+        batch = ledger.write(lines)
+        known = len(view.decided[k])
+        _check_order(batch, timeline, known, view, before)
+        for verdict in batch:
+            if verdict.reference is not None:
+                _check_reference(verdict, timeline, mode, view, ledger, before)
+        _check_complete(ledger, batch, view, timeline, k)
+        _check_sound(ledger, view, timeline, k)
+    _check_earliest_violation(ledger, timeline)
+
+
+def _check_order(
+    batch: list[Verdict],
+    timeline: Timeline,
+    known: int,
+    view: View,
+    before: set[TimePoint],
+) -> None:
+    """Real time-points, in their order, and never ahead of one whose reach has ended."""
+    written = set(before)
+    last = -1
+    for verdict in batch:
+        i = timeline.number.get(verdict.point, known)
+        assert i < known, f"{verdict}: no such time-point yet"
+        assert i > last, f"{verdict}: not in time-point order"
+        last = i
+        if view.reach is not None:
+            for earlier in timeline.points[:i]:
+                over = verdict.point[0] - earlier[0] > view.reach
+                waits = over and earlier not in written
+                assert not waits, f"{verdict} written before that of {format_point(earlier)}"
+        written.add(verdict.point)
+
+
+def _check_reference(
+    verdict: Verdict,
+    timeline: Timeline,
+    mode: str,
+    view: View,
+    ledger: Ledger,
+    before: set[TimePoint],
+) -> None:
+    """An equivalence names an earlier time-point without a verdict, of those the mode allows."""
+    reference = verdict.reference
+    assert reference is not None
+    assert mode != "naive", f"{verdict}: an equivalence in mode naive"
+    assert timeline.number.get(reference, len(timeline.points)) < timeline.number[verdict.point], (
+        f"{verdict}: refers to no earlier time-point"
+    )
+    answered = reference in before or ledger.value(reference) is not None
+    assert not answered, f"{verdict}: refers to a time-point that has a verdict"
+    if mode == "local" and view.bounded:
+        assert reference[0] == verdict.point[0], f"{verdict}: local, but across time-stamps"
+
+
+def _check_complete(
+    ledger: Ledger, batch: list[Verdict], view: View, timeline: Timeline, k: int
+) -> None:
+    """What this moment decides has its value by now, and a Boolean if it was answered now."""
+    for point, truth in zip(timeline.points, view.decided[k], strict=False):
+        if truth is not None:
+            assert point in ledger.verdicts, f"{format_point(point)} is {truth}, not answered"
+            value = ledger.value(point)
+            assert value is truth, f"{format_point(point)} is {truth}, but the output says {value}"
+    for verdict in batch:
+        decided = view.decided[k][timeline.number[verdict.point]]
+        assert decided is None or verdict.value is decided, f"{verdict}: it is decided: {decided}"
+    if view.reach is not None:
+        clock = timeline.open[k].prefix.clock
+        for point in timeline.points[: len(view.decided[k])]:
+            over = clock - point[0] > view.reach
+            assert not over or point in ledger.verdicts, f"{format_point(point)}: reach has ended"
+
+
+def _check_sound(ledger: Ledger, view: View, timeline: Timeline, k: int) -> None:
+    """Everything said so far holds if the stream ends here."""
+    actual = view.if_closed[k]
+    for point, verdict in ledger.verdicts.items():
+        truth = actual[timeline.number[point]]
+        if verdict.reference is not None:
+            other = actual[timeline.number[verdict.reference]]
+            assert truth is other, f"{verdict}: wrong if the stream ends at moment {k}"
+        else:
+            assert truth is verdict.value, f"{verdict}: wrong if the stream ends at moment {k}"
+
+
+def _check_earliest_violation(ledger: Ledger, timeline: Timeline) -> None:
+    for point in timeline.points:
+        if ledger.value(point) is False:
+            verdict = ledger.verdicts[point]
+            assert verdict.value is False, f"{verdict}: the earliest violation, no Boolean verdict"
+            return
+
+
+class Answers:
+    """At each moment of a run, which time-points have a verdict and which a value by then."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+
+    @cached_property
+    def moments(self) -> list[tuple[set[TimePoint], dict[TimePoint, Truth]]]:
+        ledger = Ledger()
+        result = []
+        for lines in self.output:
+            ledger.write(lines)
+            values = {point: ledger.value(point) for point in ledger.verdicts}
+            result.append(
+                (set(values), {point: v for point, v in values.items() if v is not None})
+            )
+        return result
+
+
+def check_modes_agree(outputs: dict[str, Output], bounded: bool) -> None:
+    """Resolved, the modes say the same at every moment; unbounded, local is global.
+
+    Raises:
+        AssertionError: they do not.
+    """
+    naive = Answers(outputs["naive"]).moments
+    for mode in ("local", "global"):
+        for k, (_, values) in enumerate(Answers(outputs[mode]).moments):
+            assert values == naive[k][1], f"{mode} and naive differ at moment {k}"
+    if not bounded:
+        assert outputs["local"] == outputs["global"], "unbounded: local must run as global"
+
+
+def check_not_behind(output: Output, literal: Output) -> None:
+    """At every moment each time-point that the literal algorithm answered is answered.
+
+    Raises:
+        AssertionError: one is not, or the Boolean values differ.
+    """
+    pairs = zip(Answers(output).moments, Answers(literal).moments, strict=True)
+    for k, ((answered, values), (literally, literal_values)) in enumerate(pairs):
+        missing = sorted(literally - answered)
+        assert not missing, f"moment {k}: the literal algorithm has answered {missing}"
+        for point, value in literal_values.items():
+            assert values.get(point) is value, f"moment {k}: {point} is literally {value}"
+
+
+def check_prefix(shorter: Output, whole: Output, steps: int) -> None:
+    """The output for the first steps of a trace is a prefix of the output for the whole.
+
+    Raises:
+        AssertionError: it is not.
+    """
+    assert shorter[:steps] == whole[:steps], f"the output for {steps} steps is no prefix"
+
+
+def has_advance(steps: Sequence[Step]) -> bool:
+    return any(isinstance(step, Advance) for step in steps)

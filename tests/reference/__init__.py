@@ -1,0 +1,1 @@
+"""Two independent references that the engine is compared with."""

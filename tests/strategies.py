@@ -1,0 +1,113 @@
+"""Hypothesis strategies: formulas and traces larger than the exhaustive run's, and odder."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
+from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
+from mtlmon.syntax.operators import Operator
+from tests.traces import Advance, EndTime, Event, Step
+
+ATOMS = ("p", "q", "r")
+MAXIMUM_TIME_STAMP = 2**63 - 1
+
+_LEAVES = st.sampled_from([*map(atom, ATOMS), *map(atom, ATOMS), TRUE, FALSE])
+_BOOLEAN = [ops.NOT, ops.AND, ops.OR, ops.IMPLIES, ops.IFF]
+_PAST = [operator for operator in ops.OPERATORS if operator.is_past]
+_FUTURE = [operator for operator in ops.OPERATORS if operator.is_future]
+
+
+@st.composite
+def intervals(draw: st.DrawFn, *, unbounded: bool = True) -> Interval:
+    """Small ones, points, `[0,0]`, and ones without upper bound."""
+    lower = draw(st.integers(0, 4))
+    width = draw(st.one_of(st.integers(0, 4), st.none()) if unbounded else st.integers(0, 4))
+    return Interval(lower, None if width is None else lower + width)
+
+
+@st.composite
+def huge_intervals(draw: st.DrawFn) -> Interval:
+    """Bounds as large as they come."""
+    bounds = st.one_of(st.integers(0, 5), st.integers(MAXIMUM_BOUND - 5, MAXIMUM_BOUND))
+    lower = draw(bounds)
+    upper = draw(st.one_of(st.none(), bounds))
+    return Interval(lower, upper if upper is None else max(lower, upper))
+
+
+def _applied(
+    operators: list[Operator],
+    operands: st.SearchStrategy[Formula],
+    widths: st.SearchStrategy[Interval],
+) -> st.SearchStrategy[Formula]:
+    @st.composite
+    def build(draw: st.DrawFn) -> Formula:
+        operator = draw(st.sampled_from(operators))
+        interval = draw(widths) if operator.is_temporal else None
+        return make(operator, *(draw(operands) for _ in range(operator.arity)), interval=interval)
+
+    return build()
+
+
+def formulas(
+    *, depth: int = 3, widths: st.SearchStrategy[Interval] | None = None
+) -> st.SearchStrategy[Formula]:
+    """Formulas of all operators, nested up to `depth`, constants in every position."""
+    used = intervals() if widths is None else widths
+    result: st.SearchStrategy[Formula] = _LEAVES
+    for _ in range(depth):
+        result = st.one_of(
+            _LEAVES,
+            _applied(_BOOLEAN, result, used),
+            _applied(_PAST, result, used),
+            _applied(_FUTURE, result, used),
+        )
+    return result
+
+
+def sandwiches() -> st.SearchStrategy[Formula]:
+    """Past inside future inside past, and the other way round."""
+    inner = st.one_of(_LEAVES, _applied(_BOOLEAN, _LEAVES, intervals()))
+
+    def layers(*kinds: list[Operator]) -> st.SearchStrategy[Formula]:
+        result = inner
+        for operators in kinds:
+            result = _applied(operators, st.one_of(result, result, inner), intervals())
+        return result
+
+    return st.one_of(layers(_PAST, _FUTURE, _PAST), layers(_FUTURE, _PAST, _FUTURE))
+
+
+def bounded_formulas() -> st.SearchStrategy[Formula]:
+    return formulas(widths=intervals(unbounded=False))
+
+
+@st.composite
+def traces(
+    draw: st.DrawFn,
+    *,
+    start: st.SearchStrategy[int] | None = None,
+    maximum_length: int = 9,
+    advances: bool = False,
+) -> tuple[Step, ...]:
+    """Repeated time-stamps, steps of one, gaps larger than every bound, time without events."""
+    clock = draw(st.integers(0, 3) if start is None else start)
+    increments = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 50])
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(1, maximum_length))):
+        clock = min(clock + draw(increments), MAXIMUM_TIME_STAMP)
+        if advances and draw(st.integers(0, 4)) == 4:
+            steps.append(Advance(clock))
+        else:
+            steps.append(Event(clock, draw(st.frozensets(st.sampled_from(ATOMS)))))
+    return tuple(steps)
+
+
+def huge_traces() -> st.SearchStrategy[tuple[Step, ...]]:
+    """Traces that come up to the largest time-stamp."""
+    return traces(start=st.integers(MAXIMUM_TIME_STAMP - 60, MAXIMUM_TIME_STAMP))
+
+
+def end_times() -> st.SearchStrategy[EndTime]:
+    return st.one_of(st.none(), st.sampled_from(["last", "inf"]), st.integers(0, 60))

@@ -1,0 +1,62 @@
+"""All small formulas on all short traces, in all modes, compared with the references.
+
+Pairs of formula and trace, each run in three modes (families in `tests.small_models`):
+
+level 1 (default)   all 15 operators over p, q, true, false in 6 intervals on traces of 3 or 4
+                    events, and two nested operators on traces of 3:         about 300 thousand
+level 2             longer traces, and all pairs of nested operators:       another 3.5 million
+level 3             three nested operators:                                   another 8 million
+
+`--exhaustive=LEVEL` or the environment variable `MTLMON_EXHAUSTIVE` chooses. What the literal
+algorithm answers is compared on every 97th pair, because it is slow.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mtlmon.syntax.formula import Formula
+from tests.comparison import compare_literally
+from tests.engines import Job, run_steps
+from tests.properties import MODES, Output, Timeline, check_modes_agree, check_output, view_of
+from tests.small_models import LEVELS, Family, formulas_of, traces_of
+
+_FAMILIES = [
+    pytest.param(level, family, id=f"level{level}-{i}")
+    for level, families in LEVELS.items()
+    for i, family in enumerate(families)
+]
+_LITERAL_STRIDE = 97
+
+
+def run_all_modes(formula: Formula, timeline: Timeline) -> dict[str, Output]:
+    return {mode: run_steps(Job(formula, timeline.steps, mode)) for mode in MODES}
+
+
+@pytest.mark.parametrize(("level", "family"), _FAMILIES)
+def test_all_small_models(level: int, family: Family, pytestconfig: pytest.Config) -> None:
+    if level > pytestconfig.getoption("--exhaustive"):
+        pytest.skip(f"asked for with --exhaustive={level}")
+    formulas = list(formulas_of(family))
+    count = 0
+    for steps in traces_of(family):
+        timeline = Timeline(steps)
+        checked: set[object] = set()
+        for formula in formulas:
+            outputs = run_all_modes(formula, timeline)
+            count += 1
+            if count % _LITERAL_STRIDE == 0:
+                compare_literally(formula, timeline, outputs)
+            view = view_of(formula, timeline)
+            # Many formulas mean the same on one short trace; alike are checked once.
+            case = (view, *outputs.values())
+            if case in checked:
+                continue
+            try:
+                for mode in MODES:
+                    check_output(view, timeline, mode, outputs[mode])
+                check_modes_agree(outputs, view.bounded)
+            except AssertionError as error:
+                pytest.fail(f"{error}\n  {formula}\n  {timeline}\n  {outputs}")
+            checked.add(case)
+    assert count > 0
