@@ -73,7 +73,7 @@ def _operand_end(cursor: Cursor, operator: Operator) -> int:
     """The index behind the right operand of the operator at the cursor."""
     tokens = cursor.tokens
     depth, weakest = 0, operator.binding
-    index = cursor.index + 1
+    index = _behind_interval(tokens, cursor.index + 1)
     while index < len(tokens) - 1:
         kind, found = tokens[index].kind, tokens[index].operator
         depth += (kind == "(") - (kind == ")")

@@ -61,7 +61,7 @@ _SCAN = re.compile(
     | (?P<comment> /\* )
     | (?P<number> [0-9]+ )
     | (?P<quoted> " )
-    | (?P<punctuation> [][(),*∞] )
+    | (?P<punctuation> [][(),∞] | \*(?!/) )
     """,
     re.VERBOSE,
 )

@@ -10,11 +10,19 @@ Trace = list[tuple[int, frozenset[str]]]
 
 def holds(formula: Formula, trace: Trace, i: int) -> bool:
     """Whether the formula holds at time-point i of the (time-stamp, atoms) pairs."""
-    operator, operands = formula.operator, formula.operands
-    values = [[holds(operand, trace, k) for k in range(len(trace))] for operand in operands]
-    if formula.interval is not None:
-        return _temporal(formula, trace, i, values)
-    if not operands:
+    return _column(formula, trace)[i]
+
+
+def _column(formula: Formula, trace: Trace) -> list[bool]:
+    """The formula's value at every time-point."""
+    values = [_column(operand, trace) for operand in formula.operands]
+    value = _boolean if formula.interval is None else _temporal
+    return [value(formula, trace, i, values) for i in range(len(trace))]
+
+
+def _boolean(formula: Formula, trace: Trace, i: int, values: list[list[bool]]) -> bool:
+    operator = formula.operator
+    if not values:
         return operator is ops.TRUE or formula.name in trace[i][1]
     first, last = values[0][i], values[-1][i]
     return {

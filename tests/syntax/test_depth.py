@@ -32,7 +32,7 @@ SHAPES = {
     "prefix": "NOT ONCE[0,1] " * (DEEP // 2) + "a",
     "left": "(" * DEEP + "a" + " SINCE[0,1] b)" * DEEP,
     "right": "(a UNTIL[0,1] " * DEEP + "b" + ")" * DEEP,
-    "implications": "a -> " * LONG + "b",
+    "implications": "a -> " * DEEP + "b",
     "conjunctions": "a AND " * LONG + "b",
     "parentheses": "(" * LONG + "a" + ")" * LONG,
     "weak_until": "(" * DEEP + "a" + " W[1,2] b)" * DEEP,

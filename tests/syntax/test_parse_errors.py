@@ -145,7 +145,7 @@ ERRORS = [
     ("a ^ b", 3, "unexpected character '^'", "double quotes"),
     ("a \x00 b", 3, "unexpected character U+0000", "double quotes"),
     ("² AND a", 1, "unexpected character '²'", "double quotes"),
-    ("a */", 4, "'/' is not part of the syntax", None),
+    ("a */", 3, "'*/' is not part of the syntax", "comments nest"),
     ('a AND "b', 7, "this double quote is never closed", None),
     ('a AND ""', 7, 'the atom "" has no name', "at least one character"),
     (r'"a\n"', 3, "a lone backslash", r"\" is a quote and \\ a backslash"),
