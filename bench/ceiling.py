@@ -1,8 +1,9 @@
 """The least a monitor has to do: scan a log, write a constant verdict for each line.
 
-    python -m bench.ceiling LOG
+    python -m bench.ceiling LOG ATOM...
 
-It runs the native scanner and writer of mtlmon and no engine between them.
+It looks for the atoms given, as a monitor would. It is the native scanner and the native writer of
+mtlmon, with no engine between them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from mtlmon import _text
 
 
 def main() -> None:
-    log = os.open(sys.argv[1], os.O_RDONLY)
-    _text.ceiling(log, sys.stdout.fileno())
+    log, *atoms = sys.argv[1:]
+    _text.ceiling(os.open(log, os.O_RDONLY), sys.stdout.fileno(), atoms)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import ROOT
+from mtlmon import parse
+from mtlmon.analysis import atoms
 
 MODES = ("local", "global", "naive")
 # What only scans the log and writes a constant verdict for each line: no monitor is faster.
@@ -35,7 +37,7 @@ class Run:
 def command(contender: str, formula: str, log: Path | str) -> list[str]:
     """The command line of a contender on a log (`-` for standard input)."""
     if contender == CEILING:
-        return [sys.executable, "-m", "bench.ceiling", str(log)]
+        return [sys.executable, "-m", "bench.ceiling", str(log), *atoms(parse(formula))]
     script = str(Path(sysconfig.get_path("scripts"), "mtlmon"))
     return [script, "--mode", contender, "-e", formula, str(log)]
 

@@ -1,4 +1,4 @@
-"""Compiling formulas and stepping monitors from Python: `pytest bench`."""
+"""Compiling formulas, stepping monitors from Python, running text logs: `pytest bench`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from bench.workloads import WORKLOADS, probability
 from mtlmon import Monitor, parse
+from mtlmon._text import TextMonitor
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -47,3 +48,18 @@ def test_step(
         return sum(len(step(time_stamp, atoms)) for time_stamp, atoms in events)
 
     assert benchmark(run)
+
+
+def test_text(
+    benchmark: BenchmarkFixture, workload: Workload, events: list[tuple[int, set[str]]]
+) -> None:
+    log = "".join(f"@{time_stamp} {' '.join(atoms)}\n" for time_stamp, atoms in events).encode()
+
+    def run() -> int:
+        text = TextMonitor(Monitor(workload.formula))
+        text.load(log)
+        while text.run():
+            text.writer.take()
+        return text.event_count
+
+    assert benchmark(run) == len(events)

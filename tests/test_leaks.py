@@ -17,7 +17,8 @@ from typing import Literal, get_args
 import pytest
 
 import mtlmon
-from mtlmon.errors import FormulaError, TimeStampError
+from mtlmon._text import TextMonitor
+from mtlmon.errors import FormulaError, LogError, TimeStampError
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
 # Caches fill and freelists grow in the first rounds.
@@ -37,6 +38,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 EVENTS = [
     (i // 2, {atom for atom, period in [("p", 3), ("q", 5)] if i % period == 0}) for i in range(40)
 ]
+LOG = "".join(f"@{time_stamp} {' '.join(sorted(atoms))}\n" for time_stamp, atoms in EVENTS).encode()
 
 
 class _Mallinfo(ctypes.Structure):
@@ -127,6 +129,38 @@ def test_one_monitor_goes_on(formula: str) -> None:
         offset = next(start)
         for time_stamp, atoms in EVENTS:
             monitor.step(offset + time_stamp, atoms)
+
+    _assert_flat(work)
+
+
+def _run_text(text: TextMonitor, *blocks: bytes) -> None:
+    for block in blocks:
+        text.load(block)
+        while text.run():
+            text.writer.take()
+    text.load_end()
+    text.run()
+    text.end("last")
+    while text.run():
+        text.writer.take()
+
+
+@pytest.mark.parametrize("resolve", [False, True])
+def test_text_runs_come_and_go(formula: str, resolve: bool) -> None:
+    middle = len(LOG) // 2
+
+    def work() -> None:
+        text = TextMonitor(mtlmon.Monitor(formula), resolve=resolve)
+        _run_text(text, LOG[:middle], LOG[middle:])
+
+    _assert_flat(work)
+
+
+def test_text_runs_with_errors(formula: str) -> None:
+    def work() -> None:
+        with pytest.raises(LogError):
+            _run_text(TextMonitor(mtlmon.Monitor(formula)), LOG, b"@ 5\n")
+        _run_text(TextMonitor(mtlmon.Monitor(formula), skip_errors=True), LOG, b"@ 5\n", b"@99")
 
     _assert_flat(work)
 
