@@ -58,12 +58,13 @@ cdef class Scanner:
     cdef uint8_t *unescaped
     cdef size_t unescaped_room
 
-    # the last time-stamp, its digits (19 at most, zero padded), and masks to compare them with
+    # the last time-stamp, the text that begins with its digits (their count is 0 where they are
+    # not known), and for each count masks that select so many bytes
     cdef bint has_time_stamp
     cdef uint64_t time_stamp
     cdef size_t digit_count
     cdef uint64_t digits[3]
-    cdef uint64_t digit_masks[3]
+    cdef uint64_t masks[20][3]
 
     cdef LineError error
     cdef const uint8_t *error_line
@@ -81,17 +82,9 @@ cdef class Scanner:
         self, uint64_t *time_stamps, uint64_t *letters, size_t capacity, size_t *count
     ) noexcept nogil
     cdef const uint8_t *skip_to_stamp(self, const uint8_t *place) noexcept nogil
-    cdef const uint8_t *scan_line(
-        self, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
-    ) noexcept nogil
-    cdef bint has_same_digits(self, const uint8_t *digits) noexcept nogil
-    cdef void remember_time_stamp(
-        self, const uint8_t *digits, uint64_t time_stamp
-    ) noexcept nogil
     cdef const uint8_t *scan_time_stamp(
         self, const uint8_t *place, uint64_t *time_stamp
     ) noexcept nogil
-    cdef const uint8_t *scan_items(self, const uint8_t *place, uint64_t *letter) noexcept nogil
     cdef const uint8_t *scan_item(self, const uint8_t *place, uint64_t *letter) noexcept nogil
     cdef const uint8_t *scan_quoted(
         self, const uint8_t *place, const uint8_t **name, size_t *name_length

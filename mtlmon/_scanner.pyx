@@ -28,6 +28,8 @@ cdef enum:
     # a larger carry is given back once its line is read
     CARRY_KEPT = 1 << 20
     LONGEST_DIGITS = 19
+    # the three words that hold them
+    DIGITS_ROOM = 24
     # 18 digits never overflow, so only what follows them is checked
     UNCHECKED_DIGITS = 18
     BATCH_WORDS = 4096
@@ -54,6 +56,7 @@ cdef class Scanner:
     """
 
     def __cinit__(self, atoms, *, str path="<log>", bint skip_errors=False):
+        cdef size_t count
         self.table = AtomTable(atoms)
         self.atoms = self.table.atoms
         self.letter_words = self.table.letter_words
@@ -64,6 +67,8 @@ cdef class Scanner:
             raise MemoryError
         self.error = NO_ERROR
         classify_bytes(self.classes)
+        for count in range(LONGEST_DIGITS + 1):
+            memset(self.masks[count], 0xFF, count)
 
     def __dealloc__(self):
         free(self.occurrences)
@@ -287,7 +292,7 @@ cdef class Scanner:
             if place[0] == c'\n':
                 place += 1
                 continue
-            place = self.scan_line(place, letters + n * self.letter_words, time_stamps + n)
+            place = scan_line(self, place, letters + n * self.letter_words, time_stamps + n)
             if place != NULL:
                 n += 1
                 continue
@@ -311,64 +316,6 @@ cdef class Scanner:
         if place[0] == c'\r' and place[1] == c'\n':
             return place + 1
         return place
-
-    cdef inline const uint8_t *scan_line(
-        self, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
-    ) noexcept nogil:
-        """Read a line from its '@' on; return the beginning of the next, NULL on an error."""
-        cdef const uint8_t *digits = place + 1
-        cdef size_t word
-        cdef size_t words = self.letter_words
-        if place[0] != c'@':
-            return self.fail(NO_TIME_STAMP, place)
-        for word in range(words):
-            letter[word] = 0
-        if self.has_same_digits(digits):
-            time_stamp[0] = self.time_stamp
-            place = digits + self.digit_count
-        else:
-            place = self.scan_time_stamp(digits, time_stamp)
-            if place == NULL:
-                return NULL
-        place = self.scan_items(place, letter)
-        if place == NULL:
-            return NULL
-        if time_stamp[0] != self.time_stamp or not self.has_time_stamp:
-            self.remember_time_stamp(digits, time_stamp[0])
-        for word in range(words):
-            self.occurrences[word] |= letter[word]
-        return place
-
-    cdef inline bint has_same_digits(self, const uint8_t *digits) noexcept nogil:
-        """Whether the time-stamp at this place is written as the last one was.
-
-        PERF: most lines share their time-stamp with the one before, and then this is one
-        comparison of words instead of a loop over digits.
-        """
-        cdef uint64_t text[3]
-        if self.digit_count == 0 or self.stop - digits <= <Py_ssize_t> sizeof(text):
-            return False
-        memcpy(text, digits, sizeof(text))
-        return (
-            ((text[0] ^ self.digits[0]) & self.digit_masks[0])
-            | ((text[1] ^ self.digits[1]) & self.digit_masks[1])
-            | ((text[2] ^ self.digits[2]) & self.digit_masks[2])
-        ) == 0 and self.classes[digits[self.digit_count]] <= LINE_FEED
-
-    cdef void remember_time_stamp(
-        self, const uint8_t *digits, uint64_t time_stamp
-    ) noexcept nogil:
-        cdef size_t count = 0
-        while is_digit(digits[count]):
-            count += 1
-        self.has_time_stamp = True
-        self.time_stamp = time_stamp
-        self.digit_count = 0
-        if count <= LONGEST_DIGITS:
-            self.digit_count = count
-            memset(self.digit_masks, 0, sizeof(self.digit_masks))
-            memset(self.digit_masks, 0xFF, count)
-            memcpy(self.digits, digits, count)
 
     cdef const uint8_t *scan_time_stamp(
         self, const uint8_t *place, uint64_t *time_stamp
@@ -398,43 +345,6 @@ cdef class Scanner:
             return self.fail(TIME_STAMP_DECREASES, digits)
         time_stamp[0] = value
         return place
-
-    cdef inline const uint8_t *scan_items(
-        self, const uint8_t *place, uint64_t *letter
-    ) noexcept nogil:
-        """Add the items of a line to a letter; return the next line's beginning or NULL.
-
-        PERF: plain atoms are read here, all else by `scan_item`. One-byte atoms take no branch on
-        whether the formula names them.
-        """
-        cdef const uint8_t *classes = self.classes
-        cdef const uint8_t *item
-        cdef uint8_t first
-        while True:
-            first = place[0]
-            if classes[first] == BLANK:
-                place += 1
-            elif classes[first] == ATOM:
-                item = place
-                place += 1
-                if classes[place[0]] != ATOM:
-                    letter[self.table.single_word[first]] |= self.table.single_bit[first]
-                else:
-                    while classes[place[0]] == ATOM:
-                        place += 1
-                    self.table.add(item, <size_t> (place - item), letter)
-                if classes[place[0]] > RETURN:
-                    place = self.scan_item(item, letter)
-                    if place == NULL:
-                        return NULL
-            elif first == c'\n':
-                return place + 1
-            elif first == c'\r' and place[1] == c'\n':
-                return place + 2
-            else:
-                place = self.scan_item(place, letter)
-                if place == NULL:
-                    return NULL
 
     cdef const uint8_t *scan_item(self, const uint8_t *place, uint64_t *letter) noexcept nogil:
         """Read an item of any form; return the byte after it, NULL on an error."""
@@ -516,6 +426,108 @@ cdef class Scanner:
         self.error = error
         self.error_place = place
         return NULL
+
+
+# PERF: the functions of the hot loop are not methods, because the compiler does not inline those.
+
+
+cdef inline const uint8_t *scan_line(
+    Scanner scanner, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
+) noexcept nogil:
+    """Read a line from its '@' on; return the beginning of the next, NULL on an error."""
+    cdef const uint8_t *digits = place + 1
+    cdef size_t word
+    cdef size_t words = scanner.letter_words
+    if place[0] != c'@':
+        return scanner.fail(NO_TIME_STAMP, place)
+    letter[0] = 0
+    for word in range(1, words):
+        letter[word] = 0
+    if has_same_digits(scanner, digits):
+        time_stamp[0] = scanner.time_stamp
+        place = scan_items(scanner, digits + scanner.digit_count, letter)
+        if place == NULL:
+            return NULL
+    else:
+        place = scanner.scan_time_stamp(digits, time_stamp)
+        if place == NULL:
+            return NULL
+        word = <size_t> (place - digits)
+        place = scan_items(scanner, place, letter)
+        if place == NULL:
+            return NULL
+        remember_time_stamp(scanner, time_stamp[0], digits, word)
+    for word in range(words):
+        scanner.occurrences[word] |= letter[word]
+    return place
+
+
+cdef inline bint has_same_digits(Scanner scanner, const uint8_t *digits) noexcept nogil:
+    """Whether the time-stamp at this place is written as the last one was.
+
+    PERF: most lines share their time-stamp with the one before, and then this is one comparison
+    of words instead of a loop over digits.
+    """
+    cdef uint64_t text[3]
+    cdef uint64_t *masks = scanner.masks[scanner.digit_count]
+    if scanner.digit_count == 0 or scanner.stop - digits <= DIGITS_ROOM:
+        return False
+    memcpy(text, digits, DIGITS_ROOM)
+    return (
+        ((text[0] ^ scanner.digits[0]) & masks[0])
+        | ((text[1] ^ scanner.digits[1]) & masks[1])
+        | ((text[2] ^ scanner.digits[2]) & masks[2])
+    ) == 0 and scanner.classes[digits[scanner.digit_count]] <= LINE_FEED
+
+
+cdef inline void remember_time_stamp(
+    Scanner scanner, uint64_t time_stamp, const uint8_t *digits, size_t count
+) noexcept nogil:
+    scanner.has_time_stamp = True
+    scanner.time_stamp = time_stamp
+    # no short cut for the next line where the copy would reach beyond the block
+    scanner.digit_count = 0
+    if count <= LONGEST_DIGITS and scanner.stop - digits >= DIGITS_ROOM:
+        scanner.digit_count = count
+        memcpy(scanner.digits, digits, DIGITS_ROOM)
+
+
+cdef inline const uint8_t *scan_items(
+    Scanner scanner, const uint8_t *place, uint64_t *letter
+) noexcept nogil:
+    """Add the items of a line to a letter; return the next line's beginning or NULL.
+
+    PERF: plain atoms are read here, all else by `scan_item`. One-byte atoms take no branch on
+    whether the formula names them.
+    """
+    cdef const uint8_t *classes = scanner.classes
+    cdef const uint8_t *item
+    cdef uint8_t first
+    while True:
+        first = place[0]
+        if classes[first] == BLANK:
+            place += 1
+        elif classes[first] == ATOM:
+            item = place
+            place += 1
+            if classes[place[0]] != ATOM:
+                letter[scanner.table.single_word[first]] |= scanner.table.single_bit[first]
+            else:
+                while classes[place[0]] == ATOM:
+                    place += 1
+                scanner.table.add(item, <size_t> (place - item), letter)
+            if classes[place[0]] > RETURN:
+                place = scanner.scan_item(item, letter)
+                if place == NULL:
+                    return NULL
+        elif first == c'\n':
+            return place + 1
+        elif first == c'\r' and place[1] == c'\n':
+            return place + 2
+        else:
+            place = scanner.scan_item(place, letter)
+            if place == NULL:
+                return NULL
 
 
 cdef inline bint is_digit(uint8_t byte) noexcept nogil:

@@ -29,6 +29,3 @@ cdef class Writer:
     cdef bint reserve(self, size_t count) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef size_t pending(self) noexcept nogil
-    cdef uint8_t *put_time_point(
-        self, uint8_t *place, uint64_t time_stamp, uint64_t offset
-    ) noexcept nogil

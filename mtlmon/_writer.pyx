@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EINTR, errno
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, uint8_t, uint64_t
+from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 from posix.unistd cimport write as write_to
@@ -21,7 +21,8 @@ from os import strerror
 cdef enum:
     # two time-points of 19 + 1 + 20 characters, " = " and a line feed, and a prefix copied whole
     LINE_ROOM = 96
-    LONGEST_INTEGER = 20
+    # the longest prefix has 21 characters
+    PREFIX_ROOM = 24
     # a larger buffer is given back once it is empty
     ROOM_KEPT = 1 << 20
 
@@ -111,59 +112,85 @@ cdef class Writer:
         cdef const VerdictRecord *verdict
         if filter == FILTER_NONE:
             return True
-        if not self.reserve(count):
+        if count > (self.room - self.size) // LINE_ROOM and not self.reserve(count):
             return False
         place = self.data + self.size
         for k in range(count):
             verdict = verdicts + k
             if verdict.kind == VERDICT_FALSE:
-                place = self.put_time_point(place, verdict.time_stamp, verdict.offset)
+                place = put_time_point(self, place, verdict.time_stamp, verdict.offset)
                 memcpy(place, b" false\n", 7)
                 place += 7
             elif verdict.kind == VERDICT_TRUE:
                 if filter != FILTER_FALSE:
-                    place = self.put_time_point(place, verdict.time_stamp, verdict.offset)
+                    place = put_time_point(self, place, verdict.time_stamp, verdict.offset)
                     memcpy(place, b" true\n", 6)
                     place += 6
             elif filter == FILTER_ALL:
-                place = self.put_time_point(place, verdict.time_stamp, verdict.offset)
+                place = put_time_point(self, place, verdict.time_stamp, verdict.offset)
                 memcpy(place, b" = ", 3)
-                place = self.put_time_point(
-                    place + 3, verdict.reference_time_stamp, verdict.reference_offset
+                place = put_time_point(
+                    self, place + 3, verdict.reference_time_stamp, verdict.reference_offset
                 )
                 place[0] = c'\n'
                 place += 1
         self.size = <size_t> (place - self.data)
         return True
 
-    cdef inline uint8_t *put_time_point(
-        self, uint8_t *place, uint64_t time_stamp, uint64_t offset
-    ) noexcept nogil:
-        if time_stamp != self.time_stamp or self.prefix_size == 0:
-            self.time_stamp = time_stamp
-            self.prefix_size = <size_t> (put_integer(self.prefix, time_stamp) - self.prefix)
-            self.prefix[self.prefix_size] = c':'
-            self.prefix_size += 1
-        memcpy(place, self.prefix, sizeof(self.prefix))
-        return put_integer(place + self.prefix_size, offset)
+
+cdef inline uint8_t *put_time_point(
+    Writer writer, uint8_t *place, uint64_t time_stamp, uint64_t offset
+) noexcept nogil:
+    if time_stamp != writer.time_stamp or writer.prefix_size == 0:
+        writer.time_stamp = time_stamp
+        writer.prefix_size = <size_t> (put_integer(writer.prefix, time_stamp) - writer.prefix)
+        writer.prefix[writer.prefix_size] = c':'
+        writer.prefix_size += 1
+    memcpy(place, writer.prefix, PREFIX_ROOM)
+    return put_integer(place + writer.prefix_size, offset)
 
 
 cdef inline uint8_t *put_integer(uint8_t *place, uint64_t value) noexcept nogil:
-    """Write a number in decimal, two digits a step; return the place after it."""
-    cdef uint8_t text[LONGEST_INTEGER]
-    cdef size_t first = LONGEST_INTEGER
+    """Write a number in decimal; return the place after it."""
+    if value < 10000:
+        return put_small(place, <uint32_t> value)
+    if value < 100000000:
+        place = put_small(place, <uint32_t> (value // 10000))
+        return put_four(place, <uint32_t> (value % 10000))
+    return put_large(place, value)
+
+
+cdef uint8_t *put_large(uint8_t *place, uint64_t value) noexcept nogil:
+    """A number of nine digits or more."""
+    cdef uint64_t high = value // 100000000
+    cdef uint32_t low = <uint32_t> (value % 100000000)
+    if high < 100000000:
+        place = put_integer(place, high)
+    else:
+        place = put_small(place, <uint32_t> (high // 100000000))
+        place = put_four(place, <uint32_t> (high % 100000000 // 10000))
+        place = put_four(place, <uint32_t> (high % 10000))
+    place = put_four(place, low // 10000)
+    return put_four(place, low % 10000)
+
+
+cdef inline uint8_t *put_small(uint8_t *place, uint32_t value) noexcept nogil:
+    """A number below 10,000."""
     if value < 10:
         place[0] = <uint8_t> (c'0' + value)
         return place + 1
-    while value >= 100:
-        first -= 2
-        memcpy(text + first, PAIRS + 2 * (value % 100), 2)
-        value //= 100
-    if value >= 10:
+    if value < 100:
         memcpy(place, PAIRS + 2 * value, 2)
-        place += 2
-    else:
-        place[0] = <uint8_t> (c'0' + value)
-        place += 1
-    memcpy(place, text + first, LONGEST_INTEGER - first)
-    return place + (LONGEST_INTEGER - first)
+        return place + 2
+    if value < 1000:
+        place[0] = <uint8_t> (c'0' + value // 100)
+        memcpy(place + 1, PAIRS + 2 * (value % 100), 2)
+        return place + 3
+    return put_four(place, value)
+
+
+cdef inline uint8_t *put_four(uint8_t *place, uint32_t value) noexcept nogil:
+    """Four digits, the first ones possibly 0."""
+    memcpy(place, PAIRS + 2 * (value // 100), 2)
+    memcpy(place + 2, PAIRS + 2 * (value % 100), 2)
+    return place + 4

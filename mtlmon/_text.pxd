@@ -1,0 +1,37 @@
+# cython: language_level=3
+"""The loop from log lines to verdict lines, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint64_t
+
+from mtlmon._core cimport Monitor
+from mtlmon._resolver cimport Resolver
+from mtlmon._scanner cimport Scanner, ScanStatus
+from mtlmon._verdict cimport VerdictRecord
+from mtlmon._writer cimport VerdictFilter, Writer
+
+
+cdef class TextMonitor:
+    cdef Monitor monitor
+    cdef readonly Scanner scanner
+    cdef readonly Writer writer
+    cdef Resolver resolver
+    cdef VerdictFilter filter
+    cdef bint resolves
+    # "first": the earliest false time-point so far, which an open one may still precede
+    cdef bint wants_first, has_candidate
+    cdef VerdictRecord candidate
+    cdef readonly bint is_stopped
+    # events that are scanned, of which those before `batch_next` are monitored
+    cdef uint64_t *time_stamps
+    cdef uint64_t *letters
+    cdef size_t batch_room, batch_count, batch_next
+    cdef ScanStatus status
+    cdef Py_buffer block
+    cdef bint has_block
+
+    cdef void release_block(self)
+    cdef int work(self) except -1 nogil
+    cdef int deliver(self) except -1 nogil
+    cdef int write_resolved(self) except -1 nogil
+    cdef bint note_false(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
