@@ -8,7 +8,6 @@ from mtlmon.syntax.formula import Formula
 from tests.engines import Job, run_literally, run_steps
 from tests.formulas import is_bounded
 from tests.properties import (
-    MODES,
     Output,
     Timeline,
     check_modes_agree,
@@ -19,7 +18,8 @@ from tests.properties import (
     view_of,
 )
 from tests.reference.paper import dense_size
-from tests.traces import TimePoint
+from tests.traces import MODES, Mode, TimePoint
+from tests.verdicts import Verdict, parse_verdict
 
 DENSE_LIMIT = 60
 """Beyond this size of its array the literal algorithm is left out: it is too slow."""
@@ -30,18 +30,17 @@ def compare(
     timeline: Timeline,
     *,
     run: Callable[[Job], Output] = run_steps,
-    bdd: str = "auto",
-) -> dict[str, Output]:
+) -> dict[Mode, Output]:
     """Runs the engine in all modes and checks all that is promised; returns the outputs.
 
     Raises:
         AssertionError: a promise is broken; the message names the case.
     """
-    outputs: dict[str, Output] = {}
+    outputs: dict[Mode, Output] = {}
     try:
         view = view_of(formula, timeline)
         for mode in MODES:
-            job = Job(formula, timeline.steps, mode, timeline.end_time, bdd)
+            job = Job(formula, timeline.steps, mode, timeline.end_time)
             outputs[mode] = run(job)
             check_output(view, timeline, mode, outputs[mode])
         check_modes_agree(outputs, view.bounded)
@@ -50,7 +49,7 @@ def compare(
     return outputs
 
 
-def compare_literally(formula: Formula, timeline: Timeline, outputs: dict[str, Output]) -> None:
+def compare_literally(formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]) -> None:
     """Checks that no mode's output is behind the published algorithm's, where that can be run.
 
     Raises:
@@ -59,7 +58,7 @@ def compare_literally(formula: Formula, timeline: Timeline, outputs: dict[str, O
     if has_advance(timeline.steps) or dense_size(formula) > DENSE_LIMIT:
         return
     for mode in MODES:
-        literal_mode = "global" if mode == "local" and not is_bounded(formula) else mode
+        literal_mode: Mode = "global" if mode == "local" and not is_bounded(formula) else mode
         literal = run_literally(Job(formula, timeline.steps, literal_mode))
         try:
             check_not_behind(outputs[mode], literal)
@@ -68,7 +67,7 @@ def compare_literally(formula: Formula, timeline: Timeline, outputs: dict[str, O
             raise AssertionError(f"{error}\n  {case}") from error
 
 
-def compare_back_ends(formula: Formula, timeline: Timeline, outputs: dict[str, Output]) -> None:
+def compare_back_ends(formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]) -> None:
     """Checks that the slower BDD library gives the same lines.
 
     Raises:
@@ -80,7 +79,7 @@ def compare_back_ends(formula: Formula, timeline: Timeline, outputs: dict[str, O
         assert again == outputs[mode], f"{mode}, {formula}, {timeline}: {again} {outputs[mode]}"
 
 
-def compare_prefixes(formula: Formula, timeline: Timeline, outputs: dict[str, Output]) -> None:
+def compare_prefixes(formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]) -> None:
     """Checks that each prefix of the trace yields a prefix of the output.
 
     Raises:
@@ -100,7 +99,6 @@ def shift(timeline: Timeline, by: int) -> Timeline:
 
 def shifted_output(output: Output, by: int) -> Output:
     """The output that the shifted trace must have."""
-    from tests.verdicts import Verdict, parse_verdict
 
     def moved(point: TimePoint) -> TimePoint:
         return point[0] + by, point[1]

@@ -7,13 +7,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import mtlmon
 from mtlmon.syntax.formula import Formula
 from tests.properties import Output
 from tests.reference.paper import PaperMonitor
-from tests.traces import Advance, EndTime, Step, format_step
+from tests.traces import Advance, EndTime, Event, Mode, Step, format_step
+
+BackEnd = Literal["auto", "cudd", "autoref"]
 
 
 class Job(NamedTuple):
@@ -21,9 +23,9 @@ class Job(NamedTuple):
 
     formula: Formula
     steps: Sequence[Step]
-    mode: str
+    mode: Mode
     end_time: EndTime = None
-    bdd: str = "auto"
+    bdd: BackEnd = "auto"
 
 
 class EntryPoint(NamedTuple):
@@ -59,7 +61,8 @@ def run_steps(job: Job) -> Output:
 def run_iterator(job: Job) -> Output:
     """`monitor(events)`, from the formula's text."""
     monitor = mtlmon.Monitor(str(job.formula), mode=job.mode, bdd=job.bdd)
-    lines = [str(verdict) for verdict in monitor(job.steps)]
+    events = (step for step in job.steps if isinstance(step, Event))
+    lines = [str(verdict) for verdict in monitor(events)]
     lines += map(str, monitor.finish(job.end_time))
     return (*((),) * len(job.steps), tuple(lines))
 

@@ -18,6 +18,7 @@ from tests.reference.evaluator import Evaluator, Truth
 from tests.traces import (
     Advance,
     EndTime,
+    Mode,
     Step,
     TimePoint,
     Trace,
@@ -27,8 +28,6 @@ from tests.traces import (
     time_points,
 )
 from tests.verdicts import Verdict, format_point, parse_verdict
-
-MODES = ("naive", "local", "global")
 
 Output = tuple[tuple[str, ...], ...]
 """The lines that a run wrote: one tuple for each step, one more for the end of the log."""
@@ -91,7 +90,7 @@ class Ledger:
         return batch
 
 
-def check_output(view: View, timeline: Timeline, mode: str, output: Output) -> None:
+def check_output(view: View, timeline: Timeline, mode: Mode, output: Output) -> None:
     """Checks one run of one mode.
 
     Raises:
@@ -138,7 +137,7 @@ def _check_order(
 def _check_reference(
     verdict: Verdict,
     timeline: Timeline,
-    mode: str,
+    mode: Mode,
     view: View,
     ledger: Ledger,
     before: set[TimePoint],
@@ -202,26 +201,25 @@ class Answers:
         self.output = output
 
     @cached_property
-    def moments(self) -> list[tuple[set[TimePoint], dict[TimePoint, Truth]]]:
+    def moments(self) -> list[tuple[set[TimePoint], dict[TimePoint, bool]]]:
         ledger = Ledger()
-        result = []
+        result: list[tuple[set[TimePoint], dict[TimePoint, bool]]] = []
         for lines in self.output:
             ledger.write(lines)
             values = {point: ledger.value(point) for point in ledger.verdicts}
-            result.append(
-                (set(values), {point: v for point, v in values.items() if v is not None})
-            )
+            result.append((set(values), {point: v for point, v in values.items() if v is not None}))
         return result
 
 
-def check_modes_agree(outputs: dict[str, Output], bounded: bool) -> None:
+def check_modes_agree(outputs: dict[Mode, Output], bounded: bool) -> None:
     """Resolved, the modes say the same at every moment; unbounded, local is global.
 
     Raises:
         AssertionError: they do not.
     """
     naive = Answers(outputs["naive"]).moments
-    for mode in ("local", "global"):
+    merging: tuple[Mode, ...] = ("local", "global")
+    for mode in merging:
         for k, (_, values) in enumerate(Answers(outputs[mode]).moments):
             assert values == naive[k][1], f"{mode} and naive differ at moment {k}"
     if not bounded:

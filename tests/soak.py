@@ -20,8 +20,8 @@ from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
 from mtlmon.syntax.interval import Interval
 from tests.comparison import compare, compare_back_ends, compare_literally, compare_prefixes
 from tests.engines import Job, run_steps
-from tests.properties import MODES, Timeline
-from tests.traces import Advance, EndTime, Event, Step, Trace, format_step
+from tests.properties import Timeline
+from tests.traces import MODES, Advance, EndTime, Event, Step, Trace, format_step
 
 ATOMS = ("p", "q", "r")
 _TEMPORAL = [operator for operator in ops.OPERATORS if operator.is_temporal]

@@ -10,7 +10,6 @@ from tests.comparison import compare_literally
 from tests.corpus import Case, load_cases
 from tests.engines import ENTRY_POINTS, STEPS, EntryPoint, Job, flattened
 from tests.properties import (
-    MODES,
     Timeline,
     check_modes_agree,
     check_output,
@@ -18,7 +17,7 @@ from tests.properties import (
     has_advance,
     view_of,
 )
-from tests.traces import Advance, time_points
+from tests.traces import MODES, Advance, Mode, time_points
 from tests.verdicts import parse_verdict
 
 CASES = load_cases()
@@ -43,7 +42,7 @@ def test_expectations_satisfy_the_properties(case: Case) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS, ids=[e.name for e in ENTRY_POINTS])
 @_by_case
-def test_output(case: Case, mode: str, entry_point: EntryPoint) -> None:
+def test_output(case: Case, mode: Mode, entry_point: EntryPoint) -> None:
     if has_advance(case.trace) and not entry_point.takes_advance:
         # Such an entry point reads events; the case is tested through the others.
         return
@@ -56,23 +55,23 @@ def test_output(case: Case, mode: str, entry_point: EntryPoint) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @_by_case
-def test_back_ends_agree(case: Case, mode: str) -> None:
+def test_back_ends_agree(case: Case, mode: Mode) -> None:
     job = Job(parse(case.formula), case.trace, mode, case.end_time, "autoref")
     assert STEPS.run(job) == case.expected[mode]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @_by_case
-def test_output_of_a_prefix_is_a_prefix(case: Case, mode: str) -> None:
+def test_output_of_a_prefix_is_a_prefix(case: Case, mode: Mode) -> None:
     for length in range(len(case.trace)):
         output = STEPS.run(Job(parse(case.formula), case.trace[:length], mode))
         check_prefix(output, case.expected[mode], length)
 
 
-@pytest.mark.parametrize("mode", ["naive", "local", "global"])
+@pytest.mark.parametrize("mode", MODES)
 @_by_case
-def test_pending_is_what_has_no_verdict(case: Case, mode: str) -> None:
-    monitor = mtlmon.Monitor(case.formula, mode=mode)  # type: ignore[arg-type]
+def test_pending_is_what_has_no_verdict(case: Case, mode: Mode) -> None:
+    monitor = mtlmon.Monitor(case.formula, mode=mode)
     answered = set()
     for k, step in enumerate(case.trace):
         if isinstance(step, Advance):

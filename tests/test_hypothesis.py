@@ -16,8 +16,8 @@ from tests.comparison import (
     shifted_output,
 )
 from tests.engines import ITERATOR, Job, flattened
-from tests.properties import MODES, Timeline
-from tests.traces import EndTime, Step
+from tests.properties import Timeline
+from tests.traces import MODES, EndTime, Step
 
 Steps = tuple[Step, ...]
 

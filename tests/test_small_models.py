@@ -18,25 +18,30 @@ import pytest
 from mtlmon.syntax.formula import Formula
 from tests.comparison import compare_literally
 from tests.engines import Job, run_steps
-from tests.properties import MODES, Output, Timeline, check_modes_agree, check_output, view_of
+from tests.properties import Output, Timeline, check_modes_agree, check_output, view_of
 from tests.small_models import LEVELS, Family, formulas_of, traces_of
+from tests.traces import MODES, Mode
 
-_FAMILIES = [
-    pytest.param(level, family, id=f"level{level}-{i}")
-    for level, families in LEVELS.items()
-    for i, family in enumerate(families)
-]
 _LITERAL_STRIDE = 97
 
 
-def run_all_modes(formula: Formula, timeline: Timeline) -> dict[str, Output]:
+def run_all_modes(formula: Formula, timeline: Timeline) -> dict[Mode, Output]:
     return {mode: run_steps(Job(formula, timeline.steps, mode)) for mode in MODES}
 
 
-@pytest.mark.parametrize(("level", "family"), _FAMILIES)
-def test_all_small_models(level: int, family: Family, pytestconfig: pytest.Config) -> None:
-    if level > pytestconfig.getoption("--exhaustive"):
-        pytest.skip(f"asked for with --exhaustive={level}")
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "family" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--exhaustive")
+        families = {
+            f"level{level}-{i}": family
+            for level, families in LEVELS.items()
+            for i, family in enumerate(families)
+            if level <= chosen
+        }
+        metafunc.parametrize("family", families.values(), ids=families.keys())
+
+
+def test_all_small_models(family: Family) -> None:
     formulas = list(formulas_of(family))
     count = 0
     for steps in traces_of(family):

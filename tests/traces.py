@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 TimePoint = tuple[int, int]
 """A time-point's name: time-stamp, and offset among the time-points of that time-stamp."""
 
-EndTime = int | str | None
-"""How a log ends: None, a time-stamp up to which it is complete, "last" or "inf"."""
+EndTime = int | Literal["last", "inf"] | None
+"""How a log ends: None says nothing, an integer up to which time-stamp it is complete."""
+
+Mode = Literal["naive", "local", "global"]
+MODES: tuple[Mode, ...] = ("naive", "local", "global")
 
 
 class Event(NamedTuple):
@@ -56,7 +59,7 @@ def ended(prefix: Prefix, end_time: EndTime) -> Prefix:
     if end_time is None or not prefix.events:
         return prefix
     last = prefix.events[-1].time_stamp
-    complete_up_to = last if end_time == "last" else int(end_time)
+    complete_up_to = last if end_time == "last" else end_time
     if complete_up_to < last:
         return prefix
     return prefix._replace(clock=max(prefix.clock, complete_up_to + 1))

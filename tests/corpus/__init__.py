@@ -20,10 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.traces import EndTime, Trace, parse_step
+from tests.traces import MODES, EndTime, Mode, Trace, parse_step
 
 DIRECTORY = Path(__file__).parent
-MODES = ("naive", "local", "global")
 _KEYS = {"name", "rationale", "formula", "trace", "end", "verdicts", *MODES}
 
 
@@ -35,7 +34,7 @@ class Case(NamedTuple):
     formula: str
     trace: Trace
     end_time: EndTime
-    expected: dict[str, tuple[tuple[str, ...], ...]]
+    expected: dict[Mode, tuple[tuple[str, ...], ...]]
 
 
 def load_cases() -> list[Case]:
@@ -68,7 +67,7 @@ def _read_entry(entry: dict[str, Any]) -> Case:
     if not entry["rationale"].strip():
         raise ValueError("no rationale")
     trace = tuple(parse_step(line) for line in entry["trace"])
-    expected = {}
+    expected: dict[Mode, tuple[tuple[str, ...], ...]] = {}
     for mode in MODES:
         rows = entry[mode] if mode in entry else entry["verdicts"]
         if len(rows) != len(trace) + ("end" in entry):

@@ -74,14 +74,14 @@ class Evaluator:
         if known is not None:
             return known
         if formula.operator is ops.ATOM:
-            column = Column(tuple(formula.name in event.atoms for event in self.prefix.events), None)
+            column = Column(
+                tuple(formula.name in event.atoms for event in self.prefix.events), None
+            )
         else:
             operands = [self.column(operand) for operand in formula.operands]
             beyond = _BEYOND[formula.operator](formula.interval, *(c.beyond for c in operands))
             here = _AT[formula.operator]
-            at = tuple(
-                here(self, i, formula.interval, *operands) for i in range(len(self.times))
-            )
+            at = tuple(here(self, i, formula.interval, *operands) for i in range(len(self.times)))
             column = Column(at, beyond)
         self.columns[formula] = column
         return column

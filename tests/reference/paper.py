@@ -13,7 +13,7 @@ from dd.autoref import BDD, Function
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import TRUE, Formula, make
 from mtlmon.syntax.interval import Interval
-from tests.traces import TimePoint
+from tests.traces import Mode, TimePoint
 from tests.verdicts import Verdict
 
 Expression = Function
@@ -21,7 +21,7 @@ Array = dict[Formula, Expression]
 
 
 def kernel(formula: Formula) -> Formula:
-    """The formula in the operators of the paper: atoms, NOT, AND, OR, PREVIOUS, NEXT, SINCE, UNTIL."""
+    """The formula in the paper's operators: NOT, AND, OR, PREVIOUS, NEXT, SINCE, UNTIL."""
 
     def negated(f: Formula) -> Formula:
         return make(ops.NOT, f)
@@ -104,10 +104,10 @@ class PaperMonitor:
 
     Args:
         phi: any formula.
-        mode: "naive", "local" or "global".
+        mode: which time-points may be merged.
     """
 
-    def __init__(self, phi: Formula, mode: str) -> None:
+    def __init__(self, phi: Formula, mode: Mode) -> None:
         self.mode = mode
         self.phi = kernel(phi)
         self.index = skewed_subformulas(self.phi)
