@@ -38,8 +38,11 @@ def desugar(formula: Formula) -> Formula:
     span, marked as indirect. Subformulas that a definition names twice are shared, so that the
     result is a directed acyclic graph, at most a constant factor larger than the formula.
     """
+    nodes = postorder(formula)
+    if all(node.operator in KERNEL for node in nodes):
+        return formula
     kernel_of: dict[int, Formula] = {}
-    for node in postorder(formula):
+    for node in nodes:
         operands = tuple(kernel_of[id(operand)] for operand in node.operands)
         kernel_of[id(node)] = _rewrite(node, operands)
     return kernel_of[id(formula)]
