@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 from mtlmon.syntax.formula import Formula
 from tests.engines import Job, run_literally, run_steps
@@ -12,6 +13,7 @@ from tests.properties import (
     Timeline,
     check_modes_agree,
     check_not_behind,
+    check_on_other_streams,
     check_output,
     check_prefix,
     has_advance,
@@ -43,6 +45,7 @@ def compare(
             job = Job(formula, timeline.steps, mode, timeline.end_time)
             outputs[mode] = run(job)
             check_output(view, timeline, mode, outputs[mode])
+            check_on_other_streams(formula, timeline, outputs[mode], Random(0))
         check_modes_agree(outputs, view.bounded)
     except AssertionError as error:
         raise AssertionError(f"{error}\n  {formula}\n  {timeline}\n  {outputs}") from error

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from random import Random
 from typing import NamedTuple
 
 from mtlmon.syntax.formula import Formula
-from tests.formulas import is_bounded, latest_decision
+from tests.formulas import atoms_of, is_bounded, latest_decision
 from tests.reference.evaluator import Evaluator, Truth
 from tests.traces import (
+    MAXIMUM_TIME_STAMP,
     Advance,
     EndTime,
+    Event,
     Mode,
+    Prefix,
     Step,
     TimePoint,
     Trace,
@@ -106,8 +110,8 @@ def check_output(view: View, timeline: Timeline, mode: Mode, output: Output) -> 
         for verdict in batch:
             if verdict.reference is not None:
                 _check_reference(verdict, timeline, mode, view, ledger, before)
+        _check_sound(ledger, view.if_closed[k], timeline, f"at moment {k}")
         _check_complete(ledger, batch, view, timeline, k)
-        _check_sound(ledger, view, timeline, k)
     _check_earliest_violation(ledger, timeline)
 
 
@@ -174,16 +178,37 @@ def _check_complete(
             assert not over or point in ledger.verdicts, f"{format_point(point)}: reach has ended"
 
 
-def _check_sound(ledger: Ledger, view: View, timeline: Timeline, k: int) -> None:
-    """Everything said so far holds if the stream ends here."""
-    actual = view.if_closed[k]
+def _check_sound(ledger: Ledger, actual: Sequence[Truth], timeline: Timeline, where: str) -> None:
+    """Everything said so far holds if the stream ends where these are the actual values."""
     for point, verdict in ledger.verdicts.items():
         truth = actual[timeline.number[point]]
         if verdict.reference is not None:
             other = actual[timeline.number[verdict.reference]]
-            assert truth is other, f"{verdict}: wrong if the stream ends at moment {k}"
+            assert truth is other, f"{verdict}: wrong if the stream ends {where}"
         else:
-            assert truth is verdict.value, f"{verdict}: wrong if the stream ends at moment {k}"
+            assert truth is verdict.value, f"{verdict}: wrong if the stream ends {where}"
+
+
+def check_on_other_streams(
+    formula: Formula, timeline: Timeline, output: Output, chance: Random
+) -> None:
+    """What was said at each moment holds also if the stream goes on quite differently.
+
+    Raises:
+        AssertionError: a verdict was given too early.
+    """
+    names = sorted(atoms_of(formula))
+    ledger = Ledger()
+    for k in range(len(timeline.steps)):
+        ledger.write(output[k])
+        events, clock, _ = timeline.open[k].prefix
+        other = list(events)
+        for _ in range(chance.randrange(5)):
+            clock = min(clock + chance.choice((0, 0, 1, 1, 2, 3, 9)), MAXIMUM_TIME_STAMP)
+            other.append(Event(clock, frozenset(n for n in names if chance.random() < 0.5)))
+        actual = Evaluator(Prefix(tuple(other), clock, closed=True)).values(formula)
+        continuation = "; ".join(map(format_step, other[len(events) :]))
+        _check_sound(ledger, actual, timeline, f"after moment {k} with {continuation}")
 
 
 def _check_earliest_violation(ledger: Ledger, timeline: Timeline) -> None:

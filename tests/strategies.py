@@ -8,10 +8,9 @@ from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
 from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
 from mtlmon.syntax.operators import Operator
-from tests.traces import Advance, EndTime, Event, Step
+from tests.traces import MAXIMUM_TIME_STAMP, Advance, EndTime, Event, Step
 
 ATOMS = ("p", "q", "r")
-MAXIMUM_TIME_STAMP = 2**63 - 1
 
 _LEAVES = st.sampled_from([*map(atom, ATOMS), *map(atom, ATOMS), TRUE, FALSE])
 _BOOLEAN = [ops.NOT, ops.AND, ops.OR, ops.IMPLIES, ops.IFF]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+MAXIMUM_TIME_STAMP = 2**63 - 1
+
 TimePoint = tuple[int, int]
 """A time-point's name: time-stamp, and offset among the time-points of that time-stamp."""
 
