@@ -6,7 +6,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._engine cimport free_state, init_state
-from mtlmon._history cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
+from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._program cimport MAX_TIME_STAMP
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 

@@ -11,29 +11,24 @@ from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from mtlmon._entries cimport free_history, init_history, rehash
 from mtlmon._expressions cimport (
     FALSE_EXPRESSION,
     NODE_CUBE,
     TRUE_EXPRESSION,
     conjunction,
     disjunction,
+    literal,
     mask_of,
 )
-from mtlmon._history cimport (
-    add_time_point,
-    check_history,
-    finish_verdicts,
-    free_history,
-    init_history,
-    rehash,
-    update_pending,
-)
+from mtlmon._history cimport add_time_point, check_history, finish_verdicts, update_pending
 from mtlmon._memory cimport reserve
 from mtlmon._obligations cimport (
     find_or_add,
     free_family,
     image_of_member,
     is_window,
+    literal_of_member,
     members_in_use,
     pass_event,
     sweep,
@@ -50,6 +45,7 @@ from mtlmon._program cimport (
     OP_UNTIL,
     UNBOUNDED,
 )
+from mtlmon._slots cimport family_of, member_of
 from mtlmon._windows cimport PHASE_FREE
 from mtlmon._witnesses cimport run_at, since_event, since_time
 
@@ -107,9 +103,9 @@ cdef Expression image_at_anchor(
     cdef uint32_t family
     cdef uint64_t age
     if slot >= workspace.program.fixed_slot_count:
-        family = workspace._family_of(slot)
+        family = family_of(&workspace.slots, slot)
         return image_of_member(
-            workspace, &moment.families[family], family, workspace._member_of(slot),
+            workspace, &moment.families[family], family, member_of(&workspace.slots, slot),
             &moment.family_events[family]
         )
     if workspace.program.is_placeholder[slot]:
@@ -314,7 +310,7 @@ cdef class Engine:
         if instruction.lower <= delta <= instruction.upper:
             self.fixed_images[instruction.index] = self._operand(instruction.left)
         moment.changed |= slot_bit(instruction.index)
-        return self.workspace.literal(instruction.index)
+        return literal(self.workspace, instruction.index)
 
     cdef Expression _outer_until(
         self, Workspace workspace, const Instruction *instruction, Moment *moment
@@ -322,7 +318,7 @@ cdef class Engine:
         cdef const OuterUntil *outer = &self.program.outer_untils[instruction.index]
         cdef Expression left = self._operand(instruction.left)
         cdef Expression right = self._operand(instruction.right)
-        cdef Expression variable = workspace.literal(outer.open_slot)
+        cdef Expression variable = literal(workspace, outer.open_slot)
         cdef Expression image = disjunction(
             workspace, right, conjunction(workspace, left, variable)
         )
@@ -331,7 +327,7 @@ cdef class Engine:
             moment.changed |= slot_bit(outer.open_slot)
         if outer.closed_slot == NO_SLOT:
             return image
-        variable = workspace.literal(outer.closed_slot)
+        variable = literal(workspace, outer.closed_slot)
         image = conjunction(workspace, left, variable)
         self.fixed_images[outer.closed_slot] = image
         if image != variable:
@@ -369,7 +365,7 @@ cdef class Engine:
             workspace, value,
             conjunction(
                 workspace, left,
-                workspace.literal(workspace.slot_of(instruction.index, member[0]))
+                literal_of_member(workspace, instruction.index, member[0])
             ),
         )
 
@@ -392,15 +388,15 @@ cdef class Engine:
                 moment.time_stamp, moment.changed, image_of_slot, moment
             )
         elif instruction.operation == OP_NEXT:
-            self.fixed_images[instruction.index] = workspace.literal(instruction.index)
+            self.fixed_images[instruction.index] = literal(workspace, instruction.index)
             if moment.time_stamp - state.time_stamp > instruction.upper:
                 self.fixed_images[instruction.index] = FALSE_EXPRESSION
                 moment.changed |= slot_bit(instruction.index)
         elif instruction.operation == OP_OUTER_UNTIL:
             outer = &self.program.outer_untils[instruction.index]
-            self.fixed_images[outer.open_slot] = workspace.literal(outer.open_slot)
+            self.fixed_images[outer.open_slot] = literal(workspace, outer.open_slot)
             if outer.closed_slot != NO_SLOT:
-                self.fixed_images[outer.closed_slot] = workspace.literal(outer.closed_slot)
+                self.fixed_images[outer.closed_slot] = literal(workspace, outer.closed_slot)
         elif instruction.operation == OP_UNTIL:
             event = &self.family_events[instruction.index]
             if not event.is_passed:
@@ -422,7 +418,10 @@ cdef class Engine:
         for i in range(self.program.family_count):
             if members_in_use(&state.families[i]) > state.families[i].sweep_at:
                 self._sweep(self.workspace, state, i)
-        if self.workspace.node_count > self.workspace.compact_at:
+        if (
+            self.workspace.node_count > self.workspace.compact_at
+            or self.workspace.pool_count > self.workspace.compact_pool_at
+        ):
             with gil:
                 self._compact(state)
         if MTLMON_CHECKS:
@@ -469,8 +468,8 @@ cdef class Engine:
             shift = workspace.nodes[node].kind == NODE_CUBE
             for j in range(workspace.nodes[node].length):
                 slot = workspace.pool[workspace.nodes[node].start + j] >> shift
-                if workspace._family_of(slot) == family:
-                    self.is_mentioned[workspace._member_of(slot)] = True
+                if family_of(&workspace.slots, slot) == family:
+                    self.is_mentioned[member_of(&workspace.slots, slot)] = True
         sweep(&state.families[family], self.is_mentioned)
         return 0
 
@@ -493,8 +492,8 @@ cdef class Engine:
             for j in range(workspace.nodes[node].length):
                 slot = workspace.pool[workspace.nodes[node].start + j] >> shift
                 if slot >= self.program.fixed_slot_count:
-                    family = workspace._family_of(slot)
-                    window = state.families[family].windows[workspace._member_of(slot)]
+                    family = family_of(&workspace.slots, slot)
+                    window = state.families[family].windows[member_of(&workspace.slots, slot)]
                     assert window.phase != PHASE_FREE, "an obligation that is over"
                     assert window.upper >= state.clock, "an obligation beyond its end"
         check_history(workspace, &state.history)

@@ -3,7 +3,9 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from mtlmon._memo cimport SequenceMemo
 from mtlmon._program cimport Program
+from mtlmon._slots cimport SlotMap
 from mtlmon._windows cimport Family, Window
 
 # An expression is 2 * node number, plus 1 for the negation of the node. Node 0 is FALSE.
@@ -13,7 +15,6 @@ cdef enum:
     FALSE_EXPRESSION = 0
     TRUE_EXPRESSION = 1
     NO_EXPRESSION = 0xFFFFFFFF      # only as the mark of an error
-    SLOTS_PER_BLOCK = 16
 
 
 cdef enum NodeKind:
@@ -34,14 +35,6 @@ cdef struct Node:
 cdef struct PairEntry:
     Expression left
     Expression right
-    Expression result
-
-
-cdef struct SequenceEntry:
-    uint64_t hash
-    uint32_t subject
-    uint32_t start
-    uint32_t length
     Expression result
 
 
@@ -66,16 +59,10 @@ cdef class Workspace:
     cdef uint32_t pool_count, pool_capacity
     cdef uint32_t *cube_table           # open addressing, node numbers, 0 for none
     cdef uint32_t cube_table_size, cube_count
-    cdef uint32_t *literal_of           # by slot: the node number, 0 for none
+    cdef Expression *literals           # by slot; FALSE_EXPRESSION where it was never used
     cdef uint32_t literal_capacity
-    cdef uint32_t compact_at
-    # Slots of nested UNTILs come in blocks, each of one family.
-    cdef uint32_t *block_family
-    cdef uint32_t *block_rank           # its number among the blocks of its family
-    cdef uint32_t block_count, block_family_capacity, block_rank_capacity
-    cdef uint32_t **family_blocks       # by family: its block numbers
-    cdef uint32_t *family_block_count
-    cdef uint32_t *family_block_capacity
+    cdef uint32_t compact_at, compact_pool_at
+    cdef SlotMap slots
     # Scratch memory.
     cdef uint32_t *merged
     cdef uint32_t merged_capacity
@@ -85,19 +72,15 @@ cdef class Workspace:
     cdef uint32_t *chain_greatest
     # Memo tables of fixed budget.
     cdef PairEntry *pairs
-    cdef SequenceEntry *sequences
-    cdef uint32_t *sequence_pool
-    cdef uint32_t sequence_count
+    cdef SequenceMemo memo
     # Mixed functions.
     cdef object manager                 # mtlmon.bdd.Manager, None before the first is needed
     cdef dict functions                 # node number -> Function
     cdef dict node_of_function          # int(Function) -> node number
-    cdef readonly uint64_t flushes      # of memo tables
     cdef readonly uint64_t compactions
     cdef readonly uint64_t bdd_operations
 
-    cdef Expression literal(self, uint32_t slot) except? NO_EXPRESSION nogil
-    cdef uint32_t slot_of(self, uint32_t family, uint32_t member) except? NO_EXPRESSION nogil
+    cdef Expression new_literal(self, uint32_t slot) except? NO_EXPRESSION nogil
     cdef bint mentions(self, Expression expression, uint32_t slot) noexcept nogil
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil
     cdef Expression substitute(
@@ -139,19 +122,10 @@ cdef class Workspace:
     cdef Expression _reduce(self, Expression expression) except? NO_EXPRESSION nogil
     cdef Expression _reduce_cube(self, uint32_t node) except? NO_EXPRESSION nogil
     cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil
-    cdef SequenceEntry *_sequence_entry(
-        self, uint32_t subject, const uint32_t *sequence, uint32_t length, bint *found
-    ) noexcept nogil
-    cdef int _remember_sequence(
-        self, SequenceEntry *entry, uint32_t subject, const uint32_t *sequence, uint32_t length,
-        Expression result
-    ) except -1 nogil
     cdef object _function(self, Expression expression)
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION
     cdef int _take(self, list items) except -1
     cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION
-    cdef uint32_t _family_of(self, uint32_t slot) noexcept nogil
-    cdef uint32_t _member_of(self, uint32_t slot) noexcept nogil
     cdef Window *_open_window(self, uint32_t slot) noexcept nogil
 
 
@@ -181,3 +155,10 @@ cdef inline Expression disjunction(
 
 cdef inline uint64_t mask_of(Workspace workspace, Expression expression) noexcept nogil:
     return workspace.nodes[expression >> 1].mask
+
+
+cdef inline Expression literal(Workspace workspace, uint32_t slot) except? NO_EXPRESSION nogil:
+    """The expression that is just this slot."""
+    if slot < workspace.literal_capacity and workspace.literals[slot] != FALSE_EXPRESSION:
+        return workspace.literals[slot]
+    return workspace.new_literal(slot)

@@ -16,15 +16,24 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from mtlmon._memory cimport reserve
+from mtlmon._memo cimport free_memo, init_memo, recall, remember
 from mtlmon._sequences cimport hash_sequence, sort_items
+from mtlmon._slots cimport (
+    NO_FAMILY,
+    SLOTS_PER_BLOCK,
+    add_blocks,
+    family_of,
+    free_slots,
+    init_slots,
+    member_of,
+)
 from mtlmon._windows cimport PHASE_OPEN, Window
 
 cdef enum:
     PAIR_TABLE_SIZE = 1 << 12
-    SEQUENCE_TABLE_SIZE = 1 << 11
-    SEQUENCE_POOL_SIZE = 1 << 15
     INITIAL_CUBE_TABLE = 1 << 7
     LEAST_COMPACTION = 1 << 13
+    LEAST_POOL_COMPACTION = 1 << 17
     EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
     REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
 
@@ -42,104 +51,49 @@ cdef class Workspace:
         self.functions = {}
         self.node_of_function = {}
         self.compact_at = LEAST_COMPACTION
+        self.compact_pool_at = LEAST_POOL_COMPACTION
         self._allocate()
 
     cdef int _allocate(self) except -1:
         cdef size_t families = self.program.family_count + 1
         self.pairs = <PairEntry *> calloc(PAIR_TABLE_SIZE, sizeof(PairEntry))
-        self.sequences = <SequenceEntry *> calloc(SEQUENCE_TABLE_SIZE, sizeof(SequenceEntry))
-        self.sequence_pool = <uint32_t *> calloc(SEQUENCE_POOL_SIZE, sizeof(uint32_t))
         self.cube_table = <uint32_t *> calloc(INITIAL_CUBE_TABLE, sizeof(uint32_t))
         self.cube_table_size = INITIAL_CUBE_TABLE
-        self.family_blocks = <uint32_t **> calloc(families, sizeof(uint32_t *))
-        self.family_block_count = <uint32_t *> calloc(families, sizeof(uint32_t))
-        self.family_block_capacity = <uint32_t *> calloc(families, sizeof(uint32_t))
         self.chain_least = <uint32_t *> calloc(families, sizeof(uint32_t))
         self.chain_greatest = <uint32_t *> calloc(families, sizeof(uint32_t))
         if (
-            self.pairs == NULL or self.sequences == NULL or self.sequence_pool == NULL
-            or self.cube_table == NULL or self.family_blocks == NULL
-            or self.family_block_count == NULL or self.family_block_capacity == NULL
-            or self.chain_least == NULL or self.chain_greatest == NULL
+            self.pairs == NULL or self.cube_table == NULL or self.chain_least == NULL
+            or self.chain_greatest == NULL
         ):
             raise MemoryError("mtlmon: out of memory")
+        init_memo(&self.memo)
+        init_slots(&self.slots, self.program.fixed_slot_count, self.program.family_count)
         self._new_node(NODE_CONSTANT, NULL, 0)
         return 0
 
     def __dealloc__(self):
-        cdef uint32_t family
-        if self.family_blocks != NULL:
-            for family in range(self.program.family_count):
-                free(self.family_blocks[family])
-        free(self.family_blocks)
-        free(self.family_block_count)
-        free(self.family_block_capacity)
-        free(self.block_family)
-        free(self.block_rank)
+        free_slots(&self.slots)
+        free_memo(&self.memo)
         free(self.nodes)
         free(self.pool)
         free(self.cube_table)
-        free(self.literal_of)
+        free(self.literals)
         free(self.merged)
         free(self.images)
         free(self.chain_least)
         free(self.chain_greatest)
         free(self.pairs)
-        free(self.sequences)
-        free(self.sequence_pool)
 
-    # ---- slots -----------------------------------------------------------------------------
-
-    cdef uint32_t slot_of(self, uint32_t family, uint32_t member) except? NO_EXPRESSION nogil:
-        """The slot of a member of a family of obligations."""
-        cdef uint32_t rank = member // SLOTS_PER_BLOCK
-        cdef uint32_t block
-        while rank >= self.family_block_count[family]:
-            block = self.block_count
-            reserve(
-                <void **> &self.block_family, &self.block_family_capacity, block + 1,
-                sizeof(uint32_t)
-            )
-            reserve(
-                <void **> &self.block_rank, &self.block_rank_capacity, block + 1, sizeof(uint32_t)
-            )
-            reserve(
-                <void **> &self.family_blocks[family], &self.family_block_capacity[family],
-                self.family_block_count[family] + 1, sizeof(uint32_t)
-            )
-            self.block_family[block] = family
-            self.block_rank[block] = self.family_block_count[family]
-            self.family_blocks[family][self.family_block_count[family]] = block
-            self.family_block_count[family] += 1
-            self.block_count += 1
-        block = self.family_blocks[family][rank]
-        return (
-            self.program.fixed_slot_count + block * SLOTS_PER_BLOCK + member % SLOTS_PER_BLOCK
-        )
-
-    cdef uint32_t _family_of(self, uint32_t slot) noexcept nogil:
-        """The family of a slot, NO_EXPRESSION for a fixed one."""
-        if slot < self.program.fixed_slot_count:
-            return NO_EXPRESSION
-        return self.block_family[(slot - self.program.fixed_slot_count) // SLOTS_PER_BLOCK]
-
-    cdef uint32_t _member_of(self, uint32_t slot) noexcept nogil:
-        cdef uint32_t number = slot - self.program.fixed_slot_count
-        return (
-            self.block_rank[number // SLOTS_PER_BLOCK] * SLOTS_PER_BLOCK
-            + number % SLOTS_PER_BLOCK
-        )
+    # ---- nodes -----------------------------------------------------------------------------
 
     cdef Window *_open_window(self, uint32_t slot) noexcept nogil:
         """The window of a slot that takes part in a chain, else NULL."""
         cdef Window *window
-        cdef uint32_t family = self._family_of(slot)
-        if family == NO_EXPRESSION:
+        cdef uint32_t family = family_of(&self.slots, slot)
+        if family == NO_FAMILY:
             return NULL
-        window = &self.families[family].windows[self._member_of(slot)]
+        window = &self.families[family].windows[member_of(&self.slots, slot)]
         return window if window.phase == PHASE_OPEN else NULL
-
-    # ---- nodes -----------------------------------------------------------------------------
 
     cdef uint32_t _new_node(
         self, NodeKind kind, const uint32_t *items, uint32_t length
@@ -162,8 +116,8 @@ cdef class Workspace:
             memcpy(self.pool + self.pool_count, items, length * sizeof(uint32_t))
         for i in range(length):
             slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
-            family = self._family_of(slot)
-            if family == NO_EXPRESSION:
+            family = family_of(&self.slots, slot)
+            if family == NO_FAMILY:
                 node.mask |= <uint64_t> 1 << (slot & 63)
                 node.has_placeholder |= self.program.is_placeholder[slot]
             else:
@@ -173,29 +127,27 @@ cdef class Workspace:
                 self.chain_least[family] = 1
         for i in range(length):
             slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
-            family = self._family_of(slot)
-            if family != NO_EXPRESSION:
+            family = family_of(&self.slots, slot)
+            if family != NO_FAMILY:
                 self.chain_least[family] = 0
         self.pool_count += length
         self.node_count += 1
         return number
 
-    cdef Expression literal(self, uint32_t slot) except? NO_EXPRESSION nogil:
-        """The expression that is just this slot."""
+    cdef Expression new_literal(self, uint32_t slot) except? NO_EXPRESSION nogil:
+        """The expression that is just this slot, used for the first time."""
         cdef uint32_t known = self.literal_capacity
-        cdef uint32_t item
+        cdef uint32_t item = 2 * slot
         if slot >= known:
             reserve(
-                <void **> &self.literal_of, &self.literal_capacity, <size_t> slot + 1,
-                sizeof(uint32_t)
+                <void **> &self.literals, &self.literal_capacity, <size_t> slot + 1,
+                sizeof(Expression)
             )
             memset(
-                self.literal_of + known, 0, (self.literal_capacity - known) * sizeof(uint32_t)
+                self.literals + known, 0, (self.literal_capacity - known) * sizeof(Expression)
             )
-        if self.literal_of[slot] == 0:
-            item = 2 * slot
-            self.literal_of[slot] = self._new_node(NODE_CUBE, &item, 1)
-        return 2 * self.literal_of[slot]
+        self.literals[slot] = 2 * self._new_node(NODE_CUBE, &item, 1)
+        return self.literals[slot]
 
     cdef Expression _intern_cube(
         self, const uint32_t *literals, uint32_t length
@@ -207,7 +159,7 @@ cdef class Workspace:
         if length == 0:
             return TRUE_EXPRESSION
         if length == 1:
-            return self.literal(literals[0] >> 1) ^ (literals[0] & 1)
+            return literal(self, literals[0] >> 1) ^ (literals[0] & 1)
         if 2 * (self.cube_count + 1) > self.cube_table_size:
             self._grow_cube_table()
         position = hash_sequence(1, literals, length) & (self.cube_table_size - 1)
@@ -409,7 +361,7 @@ cdef class Workspace:
         cdef uint32_t base = self.image_count
         cdef uint32_t length = self.nodes[node].length
         cdef uint32_t gathered = 0
-        cdef uint32_t i, j, literal, count
+        cdef uint32_t i, j, item, count
         cdef uint32_t single = 0
         cdef const uint32_t *literals = NULL
         cdef Expression image, result
@@ -419,8 +371,8 @@ cdef class Workspace:
         )
         self.image_count = base + length
         for i in range(length):
-            literal = self.pool[self.nodes[node].start + i]
-            image = image_of(self, context, literal >> 1) ^ (literal & 1)
+            item = self.pool[self.nodes[node].start + i]
+            image = image_of(self, context, item >> 1) ^ (item & 1)
             if image == FALSE_EXPRESSION:
                 self.image_count = base
                 return FALSE_EXPRESSION
@@ -459,9 +411,8 @@ cdef class Workspace:
         cdef uint32_t base = self.image_count
         cdef uint32_t length = self.nodes[node].length
         cdef uint32_t i
-        cdef bint found = False
-        cdef SequenceEntry *entry
-        cdef Expression image, result
+        cdef Expression image
+        cdef Expression result = NO_EXPRESSION
         reserve(
             <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
         )
@@ -469,14 +420,11 @@ cdef class Workspace:
         for i in range(length):
             image = image_of(self, context, self.pool[self.nodes[node].start + i])
             self.images[base + i] = image
-        entry = self._sequence_entry(node, self.images + base, length, &found)
-        if found:
-            result = entry.result
-        else:
+        if not recall(&self.memo, node, self.images + base, length, &result):
             self.bdd_operations += 1
             with gil:
                 result = self._compose(node, base)
-            self._remember_sequence(entry, node, self.images + base, length, result)
+            remember(&self.memo, node, self.images + base, length, result)
         self.image_count = base
         return self._reduce(result)
 
@@ -532,7 +480,7 @@ cdef class Workspace:
         """
         cdef uint32_t length = self.nodes[node].length
         cdef const uint32_t *literals = self.pool + self.nodes[node].start
-        cdef uint32_t i, family, literal
+        cdef uint32_t i, family, item
         cdef uint32_t count = 0
         cdef uint32_t *best
         cdef bint is_false = False
@@ -542,32 +490,32 @@ cdef class Workspace:
             window = self._open_window(literals[i] >> 1)
             if window == NULL:
                 continue
-            family = self._family_of(literals[i] >> 1)
+            family = family_of(&self.slots, literals[i] >> 1)
             best = &self.chain_greatest[family] if literals[i] & 1 else &self.chain_least[family]
             if best[0] == 0 or (
                 (window.upper > self._open_window(best[0] - 1 >> 1).upper) == (literals[i] & 1)
             ):
                 best[0] = literals[i] + 1
         for i in range(length):
-            literal = literals[i]
-            window = self._open_window(literal >> 1)
+            item = literals[i]
+            window = self._open_window(item >> 1)
             if window != NULL:
-                family = self._family_of(literal >> 1)
+                family = family_of(&self.slots, item >> 1)
                 if self.chain_least[family] and self.chain_greatest[family]:
                     is_false |= (
                         self._open_window(self.chain_least[family] - 1 >> 1).upper
                         <= self._open_window(self.chain_greatest[family] - 1 >> 1).upper
                     )
                 best = (
-                    &self.chain_greatest[family] if literal & 1 else &self.chain_least[family]
+                    &self.chain_greatest[family] if item & 1 else &self.chain_least[family]
                 )
-                if best[0] != literal + 1:
+                if best[0] != item + 1:
                     continue
-            self.merged[count] = literal
+            self.merged[count] = item
             count += 1
         for i in range(length):
-            family = self._family_of(literals[i] >> 1)
-            if family != NO_EXPRESSION:
+            family = family_of(&self.slots, literals[i] >> 1)
+            if family != NO_FAMILY:
                 self.chain_least[family] = self.chain_greatest[family] = 0
         if is_false:
             return FALSE_EXPRESSION
@@ -578,10 +526,8 @@ cdef class Workspace:
         cdef uint32_t base = self.image_count
         cdef uint32_t count = 0
         cdef uint32_t i, j, slot, family
-        cdef bint found = False
         cdef bint in_chain = False
         cdef Window *window
-        cdef SequenceEntry *entry
         cdef Expression result
         # The open slots, by family and end of window: all that the reduction depends on.
         reserve(
@@ -593,33 +539,28 @@ cdef class Workspace:
             window = self._open_window(slot)
             if window == NULL:
                 continue
-            family = self._family_of(slot)
+            family = family_of(&self.slots, slot)
             j = base + count
             while j > base and (
-                self._family_of(self.images[j - 1]) > family
+                family_of(&self.slots, self.images[j - 1]) > family
                 or (
-                    self._family_of(self.images[j - 1]) == family
+                    family_of(&self.slots, self.images[j - 1]) == family
                     and self._open_window(self.images[j - 1]).upper > window.upper
                 )
             ):
                 self.images[j] = self.images[j - 1]
                 j -= 1
             self.images[j] = slot
-            in_chain |= j > base and self._family_of(self.images[j - 1]) == family
-            in_chain |= j < base + count and self._family_of(self.images[j + 1]) == family
+            in_chain |= j > base and family_of(&self.slots, self.images[j - 1]) == family
+            in_chain |= j < base + count and family_of(&self.slots, self.images[j + 1]) == family
             count += 1
         result = 2 * node
         if in_chain:
-            entry = self._sequence_entry(node | REDUCTION, self.images + base, count, &found)
-            if found:
-                result = entry.result
-            else:
+            if not recall(&self.memo, node | REDUCTION, self.images + base, count, &result):
                 self.bdd_operations += 1
                 with gil:
                     result = self._modulo_chains(node, base, count)
-                self._remember_sequence(
-                    entry, node | REDUCTION, self.images + base, count, result
-                )
+                remember(&self.memo, node | REDUCTION, self.images + base, count, result)
         self.image_count = base
         return result
 
@@ -631,48 +572,12 @@ cdef class Workspace:
         chains = {}
         for i in range(count):
             slot = self.images[base + i]
-            chains.setdefault(self._family_of(slot), []).append(slot)
+            chains.setdefault(family_of(&self.slots, slot), []).append(slot)
         return self._intern_function(
             self.manager.modulo_chains(
                 self.functions[node], [chain for chain in chains.values() if len(chain) > 1]
             )
         )
-
-    # ---- memo of sequences -----------------------------------------------------------------
-
-    cdef SequenceEntry *_sequence_entry(
-        self, uint32_t subject, const uint32_t *sequence, uint32_t length, bint *found
-    ) noexcept nogil:
-        """Where the result for this subject and sequence is, or is to be put."""
-        cdef uint64_t value = hash_sequence(subject + <uint64_t> 2, sequence, length)
-        cdef SequenceEntry *entry = &self.sequences[value & (SEQUENCE_TABLE_SIZE - 1)]
-        found[0] = (
-            entry.length != 0 and entry.hash == value and entry.subject == subject
-            and entry.length == length
-            and memcmp(
-                self.sequence_pool + entry.start, sequence, length * sizeof(uint32_t)
-            ) == 0
-        )
-        return entry
-
-    cdef int _remember_sequence(
-        self, SequenceEntry *entry, uint32_t subject, const uint32_t *sequence, uint32_t length,
-        Expression result
-    ) except -1 nogil:
-        if length > SEQUENCE_POOL_SIZE // 4:
-            return 0
-        if self.sequence_count + length > SEQUENCE_POOL_SIZE:
-            memset(self.sequences, 0, SEQUENCE_TABLE_SIZE * sizeof(SequenceEntry))
-            self.sequence_count = 0
-            self.flushes += 1
-        entry.hash = hash_sequence(subject + <uint64_t> 2, sequence, length)
-        entry.subject = subject
-        entry.start = self.sequence_count
-        entry.length = length
-        entry.result = result
-        memcpy(self.sequence_pool + self.sequence_count, sequence, length * sizeof(uint32_t))
-        self.sequence_count += length
-        return 0
 
     # ---- mixed functions -------------------------------------------------------------------
 
@@ -738,8 +643,10 @@ cdef class Workspace:
         cdef size_t i
         cdef uint32_t block, node
         fresh.families = self.families
-        for block in range(self.block_count):
-            fresh.slot_of(self.block_family[block], self.block_rank[block] * SLOTS_PER_BLOCK)
+        for block in range(self.slots.block_count):
+            add_blocks(
+                &fresh.slots, self.slots.blocks[block].family, self.slots.blocks[block].first_member
+            )
         copies = <Expression *> calloc(self.node_count, sizeof(Expression))
         if copies == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -752,10 +659,11 @@ cdef class Workspace:
                 roots[i][0] = copies[roots[i][0] >> 1] ^ (roots[i][0] & 1)
         finally:
             free(copies)
-        fresh.flushes = self.flushes
+        fresh.memo.flushes = self.memo.flushes
         fresh.bdd_operations = self.bdd_operations
         fresh.compactions = self.compactions + 1
         fresh.compact_at = max(<uint32_t> LEAST_COMPACTION, 4 * fresh.node_count)
+        fresh.compact_pool_at = max(<uint32_t> LEAST_POOL_COMPACTION, 4 * fresh.pool_count)
         return fresh
 
     cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION:

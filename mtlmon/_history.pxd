@@ -1,56 +1,10 @@
 # cython: language_level=3
-"""The history: undecided time-points, grouped by expression, merged as the mode says."""
+"""The history at an event: one substitution per group, verdicts, merging as the mode says."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from mtlmon._entries cimport History
 from mtlmon._expressions cimport NO_EXPRESSION, Expression, Workspace
-from mtlmon._program cimport Program
-from mtlmon._verdict cimport VerdictRecord
-
-cdef enum:
-    NONE = 0xFFFFFFFF
-
-
-cdef enum Mode:
-    MODE_NAIVE = 0
-    MODE_LOCAL = 1
-    MODE_GLOBAL = 2
-
-
-cdef struct Entry:
-    uint64_t time_stamp
-    uint64_t offset
-    uint64_t weight         # time-points it stands for: itself and its equivalents
-    uint32_t group          # NONE while it is between groups
-    uint32_t next_member    # members of a group form a ring
-    uint32_t previous_member
-    uint32_t earlier        # neighbours in time; `later` links the free ones too
-    uint32_t later
-    uint32_t merged_into    # the entry it was found equivalent to at this event, or NONE
-    uint32_t cursor_count   # thresholds that have come as far as this entry
-
-
-cdef struct Group:
-    Expression expression
-    uint32_t any_member
-    uint32_t size
-    uint32_t latest         # the member latest in time
-    uint32_t place          # in the list of active groups; links the free ones
-
-
-cdef struct Threshold:
-    # When time is this far past a time-point, an outer obligation of its own opens or is over.
-    uint64_t distance
-    uint32_t slot           # the placeholder that changes then
-    uint32_t cursor         # the earliest entry not yet past it, or NONE
-    bint is_end             # over once time is *beyond* the distance; else opens once there
-
-
-cdef struct Change:
-    # An entry on its way from one group to another, or a group with a new expression.
-    uint32_t subject
-    Expression expression
-
 
 # What a slot becomes, at the event under way, for time-points of the time-stamp `anchor`.
 ctypedef Expression (*AnchoredImage)(
@@ -58,35 +12,6 @@ ctypedef Expression (*AnchoredImage)(
 ) except? NO_EXPRESSION nogil
 
 
-cdef struct History:
-    Mode mode
-    Entry *entries
-    uint32_t entry_count, entry_capacity, free_entry
-    uint32_t first, last            # in time
-    Group *groups
-    uint32_t group_count, group_capacity, free_group
-    uint32_t *active                # groups in use
-    uint32_t active_count, active_capacity
-    uint32_t *table                 # expression -> group + 1, open addressing
-    uint32_t table_size
-    Threshold *thresholds
-    uint32_t threshold_count
-    uint64_t next_due               # no threshold is crossed before this time-stamp
-    uint64_t mask                   # at least the kinds of variables that some group mentions
-    uint32_t pending_count, peak_pending
-    uint64_t true_count, false_count
-    # Of the event under way. The reference of an equivalence is an entry, in the place of the
-    # offset, until all merging is done.
-    VerdictRecord *verdicts
-    uint32_t verdict_count, verdict_capacity
-    Change *changes
-    uint32_t change_count, change_capacity
-    uint32_t *dropped
-    uint32_t dropped_count, dropped_capacity
-
-
-cdef int init_history(History *history, Program program, Mode mode) except -1
-cdef void free_history(History *history) noexcept nogil
 cdef int update_pending(
     Workspace workspace, History *history, uint64_t time_stamp, uint64_t changed,
     AnchoredImage image_of, void *context
@@ -96,5 +21,4 @@ cdef int add_time_point(
     Expression expression
 ) except -1 nogil
 cdef void finish_verdicts(History *history) noexcept nogil
-cdef void rehash(History *history) noexcept nogil
 cdef int check_history(Workspace workspace, History *history) except -1

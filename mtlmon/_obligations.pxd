@@ -29,7 +29,9 @@ cdef bint pass_event(
 cdef Expression image_of_member(
     Workspace workspace, Family *family, uint32_t number, uint32_t member, FamilyEvent *event
 ) except? NO_EXPRESSION nogil
+cdef Expression literal_of_member(
+    Workspace workspace, uint32_t number, uint32_t member
+) except? NO_EXPRESSION nogil
 cdef uint32_t members_in_use(Family *family) noexcept nogil
 cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogil
-cdef void forget_all(Family *family, uint32_t image, uint32_t stamp) noexcept nogil
 cdef void free_family(Family *family) noexcept nogil

@@ -15,9 +15,10 @@ from mtlmon._expressions cimport (
     TRUE_EXPRESSION,
     conjunction,
     disjunction,
-    is_constant,
+    literal,
 )
 from mtlmon._memory cimport reserve
+from mtlmon._slots cimport slot_of
 from mtlmon._windows cimport PHASE_CLOSED, PHASE_FREE, PHASE_OPEN, Window
 
 cdef enum:
@@ -174,6 +175,15 @@ cdef uint32_t members_in_use(Family *family) noexcept nogil:
     return (family.open_count - family.open_head) + (family.closed_count - family.closed_head)
 
 
+cdef Expression literal_of_member(
+    Workspace workspace, uint32_t number, uint32_t member
+) except? NO_EXPRESSION nogil:
+    """The variable of a member of the family of that number."""
+    cdef uint32_t slot = 0
+    slot_of(&workspace.slots, number, member, &slot)
+    return literal(workspace, slot)
+
+
 # ---- events ------------------------------------------------------------------------------------
 
 
@@ -251,7 +261,7 @@ cdef int open_window(
         window.lower = 0
         window.phase = PHASE_OPEN
         insert_open(family, member)
-    image = workspace.literal(workspace.slot_of(number, target))
+    image = literal_of_member(workspace, number, target)
     if is_event:
         image = disjunction(workspace, event.right, conjunction(workspace, event.left, image))
     window.image = image
@@ -267,7 +277,7 @@ cdef Expression image_of_member(
     cdef Expression image
     if window.stamp == event.stamp:
         return window.image
-    image = workspace.literal(workspace.slot_of(number, member))
+    image = literal_of_member(workspace, number, member)
     if not event.is_general:
         return image
     image = conjunction(workspace, event.left, image)
@@ -305,17 +315,6 @@ cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogi
     family.closed_head = 0
     family.closed_count = kept
     family.sweep_at = 2 * members_in_use(family) + LEAST_SWEEP
-
-
-cdef void forget_all(Family *family, uint32_t image, uint32_t stamp) noexcept nogil:
-    """Free every member; its variable becomes the image at the event of that stamp."""
-    cdef uint32_t i
-    for i in range(family.open_head, family.open_count):
-        release(family, family.open[i], image, stamp)
-    for i in range(family.closed_head, family.closed_count):
-        release(family, family.closed[i], image, stamp)
-    family.open_head = family.open_count = 0
-    family.closed_head = family.closed_count = 0
 
 
 cdef void free_family(Family *family) noexcept nogil:

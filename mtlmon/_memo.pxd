@@ -1,0 +1,31 @@
+# cython: language_level=3
+"""A memo table of fixed budget for results that depend on a subject and a sequence."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+
+cdef struct SequenceEntry:
+    uint64_t hash
+    uint32_t subject
+    uint32_t start          # of the sequence in the pool
+    uint32_t length         # 0 for an empty entry
+    uint32_t result
+
+
+cdef struct SequenceMemo:
+    SequenceEntry *entries
+    uint32_t *pool
+    uint32_t pool_count
+    uint64_t flushes
+
+
+cdef int init_memo(SequenceMemo *memo) except -1
+cdef void free_memo(SequenceMemo *memo) noexcept nogil
+cdef bint recall(
+    const SequenceMemo *memo, uint32_t subject, const uint32_t *sequence, uint32_t length,
+    uint32_t *result
+) noexcept nogil
+cdef void remember(
+    SequenceMemo *memo, uint32_t subject, const uint32_t *sequence, uint32_t length,
+    uint32_t result
+) noexcept nogil
