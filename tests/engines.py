@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import mtlmon
+from mtlmon._text import TextMonitor
 from mtlmon.syntax.formula import Formula
 from tests.properties import Output
 from tests.reference.paper import PaperMonitor
@@ -67,6 +68,49 @@ def run_iterator(job: Job) -> Output:
     return (*((),) * len(job.steps), tuple(lines))
 
 
+def run_text(job: Job) -> Output:
+    """The native loop over text, a line at a time."""
+    return _run_text(job, resolve=False)
+
+
+def run_resolved(job: Job) -> Output:
+    """The same, with the Boolean value of every time-point instead of equivalences."""
+    return _run_text(job, resolve=True)
+
+
+def _run_text(job: Job, *, resolve: bool) -> Output:
+    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    text = TextMonitor(monitor, resolve=resolve)
+    output = []
+    for step in job.steps:
+        text.load(f"{format_step(step)}\n".encode())
+        output.append(_lines_of(text))
+    text.load_end()
+    text.end(job.end_time)
+    return (*output, _lines_of(text))
+
+
+def run_blocks(job: Job) -> Output:
+    """The same loop, fed with blocks of 3 bytes that end anywhere, the last line unfinished."""
+    text = TextMonitor(mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd))
+    log = "\n".join(map(format_step, job.steps)).encode()
+    lines: list[str] = []
+    for start in range(0, len(log), 3):
+        text.load(log[start : start + 3])
+        lines += _lines_of(text)
+    text.load_end()
+    lines += _lines_of(text)
+    text.end(job.end_time)
+    lines += _lines_of(text)
+    return (*((),) * len(job.steps), tuple(lines))
+
+
+def _lines_of(text: TextMonitor) -> tuple[str, ...]:
+    while text.run():
+        pass
+    return tuple(text.writer.take().decode().splitlines())
+
+
 def run_command(job: Job) -> Output:
     """The command line as a process of its own, formula and log as files."""
     end = [] if job.end_time is None else ["--end-time", str(job.end_time)]
@@ -100,9 +144,11 @@ def run_literally(job: Job) -> Output:
 
 STEPS = EntryPoint("steps", run_steps, by_step=True, takes_advance=True)
 ITERATOR = EntryPoint("iterator", run_iterator, by_step=False, takes_advance=False)
+TEXT = EntryPoint("text", run_text, by_step=True, takes_advance=False)
+BLOCKS = EntryPoint("blocks", run_blocks, by_step=False, takes_advance=False)
 COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
 
-ENTRY_POINTS = (STEPS, ITERATOR, COMMAND)
+ENTRY_POINTS = (STEPS, ITERATOR, TEXT, BLOCKS, COMMAND)
 
 
 def flattened(output: Output) -> list[str]:

@@ -265,6 +265,18 @@ def check_not_behind(output: Output, literal: Output) -> None:
             assert values.get(point) is value, f"moment {k}: {point} is literally {value}"
 
 
+def check_resolved(resolved: Output, output: Output) -> None:
+    """Resolving writes at each moment what the verdicts so far amount to, each value once.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    pairs = zip(Answers(resolved).moments, Answers(output).moments, strict=True)
+    for k, ((answered, values), (_, expected)) in enumerate(pairs):
+        assert values == expected, f"moment {k}: resolved to {values}, not {expected}"
+        assert answered == set(values), f"moment {k}: an equivalence is left"
+
+
 def check_prefix(shorter: Output, whole: Output, steps: int) -> None:
     """The output for the first steps of a trace is a prefix of the output for the whole.
 

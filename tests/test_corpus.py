@@ -8,12 +8,13 @@ import mtlmon
 from mtlmon.syntax.parser import parse
 from tests.comparison import compare_literally
 from tests.corpus import Case, load_cases
-from tests.engines import ENTRY_POINTS, STEPS, EntryPoint, Job, flattened
+from tests.engines import ENTRY_POINTS, STEPS, EntryPoint, Job, flattened, run_resolved
 from tests.properties import (
     Timeline,
     check_modes_agree,
     check_output,
     check_prefix,
+    check_resolved,
     has_advance,
     view_of,
 )
@@ -51,6 +52,14 @@ def test_output(case: Case, mode: Mode, entry_point: EntryPoint) -> None:
         assert output == case.expected[mode]
     else:
         assert flattened(output) == flattened(case.expected[mode])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@_by_case
+def test_resolved_output(case: Case, mode: Mode) -> None:
+    if not has_advance(case.trace):
+        job = Job(parse(case.formula), case.trace, mode, case.end_time)
+        check_resolved(run_resolved(job), case.expected[mode])
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -15,8 +15,8 @@ from tests.comparison import (
     shift,
     shifted_output,
 )
-from tests.engines import ITERATOR, Job, flattened
-from tests.properties import Timeline
+from tests.engines import BLOCKS, ITERATOR, TEXT, Job, flattened, run_resolved
+from tests.properties import Timeline, check_resolved
 from tests.traces import MODES, EndTime, Step
 
 Steps = tuple[Step, ...]
@@ -87,8 +87,11 @@ def test_back_ends_agree(formula: Formula, steps: Steps) -> None:
 
 @settings(max_examples=100)
 @given(strategies.formulas(), strategies.traces(), strategies.end_times())
-def test_iterator_writes_the_same(formula: Formula, steps: Steps, end_time: EndTime) -> None:
+def test_every_way_in_gives_the_same(formula: Formula, steps: Steps, end_time: EndTime) -> None:
     timeline = Timeline(steps, end_time)
     for mode, output in compare(formula, timeline).items():
-        again = ITERATOR.run(Job(formula, steps, mode, end_time))
-        assert flattened(again) == flattened(output)
+        job = Job(formula, steps, mode, end_time)
+        assert TEXT.run(job) == output
+        assert flattened(ITERATOR.run(job)) == flattened(output)
+        assert flattened(BLOCKS.run(job)) == flattened(output)
+        check_resolved(run_resolved(job), output)
