@@ -108,6 +108,12 @@ cdef class TextMonitor:
         self.scanner.load(<const uint8_t *> self.block.buf, <size_t> self.block.len)
         self.status = SCAN_FULL
 
+    def unload(self):
+        """Let go of the block; nothing more can be read."""
+        self.status = SCAN_EMPTY
+        self.batch_next = self.batch_count = 0
+        self.release_block()
+
     def load_end(self):
         """The log has ended: `run` reads its last line, if that has no line feed."""
         self.release_block()

@@ -1,0 +1,222 @@
+"""The command's arguments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal, NoReturn
+
+__all__ = ["STANDARD_STREAM", "Options", "parse_arguments"]
+
+# the file name that stands for standard input
+STANDARD_STREAM = "-"
+LARGEST_TIME_STAMP = (1 << 63) - 1
+LARGEST_DIGITS = 40
+
+USAGE = """\
+mtlmon [options] FORMULA_FILE [LOG]
+       mtlmon [options] -e FORMULA [LOG]"""
+
+DESCRIPTION = """\
+Check a log against a policy in metric temporal logic: one verdict for every time-point.
+
+  FORMULA_FILE  the policy; - for standard input
+  LOG           lines of the form '@TIME-STAMP ATOM ATOM ...'; - or nothing for standard input
+"""
+
+EPILOG = """\
+verdicts, one a line:
+  10:0 true       the policy holds at the first time-point of time-stamp 10
+  10:1 false      it is violated at the second one
+  10:2 = 10:1     not known yet, but the same as that of the earlier time-point 10:1
+
+examples:
+  mtlmon policy.mtl events.log
+      check a log
+  tail -f events.log | mtlmon -e 'request IMPLIES EVENTUALLY[0,5] response'
+      check a live stream
+  mtlmon --verdicts first --end-time last policy.mtl events.log
+      only the earliest violation; the log is complete up to its last time-stamp
+  mtlmon --resolve --unit s -e 'publish IMPLIES ONCE[0,7d] approve' events.log
+      the Boolean value of every time-point; bounds with units
+  mtlmon --explain-formula -e 'p UNTIL[0,5] q'
+      how a formula is read, and what monitoring it takes
+
+exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or writing
+"""
+
+
+class Options(argparse.Namespace):
+    """What the command line asks for."""
+
+    formula: str | None
+    formula_file: str
+    log: str
+    mode: Literal["local", "global", "naive"]
+    verdicts: Literal["all", "boolean", "false", "first", "none"]
+    resolve: bool
+    output: str | None
+    end_time: int | Literal["last", "inf"] | None
+    unit: str | None
+    on_error: Literal["stop", "skip"]
+    bdd: Literal["auto", "cudd", "autoref"]
+    summary: bool | None
+    progress: bool
+    explain_formula: bool
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"mtlmon: {message} (see mtlmon --help)\n")
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> Options:
+    """Read the arguments, those of the process by default.
+
+    Raises SystemExit after `--help`, `--version` and, with status 2, errors.
+    """
+    parser = make_parser()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_intermixed_args(arguments, Options())
+    files: list[str] = options.files
+    if options.formulas and len(options.formulas) > 1:
+        parser.error("several formulas: -e can be given once")
+    options.formula = options.formulas[0] if options.formulas else None
+    options.formula_file = ""
+    if options.formula is None:
+        if not files:
+            parser.error("no formula: name a FORMULA_FILE or give one with -e")
+        options.formula_file = files.pop(0)
+    if len(files) > 1:
+        parser.error(f"several logs ({', '.join(files)}): one at a time, please")
+    options.log = files[0] if files else STANDARD_STREAM
+    if options.formula_file == options.log == STANDARD_STREAM and not options.explain_formula:
+        parser.error("formula and log cannot both come from standard input")
+    return options
+
+
+def make_parser() -> Parser:
+    """The parser of the command's arguments."""
+    parser = Parser(
+        prog="mtlmon",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    add_formula_options(parser.add_argument_group("formula"))
+    add_log_options(parser.add_argument_group("log"))
+    add_verdict_options(parser.add_argument_group("verdicts"))
+    add_other_options(parser.add_argument_group("other"))
+    return parser
+
+
+def add_formula_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-e",
+        dest="formulas",
+        action="append",
+        metavar="FORMULA",
+        help="the policy itself, in place of FORMULA_FILE",
+    )
+    group.add_argument(
+        "--unit",
+        choices=("ns", "us", "ms", "s", "m", "h", "d"),
+        help="the unit of the log's time-stamps, so that bounds may carry units: ONCE[0,7d]",
+    )
+    group.add_argument(
+        "--explain-formula",
+        action="store_true",
+        help="show how the formula is read and what monitoring it takes; read no log",
+    )
+
+
+def add_log_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--end-time",
+        type=end_time,
+        metavar="{TS,last,inf}",
+        help="what is known about the end of the log: it is complete up to and including time-stamp "
+        "TS, up to its last time-stamp, or no event ever follows (default: nothing is known)",
+    )
+    group.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="what to do with lines that cannot be read (default: stop)",
+    )
+
+
+def add_verdict_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--mode",
+        choices=("local", "global", "naive"),
+        default="local",
+        help="equivalences between time-points of one time-stamp (local, the default), also of "
+        "different ones (global), or none (naive: memory grows with the event rate)",
+    )
+    group.add_argument(
+        "--verdicts",
+        choices=("all", "boolean", "false", "first", "none"),
+        default="all",
+        help="which to write (default: all): boolean and false leave equivalences out; first: "
+        "the earliest violation, then stop",
+    )
+    group.add_argument(
+        "--resolve",
+        action="store_true",
+        help="the Boolean value of every time-point instead of equivalences; memory grows with "
+        "what is open",
+    )
+    group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
+    group.add_argument(
+        "--bdd",
+        choices=("auto", "cudd", "autoref"),
+        default="auto",
+        help="the back end for Boolean functions; the verdicts are the same (default: auto)",
+    )
+
+
+def add_other_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        help="counts and speed on standard error (default: if that is a terminal)",
+    )
+    group.add_argument(
+        "--progress",
+        action="store_true",
+        help="show how far the log is read, if it is a file and standard error a terminal",
+    )
+    group.add_argument(
+        "--version", action="version", version=version_line(), help="show the version"
+    )
+    group.add_argument("-h", "--help", action="help", help="show this help")
+
+
+def version_line() -> str:
+    from mtlmon._version import __version__
+
+    return f"mtlmon {__version__}"
+
+
+def end_time(text: str) -> int | str:
+    """The argument of --end-time."""
+    if text in ("last", "inf"):
+        return text
+    if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS:
+        time_stamp = int(text)
+        if time_stamp <= LARGEST_TIME_STAMP:
+            return time_stamp
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is not 'last', 'inf' or an integer from 0 to {LARGEST_TIME_STAMP}"
+    )

@@ -1,0 +1,109 @@
+"""The command from its arguments to its exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mtlmon.cli.arguments import Options, parse_arguments
+from mtlmon.cli.failure import CANNOT, CLOSED_PIPE, FAULT, SIGNALLED, ClosedPipe, Failure, note
+from mtlmon.errors import MtlmonError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status.
+
+    arguments: without the command's name; by default those of the process.
+    """
+    status = guarded(lambda: run(parse_arguments(arguments)))
+    # --help, --version and --explain-formula may still stand in Python's buffer
+    return guarded(flush_standard_output) or status
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """The exit status of an action, which is told by its exceptions too."""
+    try:
+        return action()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except KeyboardInterrupt:
+        return SIGNALLED + 2
+    except (ClosedPipe, BrokenPipeError):
+        return CLOSED_PIPE
+    except (Failure, MtlmonError) as error:
+        note(str(error))
+        return CANNOT
+    except MemoryError:
+        note("out of memory")
+        return CANNOT
+    except Exception as error:
+        if os.environ.get("MTLMON_TRACEBACK", "") not in ("", "0"):
+            raise
+        note(
+            f"internal fault, please report it with the formula: {type(error).__name__}: "
+            f"{' '.join(str(error).split())} (MTLMON_TRACEBACK=1 shows where)"
+        )
+        return FAULT
+
+
+def flush_standard_output() -> int:
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            # Python would try again at its exit, and complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise Failure(f"cannot write standard output: {error.strerror}") from None
+    return 0
+
+
+def run(options: Options) -> int:
+    """Do what the options ask for; return the exit status."""
+    formula = load_formula(options)
+    if options.explain_formula:
+        explain(formula, options.unit)
+        return 0
+    # importing the native modules costs more than reading the formula
+    from mtlmon.cli.monitoring import monitor_log
+
+    return monitor_log(formula, options)
+
+
+def load_formula(options: Options) -> Formula:
+    """Read and parse the formula.
+
+    Raises Failure when it cannot be read, FormulaError when it is no formula.
+    """
+    from mtlmon.cli.files import read_formula
+    from mtlmon.syntax.parser import parse
+
+    if options.formula is None:
+        return parse(
+            read_formula(options.formula_file),
+            unit=options.unit,
+            source=options.formula_file,
+        )
+    try:
+        options.formula.encode()
+    except UnicodeEncodeError:
+        raise Failure("the formula of -e is not UTF-8") from None
+    return parse(options.formula, unit=options.unit)
+
+
+def explain(formula: Formula, unit: str | None) -> None:
+    """Write how the formula is read, to standard output."""
+    from mtlmon.analysis.describe import describe
+
+    if sys.stdout is None:
+        raise Failure("cannot write standard output: it is closed")
+    print(describe(formula, unit))

@@ -1,0 +1,164 @@
+"""The files of the command: formula, log, verdicts.
+
+Logs and verdicts are file descriptors, read and written in large blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+
+from mtlmon.cli.arguments import STANDARD_STREAM
+from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon._writer import Writer
+
+__all__ = ["LogFile", "VerdictFile", "open_log", "open_verdicts", "read_formula"]
+
+STANDARD_INPUT = 0
+STANDARD_OUTPUT = 1
+
+
+def read_formula(path: str) -> str:
+    """The text of a formula file.
+
+    Raises Failure when it cannot be read.
+    """
+    name = "standard input" if path == STANDARD_STREAM else path
+    if path == STANDARD_STREAM and sys.stdin is None:
+        raise Failure("cannot read standard input: it is closed")
+    try:
+        with open(STANDARD_INPUT if path == STANDARD_STREAM else path, "rb") as file:
+            return file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise Failure(f"cannot read {name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
+
+
+class LogFile:
+    """A log open for reading.
+
+    Attributes:
+        name: for messages about its lines.
+        is_regular: a file on disk, from which reading never waits.
+        size: bytes left to read in a regular file, else 0.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.descriptor = descriptor
+        self.name = name
+        self.status = os.fstat(descriptor)
+        self.is_regular = stat.S_ISREG(self.status.st_mode)
+        self.size = 0
+        if self.is_regular:
+            self.size = max(0, self.status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+
+    def read_into(self, block: memoryview) -> int | None:
+        """Read what there is, up to a block; 0 at the end, None when reading would wait.
+
+        Raises Failure when the log cannot be read.
+        """
+        try:
+            return os.readv(self.descriptor, [block])
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise Failure(f"cannot read {self.name}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Close the log, unless it is standard input."""
+        if self.descriptor != STANDARD_INPUT:
+            os.close(self.descriptor)
+
+
+def open_log(path: str) -> LogFile:
+    """Open a log.
+
+    Raises Failure when it cannot be opened.
+    """
+    if path == STANDARD_STREAM:
+        if sys.stdin is None:
+            raise Failure("cannot read standard input: it is closed")
+        return LogFile(STANDARD_INPUT, "<stdin>")
+    try:
+        return LogFile(os.open(path, os.O_RDONLY), path)
+    except (OSError, ValueError) as error:
+        raise Failure(f"cannot read {path!a}: {reason(error)}") from None
+
+
+class VerdictFile:
+    """Where the verdicts go."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.descriptor = descriptor
+        self.name = name
+
+    def flush(self, writer: Writer) -> None:
+        """Write what the writer holds.
+
+        Raises ClosedPipe when nobody reads it, Failure when it cannot be written.
+        """
+        while len(writer) > 0:
+            try:
+                writer.flush(self.descriptor)
+            except BlockingIOError:
+                poll = select.poll()
+                poll.register(self.descriptor, select.POLLOUT)
+                poll.poll()
+            except BrokenPipeError:
+                raise ClosedPipe from None
+            except OSError as error:
+                raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Close a file; some file systems report only now that it could not be written.
+
+        Raises Failure.
+        """
+        if self.descriptor != STANDARD_OUTPUT:
+            try:
+                os.close(self.descriptor)
+            except OSError as error:
+                raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
+
+
+def open_verdicts(path: str | None, log: LogFile, formula_file: str) -> VerdictFile:
+    """Open the file for the verdicts, standard output for None.
+
+    Raises Failure when it cannot be opened, or is the log or the formula.
+    """
+    if path is None:
+        if sys.stdout is None:
+            raise Failure("cannot write standard output: it is closed")
+        if is_same_file(os.fstat(STANDARD_OUTPUT), log.status):
+            raise Failure(f"{log.name} is both the log and the file for the verdicts")
+        return VerdictFile(STANDARD_OUTPUT, "standard output")
+    try:
+        # opened without O_TRUNC: nothing is lost before it is known to be another file
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        status = os.fstat(descriptor)
+        if is_same_file(status, log.status):
+            raise Failure(f"{path} is both the log and the file for the verdicts")
+        if formula_file not in ("", STANDARD_STREAM) and is_same_file(
+            status, os.stat(formula_file)
+        ):
+            raise Failure(f"{path} is both the formula and the file for the verdicts")
+        if stat.S_ISREG(status.st_mode):
+            os.ftruncate(descriptor, 0)
+    except (OSError, ValueError) as error:
+        raise Failure(f"cannot write {path!a}: {reason(error)}") from None
+    return VerdictFile(descriptor, path)
+
+
+def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    return stat.S_ISREG(one.st_mode) and os.path.samestat(one, other)
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a file could not be opened (a ValueError: NUL in its name)."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,116 @@
+"""What is said on standard error: summary, progress, notes at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from mtlmon.cli.failure import note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon._text import TextMonitor
+
+__all__ = ["Progress", "report_end", "summary"]
+
+REFRESH_SECONDS = 0.1
+BAR_WIDTH = 24
+NAMES_SHOWN = 10
+
+
+class Progress:
+    """A line on the terminal that shows how far the log is read.
+
+    size: bytes to read; 0 shows nothing.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.width = 0
+        self.start = self.shown_at = time.monotonic()
+
+    def show(self, done: int, events: int) -> None:
+        """Show how many bytes and events are done, if that was not just shown."""
+        now = time.monotonic()
+        if self.size == 0 or now - self.shown_at < REFRESH_SECONDS:
+            return
+        self.shown_at = now
+        share = min(1.0, done / self.size)
+        bar = ("#" * round(share * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
+        line = (
+            f"[{bar}] {share:4.0%} of {quantity(self.size)}B, "
+            f"{quantity(events / (now - self.start))} events/s"
+        )
+        self.write("\r" + line.ljust(self.width))
+        self.width = len(line)
+
+    def erase(self) -> None:
+        """Leave nothing on the terminal."""
+        if self.width > 0:
+            self.write("\r" + " " * self.width + "\r")
+            self.width = 0
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            self.size = self.width = 0
+
+
+def report_end(monitor: TextMonitor, is_complete: bool) -> None:
+    """Say what a user should know who only looks at the verdicts.
+
+    is_complete: the log was read to its end.
+    """
+    if monitor.scanner.skipped_count:
+        note(f"skipped {plural(monitor.scanner.skipped_count, 'line')} that could not be read")
+    if is_complete and monitor.scanner.absent:
+        note(f"never in the log: {name_list(monitor.scanner.absent)}")
+    if monitor.open_first is not None:
+        (time_stamp, offset), (open_time_stamp, open_offset) = monitor.open_first
+        note(
+            f"{time_stamp}:{offset} is false, but {open_time_stamp}:{open_offset} before it is "
+            "undecided at the end of the log (see --end-time)"
+        )
+
+
+def summary(monitor: TextMonitor, seconds: float) -> str:
+    """Counts and speed, aligned."""
+    rows = [
+        ("events", monitor.event_count, ""),
+        ("true", monitor.true_count, ""),
+        ("false", monitor.false_count, ""),
+        ("undecided", monitor.undecided_count, ""),
+        ("peak pending", monitor.peak_pending, "stored at a time"),
+    ]
+    if monitor.scanner.skipped_count:
+        rows.append(("skipped", monitor.scanner.skipped_count, "lines that cannot be read"))
+    width = max(len(f"{count:,}") for _, count, _ in rows)
+    lines = [f"{name:<12}  {count:>{width},}  {remark}".rstrip() for name, count, remark in rows]
+    speed = quantity(monitor.event_count / seconds) if seconds > 0 else "-"
+    lines.insert(1, f"{'seconds':<12}  {seconds:>{width}.2f}  {speed} events/s")
+    return "\n".join(lines)
+
+
+def quantity(number: float) -> str:
+    """A number with three digits or so and a decimal prefix: 1.23 M."""
+    for prefix in ("", " k", " M", " G"):
+        if number < 999.5 or prefix == " G":
+            break
+        number /= 1000
+    digits = 0 if number >= 99.95 or prefix == "" else 1 if number >= 9.995 else 2
+    return f"{number:.{digits}f}{prefix or ' '}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def name_list(names: tuple[str, ...]) -> str:
+    """Atoms as they are written in formulas, not too many of them."""
+    from mtlmon.syntax.formula import atom
+
+    shown = ", ".join(str(atom(name)) for name in names[:NAMES_SHOWN])
+    more = len(names) - NAMES_SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown
