@@ -1,11 +1,11 @@
 """Almost event-rate independent monitoring of metric temporal logic.
 
-    >>> import mtlmon
-    >>> monitor = mtlmon.Monitor("request IMPLIES EVENTUALLY[0,5] response")
-    >>> [str(verdict) for verdict in monitor.step(1, {"request"})]
-    []
-    >>> [str(verdict) for verdict in monitor.step(4, {"response"})]
-    ['1:0 true', '4:0 true']
+>>> import mtlmon
+>>> monitor = mtlmon.Monitor("request IMPLIES EVENTUALLY[0,5] response")
+>>> [str(verdict) for verdict in monitor.step(1, {"request"})]
+[]
+>>> [str(verdict) for verdict in monitor.step(4, {"response"})]
+['1:0 true', '4:0 true']
 """
 
 from mtlmon._core import Monitor, Verdict

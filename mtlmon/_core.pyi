@@ -4,7 +4,6 @@ from typing import Literal, final
 from mtlmon._program import Program
 from mtlmon.syntax.formula import Formula
 
-CHECKS: bool
 LARGEST_TIME_STAMP: int
 
 @final

@@ -7,10 +7,8 @@ from libc.string cimport memset
 
 from mtlmon._engine cimport free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
-from mtlmon._program cimport MAX_TIME_STAMP
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
-from mtlmon._engine import CHECKS
 from mtlmon.errors import MonitorBrokenError, MtlmonError, TimeStampError
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
@@ -315,7 +313,7 @@ cdef class Monitor:
 
     @property
     def pending(self):
-        """The time-points (time_stamp, offset) that are undecided, in order, without equivalents."""
+        """The undecided time-points (time_stamp, offset), in order, without equivalents."""
         cdef list pending = []
         number = self.state.history.first
         while number != NONE:

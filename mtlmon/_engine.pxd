@@ -68,7 +68,8 @@ cdef class Engine:
         self, State *state, const Instruction *instruction, Moment *moment
     ) except? NO_EXPRESSION nogil
     cdef Expression _until(
-        self, Workspace workspace, State *state, const Instruction *instruction, uint32_t number, Moment *moment
+        self, Workspace workspace, State *state, const Instruction *instruction,
+        uint32_t number, Moment *moment
     ) except? NO_EXPRESSION nogil
     cdef Expression _outer_until(
         self, Workspace workspace, const Instruction *instruction, Moment *moment

@@ -338,7 +338,8 @@ cdef class Engine:
         return image
 
     cdef Expression _until(
-        self, Workspace workspace, State *state, const Instruction *instruction, uint32_t number, Moment *moment
+        self, Workspace workspace, State *state, const Instruction *instruction,
+        uint32_t number, Moment *moment
     ) except? NO_EXPRESSION nogil:
         cdef Family *family = &state.families[instruction.index]
         cdef FamilyEvent *event = &self.family_events[instruction.index]

@@ -37,6 +37,4 @@ def excerpt(line: str, place: int) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in line[first : first + LENGTH]
     )
-    return (
-        ("..." if first > 0 else "") + shortened + ("..." if first + LENGTH < len(line) else "")
-    )
+    return ("..." if first > 0 else "") + shortened + ("..." if first + LENGTH < len(line) else "")

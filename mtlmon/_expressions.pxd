@@ -99,7 +99,9 @@ cdef class Workspace:
     cdef uint32_t _view(
         self, Expression expression, const uint32_t **literals, uint32_t *single
     ) noexcept nogil
-    cdef Expression _conjoin_raw(self, Expression left, Expression right) except? NO_EXPRESSION nogil
+    cdef Expression _conjoin_raw(
+        self, Expression left, Expression right
+    ) except? NO_EXPRESSION nogil
     cdef Expression _conjoin_cubes(
         self, const uint32_t *left, uint32_t left_length, const uint32_t *right,
         uint32_t right_length
@@ -107,7 +109,9 @@ cdef class Workspace:
     cdef Expression _conjoin_clause(
         self, Expression cube, const uint32_t *literals, uint32_t length, Expression clause
     ) except? NO_EXPRESSION nogil
-    cdef Expression _conjoin_mixed(self, Expression left, Expression right) except? NO_EXPRESSION nogil
+    cdef Expression _conjoin_mixed(
+        self, Expression left, Expression right
+    ) except? NO_EXPRESSION nogil
     cdef Expression _substitute_cube(
         self, uint32_t node, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil

@@ -20,7 +20,6 @@ from mtlmon._memo cimport free_memo, init_memo, recall, remember
 from mtlmon._sequences cimport hash_sequence, sort_items
 from mtlmon._slots cimport (
     NO_FAMILY,
-    SLOTS_PER_BLOCK,
     add_blocks,
     family_of,
     free_slots,
@@ -220,12 +219,12 @@ cdef class Workspace:
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
         """left AND right of two different expressions that are not constant."""
         cdef PairEntry *entry
+        cdef uint64_t hash_value
         cdef Expression result
         if left > right:
             left, right = right, left
-        entry = &self.pairs[
-            (((<uint64_t> left << 32 | right) * 0x9E3779B97F4A7C15ULL) >> 40) & (PAIR_TABLE_SIZE - 1)
-        ]
+        hash_value = (<uint64_t> left << 32 | right) * 0x9E3779B97F4A7C15ULL
+        entry = &self.pairs[(hash_value >> 40) & (PAIR_TABLE_SIZE - 1)]
         if entry.left == left and entry.right == right:
             result = entry.result
         else:
@@ -254,7 +253,9 @@ cdef class Workspace:
             literals[0] = self.pool + node.start
         return node.length
 
-    cdef Expression _conjoin_raw(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
+    cdef Expression _conjoin_raw(
+        self, Expression left, Expression right
+    ) except? NO_EXPRESSION nogil:
         cdef const uint32_t *left_literals
         cdef const uint32_t *right_literals
         cdef uint32_t left_single, right_single
@@ -324,7 +325,9 @@ cdef class Workspace:
             return self._conjoin_cubes(literals, length, &left_over, 1)
         return self._conjoin_mixed(cube, clause)
 
-    cdef Expression _conjoin_mixed(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
+    cdef Expression _conjoin_mixed(
+        self, Expression left, Expression right
+    ) except? NO_EXPRESSION nogil:
         cdef Expression[2] both
         both[0] = left
         both[1] = right

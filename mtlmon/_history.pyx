@@ -221,12 +221,12 @@ cdef int collapse(History *history, uint32_t group_number) except -1 nogil:
     cdef uint32_t earliest = group.any_member
     cdef uint32_t count = group.size
     cdef uint32_t number = group.any_member
-    cdef uint32_t i, following
-    for i in range(count):
+    cdef uint32_t _i, following
+    for _i in range(count):
         if is_earlier(history, number, earliest):
             earliest = number
         number = history.entries[number].next_member
-    for i in range(count):
+    for _i in range(count):
         following = history.entries[number].next_member
         history.entries[number].group = NONE
         if number != earliest:
@@ -364,7 +364,6 @@ cdef int update_pending(
     `changed` has the bits of all kinds of variables that no longer stand for themselves.
     """
     cdef uint32_t i
-    cdef uint64_t anchor
     cdef Expression expression
     cdef Anchored anchored
     history.change_count = 0

@@ -31,4 +31,8 @@ cdef int since_time(
     Workspace workspace, Witnesses *witnesses, uint64_t upper, uint64_t time_stamp,
     uint64_t changed, ImageOf image_of, void *context
 ) except -1 nogil
-cdef Run *run_at(Witnesses *witnesses, uint32_t position) noexcept nogil
+
+
+cdef inline Run *run_at(const Witnesses *witnesses, uint32_t position) noexcept nogil:
+    """The run at a position, 0 being the earliest."""
+    return &witnesses.runs[(witnesses.head + position) & (witnesses.capacity - 1)]

@@ -6,7 +6,6 @@ are one run when no interval of the length b - a fits between them; so the numbe
 neither on the rate of events nor, for constants, on how many witnesses there were.
 """
 
-from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport free, malloc
 
 from mtlmon._expressions cimport (
@@ -18,11 +17,6 @@ from mtlmon._expressions cimport (
     mask_of,
 )
 from mtlmon._program cimport UNBOUNDED
-
-
-cdef inline Run *run_at(Witnesses *witnesses, uint32_t position) noexcept nogil:
-    """The run at a position, 0 being the earliest."""
-    return &witnesses.runs[(witnesses.head + position) & (witnesses.capacity - 1)]
 
 
 cdef inline void clear(Witnesses *witnesses) noexcept nogil:

@@ -8,12 +8,13 @@ only when the first such function appears. Variables are the engine's slots, num
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from mtlmon.errors import LimitError, MtlmonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
     from typing import Any
@@ -40,18 +41,14 @@ def load_back_end(choice: str) -> ModuleType:
         raise BackEndError(f"unknown BDD back end {choice!r}; choose one of {', '.join(BACK_ENDS)}")
     if choice != "autoref":
         try:
-            from dd import cudd
+            return import_module("dd.cudd")
         except ImportError as error:
             if choice == "cudd":
                 raise BackEndError(
                     f"the BDD back end cudd is not available ({error}); the wheels of dd bring it "
                     "on Linux x86-64 for some versions of Python; use autoref or auto"
                 ) from None
-        else:
-            return cudd
-    from dd import autoref
-
-    return autoref
+    return import_module("dd.autoref")
 
 
 class Manager:
@@ -128,26 +125,29 @@ class Manager:
         value on forbidden assignments that of a permitted one. Then a slot is dropped if the
         function is the same whether it is the first true one of its chain or the one after it is.
         """
-        levels = sum(map(len, chains)) + len(self._bdd.support(function))
-        closure = {}
-        with self._deep(levels):
-            for chain in chains:
+        named_chains = [[self._name(slot) for slot in chain] for chain in chains]
+        with self._deep(len(self._bdd.support(function))):
+            closure = {}
+            for names in named_chains:
                 reached = self._bdd.false
-                for slot in chain:
-                    reached |= self._bdd.var(self._name(slot))
-                    closure[self._name(slot)] = reached
+                for name in names:
+                    reached |= self._bdd.var(name)
+                    closure[name] = reached
             function = self._bdd.let(closure, function)
-            dropped = {}
-            for chain in chains:
-                names = [self._name(slot) for slot in chain]
-                not_before = function
-                for name, after in zip(names, [*names[1:], None], strict=True):
-                    first = self._bdd.let({name: True}, not_before)
-                    not_before = self._bdd.let({name: False}, not_before)
-                    later = not_before if after is None else self._bdd.let({after: True}, not_before)
-                    if first == later:
-                        dropped[name] = False
-            return self._bdd.let(dropped, function) if dropped else function
+            dropped = [name for names in named_chains for name in self._idle(function, names)]
+            return self._bdd.let(dict.fromkeys(dropped, False), function) if dropped else function
+
+    def _idle(self, function: Function, names: Sequence[str]) -> list[str]:
+        """The variables of a chain without which a function closed under it is the same."""
+        idle = []
+        not_before = function
+        for name, after in zip(names, [*names[1:], None], strict=True):
+            if_first = self._bdd.let({name: True}, not_before)
+            not_before = self._bdd.let({name: False}, not_before)
+            if_next = self._bdd.let({after: True}, not_before) if after else not_before
+            if if_first == if_next:
+                idle.append(name)
+        return idle
 
     def copy(self, function: Function, target: Manager, slots: Sequence[int]) -> Function:
         """The same function of the given slots in another manager."""
@@ -176,8 +176,8 @@ class _Depth:
     def __init__(self, levels: int, is_native: bool) -> None:
         if levels > SUPPORT_LIMIT:
             raise LimitError(
-                f"an undecided time-point depends on more than {SUPPORT_LIMIT} obligations at once, "
-                "too many for a BDD; use a smaller interval or a coarser time unit"
+                f"an undecided time-point depends on more than {SUPPORT_LIMIT} obligations at "
+                "once, too many for a BDD; use a smaller interval or a coarser time unit"
             )
         self._wanted = 0 if is_native else _SPARE_FRAMES + _FRAMES_PER_LEVEL * levels
         self._before = 0

@@ -89,7 +89,9 @@ class _Builder:
         return self.conjunction(left ^ 1, right ^ 1) ^ 1
 
     def equivalence(self, left: int, right: int) -> int:
-        return self.conjunction(self.disjunction(left ^ 1, right), self.disjunction(left, right ^ 1))
+        return self.conjunction(
+            self.disjunction(left ^ 1, right), self.disjunction(left, right ^ 1)
+        )
 
     def step(self, operation: int, node: Formula, operand: int) -> int:
         """PREVIOUS and NEXT."""
@@ -140,9 +142,9 @@ def _without_dead_rows(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
     for number, (operation, left, right, lower, upper, index) in enumerate(rows):
         if needed[number]:
             new_number[number] = len(kept)
-            left = 2 * new_number[left >> 1] + (left & 1)
-            right = 2 * new_number[right >> 1] + (right & 1)
-            kept.append((operation, left, right, lower, upper, index))
+            new_left = 2 * new_number[left >> 1] + (left & 1)
+            new_right = 2 * new_number[right >> 1] + (right & 1)
+            kept.append((operation, new_left, new_right, lower, upper, index))
     return kept, 2 * new_number[root >> 1] + (root & 1)
 
 

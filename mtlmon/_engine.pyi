@@ -1,0 +1,6 @@
+from typing import final
+
+CHECKS: bool
+
+@final
+class Engine: ...
