@@ -9,7 +9,7 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/mtlmon.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
 unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=1
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=2
 
 # The files under version control, and new ones that are not ignored; nothing that was built.
 copy_tree() { # DIRECTORY

@@ -47,7 +47,6 @@ _DEFAULTS = {
         _THROUGHPUT,
         workloads=["f1", "f2", "f3"],
         contenders=list(MODES),
-        densities=["dense"],
         rates=[100, 1000, 10_000, 100_000],
         events=5_000_000,
         repeats=1,
