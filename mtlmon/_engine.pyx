@@ -419,10 +419,7 @@ cdef class Engine:
         for i in range(self.program.family_count):
             if members_in_use(&state.families[i]) > state.families[i].sweep_at:
                 self._sweep(self.workspace, state, i)
-        if (
-            self.workspace.node_count > self.workspace.compact_at
-            or self.workspace.pool_count > self.workspace.compact_pool_at
-        ):
+        if self.workspace.is_worth_compacting():
             with gil:
                 self._compact(state)
         if MTLMON_CHECKS:

@@ -61,7 +61,9 @@ cdef class Workspace:
     cdef uint32_t cube_table_size, cube_count
     cdef Expression *literals           # by slot; FALSE_EXPRESSION where it was never used
     cdef uint32_t literal_capacity
-    cdef uint32_t compact_at, compact_pool_at
+    cdef uint32_t mixed_count
+    # How many of each are worth a compaction.
+    cdef uint32_t compact_at, compact_pool_at, compact_mixed_at
     cdef SlotMap slots
     # Scratch memory.
     cdef uint32_t *merged
@@ -86,6 +88,7 @@ cdef class Workspace:
     cdef Expression substitute(
         self, Expression expression, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil
+    cdef bint is_worth_compacting(self) noexcept nogil
     cdef Workspace compacted(self, Expression **roots, size_t root_count)
 
     cdef int _allocate(self) except -1

@@ -33,6 +33,7 @@ cdef enum:
     INITIAL_CUBE_TABLE = 1 << 7
     LEAST_COMPACTION = 1 << 13
     LEAST_POOL_COMPACTION = 1 << 17
+    LEAST_MIXED_COMPACTION = 1 << 10
     EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
     REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
 
@@ -51,6 +52,7 @@ cdef class Workspace:
         self.node_of_function = {}
         self.compact_at = LEAST_COMPACTION
         self.compact_pool_at = LEAST_POOL_COMPACTION
+        self.compact_mixed_at = LEAST_MIXED_COMPACTION
         self._allocate()
 
     cdef int _allocate(self) except -1:
@@ -109,6 +111,7 @@ cdef class Workspace:
         node = &self.nodes[number]
         memset(node, 0, sizeof(Node))
         node.kind = kind
+        self.mixed_count += kind == NODE_MIXED
         node.start = self.pool_count
         node.length = length
         if length:
@@ -636,6 +639,14 @@ cdef class Workspace:
 
     # ---- compaction ------------------------------------------------------------------------
 
+    cdef bint is_worth_compacting(self) noexcept nogil:
+        """Whether the tables have outgrown what the last compaction left several times over."""
+        return (
+            self.node_count > self.compact_at
+            or self.pool_count > self.compact_pool_at
+            or self.mixed_count > self.compact_mixed_at
+        )
+
     cdef Workspace compacted(self, Expression **roots, size_t root_count):
         """A new workspace that knows only the roots, which are renumbered where they stand.
 
@@ -667,6 +678,7 @@ cdef class Workspace:
         fresh.compactions = self.compactions + 1
         fresh.compact_at = max(<uint32_t> LEAST_COMPACTION, 4 * fresh.node_count)
         fresh.compact_pool_at = max(<uint32_t> LEAST_POOL_COMPACTION, 4 * fresh.pool_count)
+        fresh.compact_mixed_at = max(<uint32_t> LEAST_MIXED_COMPACTION, 4 * fresh.mixed_count)
         return fresh
 
     cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION:

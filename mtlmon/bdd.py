@@ -15,7 +15,6 @@ from mtlmon.errors import LimitError, MtlmonError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
     from types import ModuleType
     from typing import Any
 
@@ -29,6 +28,8 @@ SUPPORT_LIMIT = 4096
 # Python frames that autoref may nest for each level of a BDD, and those it needs besides.
 _FRAMES_PER_LEVEL = 4
 _SPARE_FRAMES = 1000
+# Nodes of autoref below which garbage is left alone.
+_LEAST_COLLECTION = 1 << 15
 
 
 class BackEndError(MtlmonError):
@@ -63,27 +64,28 @@ class Manager:
         else:
             self._bdd = module.BDD()
         self._bdd.configure(reordering=False)
+        self._collect_at = _LEAST_COLLECTION
         self._names: dict[int, str] = {}
         self._slots: dict[str, int] = {}
 
     def cube(self, literals: Sequence[int]) -> Function:
         """The conjunction of the literals."""
         assignment = {self._name(literal >> 1): not literal & 1 for literal in literals}
-        with self._deep(len(literals)):
-            return self._bdd.cube(assignment)
+        self._admit(len(literals))
+        return self._bdd.cube(assignment)
 
     def conjunction(self, left: Function, right: Function, levels: int) -> Function:
         """Their conjunction; `levels` bounds the number of variables of the two."""
-        with self._deep(levels):
-            return left & right
+        self._admit(levels)
+        return self._tidied(left & right)
 
     def compose(
         self, function: Function, slots: Sequence[int], images: Sequence[Function], levels: int
     ) -> Function:
         """The function with every slot replaced by its image, simultaneously."""
         names = [self._name(slot) for slot in slots]
-        with self._deep(levels):
-            return self._bdd.let(dict(zip(names, images, strict=True)), function)
+        self._admit(levels)
+        return self._tidied(self._bdd.let(dict(zip(names, images, strict=True)), function))
 
     def constant(self, function: Function) -> bool | None:
         """The value of a constant function, None for all others."""
@@ -126,16 +128,16 @@ class Manager:
         function is the same whether it is the first true one of its chain or the one after it is.
         """
         named_chains = [[self._name(slot) for slot in chain] for chain in chains]
-        with self._deep(len(self._bdd.support(function))):
-            closure = {}
-            for names in named_chains:
-                reached = self._bdd.false
-                for name in names:
-                    reached |= self._bdd.var(name)
-                    closure[name] = reached
-            function = self._bdd.let(closure, function)
-            dropped = [name for names in named_chains for name in self._idle(function, names)]
-            return self._bdd.let(dict.fromkeys(dropped, False), function) if dropped else function
+        self._admit(len(self._bdd.support(function)))
+        closure = {}
+        for names in named_chains:
+            reached = self._bdd.false
+            for name in names:
+                reached |= self._bdd.var(name)
+                closure[name] = reached
+        function = self._bdd.let(closure, function)
+        dropped = [name for names in named_chains for name in self._idle(function, names)]
+        return self._tidied(self._bdd.let(dict.fromkeys(dropped, False), function))
 
     def _idle(self, function: Function, names: Sequence[str]) -> list[str]:
         """The variables of a chain without which a function closed under it is the same."""
@@ -153,8 +155,8 @@ class Manager:
         """The same function of the given slots in another manager."""
         for slot in slots:
             target._name(slot)
-        with self._deep(len(slots)):
-            return self._bdd.copy(function, target._bdd)
+        self._admit(len(slots))
+        return self._bdd.copy(function, target._bdd)
 
     def _name(self, slot: int) -> str:
         name = self._names.get(slot)
@@ -164,30 +166,22 @@ class Manager:
             self._bdd.declare(name)
         return name
 
-    def _deep(self, levels: int) -> AbstractContextManager[None]:
-        return _Depth(levels, self._is_cudd)
-
-
-class _Depth:
-    """Room for a recursion over the levels of a BDD, or a clear error."""
-
-    __slots__ = ("_before", "_wanted")
-
-    def __init__(self, levels: int, is_native: bool) -> None:
+    def _admit(self, levels: int) -> None:
+        """Make room for a recursion over that many levels of a BDD, or refuse it."""
         if levels > SUPPORT_LIMIT:
             raise LimitError(
                 f"an undecided time-point depends on more than {SUPPORT_LIMIT} obligations at "
                 "once, too many for a BDD; use a smaller interval or a coarser time unit"
             )
-        self._wanted = 0 if is_native else _SPARE_FRAMES + _FRAMES_PER_LEVEL * levels
-        self._before = 0
+        frames = _SPARE_FRAMES + _FRAMES_PER_LEVEL * levels
+        # Never lowered again: another thread may be in the middle of such a recursion.
+        if not self._is_cudd and sys.getrecursionlimit() < frames:
+            sys.setrecursionlimit(frames)
 
-    def __enter__(self) -> None:
-        before = sys.getrecursionlimit()
-        if self._wanted > before:
-            self._before = before
-            sys.setrecursionlimit(self._wanted)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._before:
-            sys.setrecursionlimit(self._before)
+    def _tidied(self, function: Function) -> Function:
+        """The function itself, after dead nodes have been removed if there may be many."""
+        # cudd does so by itself, autoref only when told; its memo of operations goes with them.
+        if not self._is_cudd and len(self._bdd) > self._collect_at:
+            self._bdd.collect_garbage()
+            self._collect_at = max(_LEAST_COLLECTION, 4 * len(self._bdd))
+        return function
