@@ -9,6 +9,7 @@ from mtlmon.syntax.formula import Formula
 from tests.engines import Job, run_literally, run_steps
 from tests.formulas import is_bounded
 from tests.properties import (
+    Answers,
     Output,
     Timeline,
     check_modes_agree,
@@ -19,8 +20,9 @@ from tests.properties import (
     has_advance,
     view_of,
 )
+from tests.reference.evaluator import evaluate
 from tests.reference.paper import dense_size
-from tests.traces import MODES, Mode, TimePoint
+from tests.traces import MODES, Mode, TimePoint, Trace, format_step, prefix_of, time_points
 from tests.verdicts import Verdict, parse_verdict
 
 DENSE_LIMIT = 60
@@ -50,6 +52,21 @@ def compare(
     except AssertionError as error:
         raise AssertionError(f"{error}\n  {formula}\n  {timeline}\n  {outputs}") from error
     return outputs
+
+
+def compare_at_the_end(formula: Formula, steps: Trace) -> None:
+    """Checks every time-point's value once nothing follows: for traces too long for more.
+
+    Raises:
+        AssertionError: a value is wrong or missing, or the modes differ at some moment.
+    """
+    outputs = {mode: run_steps(Job(formula, steps, mode, "inf")) for mode in MODES}
+    check_modes_agree(outputs, is_bounded(formula))
+    actual = evaluate(formula, prefix_of(steps, closed=True))
+    expected = dict(zip(time_points(steps), actual, strict=True))
+    values = Answers(outputs["local"]).moments[-1][1]
+    wrong = {point: value for point, value in expected.items() if values.get(point) is not value}
+    assert not wrong, f"{formula}: {wrong} expected on {'; '.join(map(format_step, steps))}"
 
 
 def compare_literally(formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]) -> None:

@@ -16,7 +16,7 @@ from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
 from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.operators import Operator
 from tests.formulas import atoms_of
-from tests.traces import Event, Trace
+from tests.traces import Advance, Event, Step, Trace
 
 P, Q = atom("p"), atom("q")
 COMMUTATIVE = frozenset({ops.AND, ops.OR, ops.IFF})
@@ -37,6 +37,7 @@ class Family(NamedTuple):
         increments: distances between neighbouring time-stamps.
         length: of the traces.
         atoms: how many different atoms the formulas have.
+        advances: whether any step may also be time passing without an event.
     """
 
     operators: Sequence[Operator]
@@ -46,6 +47,7 @@ class Family(NamedTuple):
     increments: Sequence[int]
     length: int
     atoms: int
+    advances: bool = False
 
 
 def formulas_of(family: Family) -> Iterator[Formula]:
@@ -87,14 +89,19 @@ def _first_atom(formula: Formula) -> str | None:
 def traces_of(family: Family) -> Iterator[Trace]:
     """The traces of the family's length over its atoms."""
     names = ("p", "q")[: family.atoms]
-    letters = [
+    letters: list[frozenset[str] | None] = [None] if family.advances else []
+    letters += [
         frozenset(name for name, present in zip(names, choice, strict=True) if present)
         for choice in product((False, True), repeat=len(names))
     ]
     for increments in product(family.increments, repeat=family.length - 1):
         times = [sum(increments[:i]) for i in range(family.length)]
         for word in product(letters, repeat=family.length):
-            yield tuple(map(Event, times, word))
+            yield tuple(map(_step, times, word))
+
+
+def _step(time_stamp: int, letter: frozenset[str] | None) -> Step:
+    return Advance(time_stamp) if letter is None else Event(time_stamp, letter)
 
 
 _ALL_INTERVALS = ((0, 0), (0, 1), (1, 1), (1, 2), (0, None), (1, None))
@@ -106,13 +113,15 @@ LEVELS: dict[int, tuple[Family, ...]] = {
         Family(ALL_OPERATORS, _ALL_INTERVALS, _LEAVES, 1, (0, 1, 2), 3, 0),
         Family(ALL_OPERATORS, _ALL_INTERVALS, _LEAVES, 1, (0, 1, 2), 4, 1),
         Family(ALL_OPERATORS, _ALL_INTERVALS, _LEAVES, 1, (0, 1, 2), 3, 2),
-        Family(SHORT, _FEW_INTERVALS, (P, Q), 2, (0, 1, 3), 3, 1),
+        Family(ALL_OPERATORS, _FEW_INTERVALS, _LEAVES, 1, (0, 1, 2), 3, 1, advances=True),
+        Family(SHORT, ((0, 1), (1, 2)), (P, Q), 2, (0, 1, 3), 3, 1, advances=True),
         Family(SHORT, ((0, 1), (1, None)), (P, Q), 2, (0, 1, 2), 3, 2),
     ),
     2: (
         Family(ALL_OPERATORS, _ALL_INTERVALS, _LEAVES, 1, (0, 1, 2, 3), 5, 1),
         Family(ALL_OPERATORS, _ALL_INTERVALS, _LEAVES, 1, (0, 1, 2), 4, 2),
         Family(ALL_OPERATORS, _FEW_INTERVALS, _LEAVES, 2, (0, 1, 3), 3, 1),
+        Family(SHORT, _FEW_INTERVALS, (P, Q), 2, (0, 1, 2), 4, 1, advances=True),
         Family(SHORT, _FEW_INTERVALS, (P, Q), 2, (0, 1, 3), 3, 2),
     ),
     3: (

@@ -78,6 +78,14 @@ def sandwiches() -> st.SearchStrategy[Formula]:
     return st.one_of(layers(_PAST, _FUTURE, _PAST), layers(_FUTURE, _PAST, _FUTURE))
 
 
+def compounds() -> st.SearchStrategy[Formula]:
+    """Boolean combinations of outermost temporal formulas, some of them nested."""
+    simple = _applied(_FUTURE, _LEAVES, intervals())
+    nested = _applied(_PAST + _FUTURE, simple, intervals())
+    part = st.one_of(simple, nested, _LEAVES)
+    return _applied(_BOOLEAN, st.one_of(part, _applied(_BOOLEAN, part, intervals())), intervals())
+
+
 def bounded_formulas() -> st.SearchStrategy[Formula]:
     return formulas(widths=intervals(unbounded=False))
 

@@ -9,6 +9,7 @@ from mtlmon.syntax.formula import Formula
 from tests import strategies
 from tests.comparison import (
     compare,
+    compare_at_the_end,
     compare_back_ends,
     compare_literally,
     compare_prefixes,
@@ -17,6 +18,7 @@ from tests.comparison import (
 )
 from tests.engines import BLOCKS, ITERATOR, TEXT, Job, flattened, run_resolved
 from tests.properties import Timeline, check_resolved
+from tests.soak import LONG, Generator
 from tests.traces import MODES, EndTime, Step
 
 Steps = tuple[Step, ...]
@@ -40,10 +42,23 @@ def test_past_inside_future_inside_past(formula: Formula, steps: Steps) -> None:
     compare_literally(formula, timeline, compare(formula, timeline))
 
 
+@given(strategies.compounds(), strategies.traces())
+def test_compounds_of_outermost_operators(formula: Formula, steps: Steps) -> None:
+    timeline = Timeline(steps)
+    compare_literally(formula, timeline, compare(formula, timeline))
+
+
 @settings(max_examples=100)
 @given(strategies.formulas(depth=5), strategies.traces(maximum_length=15))
 def test_deeply_nested_formulas(formula: Formula, steps: Steps) -> None:
     compare(formula, Timeline(steps))
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32))
+def test_long_traces(seed: int) -> None:
+    formula, steps, _ = Generator(seed).example(LONG)
+    compare_at_the_end(formula, steps)
 
 
 @given(strategies.formulas(), strategies.traces(advances=True), strategies.end_times())
