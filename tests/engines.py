@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -45,9 +46,14 @@ class EntryPoint(NamedTuple):
     takes_advance: bool
 
 
+@lru_cache(maxsize=100_000)
+def _program_of(formula: Formula) -> mtlmon.Program:
+    return mtlmon.Monitor(formula).program
+
+
 def run_steps(job: Job) -> Output:
-    """`Monitor.step`, `advance` and `finish`, one call for each step."""
-    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    """`Monitor.step`, `advance` and `finish`, one call for each step, on a shared program."""
+    monitor = mtlmon.Monitor(_program_of(job.formula), mode=job.mode, bdd=job.bdd)
     output = []
     for step in job.steps:
         if isinstance(step, Advance):
