@@ -113,6 +113,16 @@ def test_monitors_are_dropped_with_events_pending(formula: str, mode: Mode) -> N
     _assert_flat(work)
 
 
+def test_monitors_go_with_reference_cycles(formula: str) -> None:
+    """The collector empties objects before they are freed; what they own must be freed still."""
+
+    def work() -> None:
+        cycle: list[object] = [mtlmon.Monitor(formula), TextMonitor(mtlmon.Monitor(formula))]
+        cycle.append(cycle)
+
+    _assert_flat(work)
+
+
 def test_one_monitor_goes_on(formula: str) -> None:
     monitor = mtlmon.Monitor(formula)
     length = EVENTS[-1][0] + 1
