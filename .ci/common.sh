@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the commands of this directory: strict mode, a scratch directory that goes away at the
 # end, copies of the tree, fresh environments. Nothing is built or installed in the checkout.
 
