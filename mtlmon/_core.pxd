@@ -36,6 +36,7 @@ cdef class Monitor:
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
 
     cdef int _enter(self) except -1 nogil
+    cdef int _require_ready(self) except -1
     cdef void _leave(self) noexcept nogil
     cdef list _take_verdicts(self)
     cdef int _read_letter(self, object atoms) except -1

@@ -150,12 +150,7 @@ cdef class Monitor:
     cdef int _enter(self) except -1 nogil:
         if self.condition != READY:
             with gil:
-                if self.condition == FINISHED:
-                    raise MtlmonError("the monitor is finished: no event can follow")
-                raise MonitorBrokenError(
-                    "the monitor was interrupted in the middle of an event and cannot go on; "
-                    "start a new one"
-                )
+                self._require_ready()
         self.condition = INSIDE
         return 0
 
@@ -199,6 +194,16 @@ cdef class Monitor:
         return True
 
     # ---- Python callers --------------------------------------------------------------------
+
+    cdef int _require_ready(self) except -1:
+        if self.condition == FINISHED:
+            raise MtlmonError("the monitor is finished: no event can follow")
+        if self.condition == INSIDE:
+            raise MonitorBrokenError(
+                "the monitor was interrupted in the middle of an event and cannot go on; "
+                "start a new one"
+            )
+        return 0
 
     cdef list _take_verdicts(self):
         cdef size_t i
@@ -246,7 +251,9 @@ cdef class Monitor:
         Raises:
             TimeStampError: negative, too large or decreasing; the state is unchanged.
         """
-        cdef uint64_t checked = self._read_time_stamp(time_stamp)
+        cdef uint64_t checked
+        self._require_ready()
+        checked = self._read_time_stamp(time_stamp)
         self._read_letter(atoms)
         self.push(checked, self.letter)
         return self._take_verdicts()
@@ -321,6 +328,24 @@ cdef class Monitor:
             pending.append((entry.time_stamp, entry.offset))
             number = entry.later
         return pending
+
+    @property
+    def counters(self):
+        """What the engine has done so far: for diagnosis, not for decisions.
+
+        events, true, false (with equivalents), pending, peak_pending (entries of the history),
+        bdd_operations, memo_flushes and compactions (of the workspace's tables).
+        """
+        return {
+            "events": self.state.event_count,
+            "true": self.state.history.true_count,
+            "false": self.state.history.false_count,
+            "pending": self.state.history.pending_count,
+            "peak_pending": self.state.history.peak_pending,
+            "bdd_operations": self.engine.workspace.bdd_operations,
+            "memo_flushes": self.engine.workspace.memo.flushes,
+            "compactions": self.engine.workspace.compactions,
+        }
 
     def __repr__(self):
         return (

@@ -68,7 +68,7 @@ cdef class Workspace:
     # Scratch memory.
     cdef uint32_t *merged
     cdef uint32_t merged_capacity
-    cdef uint32_t *images
+    cdef Expression *images             # a stack
     cdef uint32_t image_count, image_capacity
     cdef uint32_t *chain_least          # by family: literal + 1, or 0
     cdef uint32_t *chain_greatest
@@ -79,12 +79,14 @@ cdef class Workspace:
     cdef object manager                 # mtlmon.bdd.Manager, None before the first is needed
     cdef dict functions                 # node number -> Function
     cdef dict node_of_function          # int(Function) -> node number
-    cdef readonly uint64_t compactions
-    cdef readonly uint64_t bdd_operations
+    cdef uint64_t compactions
+    cdef uint64_t bdd_operations
 
     cdef Expression new_literal(self, uint32_t slot) except? NO_EXPRESSION nogil
     cdef bint mentions(self, Expression expression, uint32_t slot) noexcept nogil
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil
+    cdef int push(self, Expression expression) except -1 nogil
+    cdef Expression conjoin_pushed(self, uint32_t base) except? NO_EXPRESSION nogil
     cdef Expression substitute(
         self, Expression expression, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil

@@ -28,12 +28,27 @@ from mtlmon._slots cimport (
 )
 from mtlmon._windows cimport PHASE_OPEN, Window
 
+cdef extern from *:
+    """
+    /* Builds that check themselves compact often, so that tests come across it. */
+    #if MTLMON_CHECKS
+    enum { LEAST_COMPACTION = 1 << 5, LEAST_POOL_COMPACTION = 1 << 7, LEAST_MIXED_COMPACTION = 8 };
+    #else
+    enum {
+        LEAST_COMPACTION = 1 << 13, LEAST_POOL_COMPACTION = 1 << 17,
+        LEAST_MIXED_COMPACTION = 1 << 10
+    };
+    #endif
+    """
+    # Nodes, items of the pool and BDDs below which a compaction is not worth its while.
+    cdef enum:
+        LEAST_COMPACTION
+        LEAST_POOL_COMPACTION
+        LEAST_MIXED_COMPACTION
+
 cdef enum:
     PAIR_TABLE_SIZE = 1 << 12
     INITIAL_CUBE_TABLE = 1 << 7
-    LEAST_COMPACTION = 1 << 13
-    LEAST_POOL_COMPACTION = 1 << 17
-    LEAST_MIXED_COMPACTION = 1 << 10
     EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
     REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
 
@@ -363,27 +378,43 @@ cdef class Workspace:
     cdef Expression _substitute_cube(
         self, uint32_t node, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil:
-        """Literals among the images are gathered and interned once; the rest is conjoined."""
         cdef uint32_t base = self.image_count
-        cdef uint32_t length = self.nodes[node].length
-        cdef uint32_t gathered = 0
-        cdef uint32_t i, j, item, count
-        cdef uint32_t single = 0
-        cdef const uint32_t *literals = NULL
-        cdef Expression image, result
-        # The images of the other kind wait behind the literals, on a stack: `image_of` comes back.
-        reserve(
-            <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
-        )
-        self.image_count = base + length
-        for i in range(length):
+        cdef uint32_t i, item
+        cdef Expression image
+        for i in range(self.nodes[node].length):
             item = self.pool[self.nodes[node].start + i]
             image = image_of(self, context, item >> 1) ^ (item & 1)
             if image == FALSE_EXPRESSION:
                 self.image_count = base
                 return FALSE_EXPRESSION
-            self.images[base + i] = image
+            self.push(image)
+        return self.conjoin_pushed(base)
+
+    cdef int push(self, Expression expression) except -1 nogil:
+        """Put an operand of `conjoin_pushed` on the stack."""
+        reserve(
+            <void **> &self.images, &self.image_capacity, <size_t> self.image_count + 1,
+            sizeof(uint32_t)
+        )
+        self.images[self.image_count] = expression
+        self.image_count += 1
+        return 0
+
+    cdef Expression conjoin_pushed(self, uint32_t base) except? NO_EXPRESSION nogil:
+        """The conjunction of all expressions on the stack from `base` on, which leave it.
+
+        Literals among them are gathered and interned once; the rest is conjoined one by one.
+        """
+        cdef uint32_t length = self.image_count - base
+        cdef uint32_t gathered = 0
+        cdef uint32_t i, j, count
+        cdef uint32_t single = 0
+        cdef const uint32_t *literals = NULL
+        cdef Expression result
         for i in range(length):
+            if self.images[base + i] == FALSE_EXPRESSION:
+                self.image_count = base
+                return FALSE_EXPRESSION
             count = self._view(self.images[base + i], &literals, &single)
             if count == 0:
                 continue

@@ -235,7 +235,13 @@ cdef bint pass_event(
     event.is_general = is_event and (
         event.left != TRUE_EXPRESSION or event.right != FALSE_EXPRESSION
     )
-    return changed or (event.is_general and members_in_use(family) > 0)
+    # The right operand means nothing to windows that have not begun.
+    return changed or (
+        event.is_general and (
+            family.open_count > 0
+            or (event.left != TRUE_EXPRESSION and family.closed_count > 0)
+        )
+    )
 
 
 cdef int open_window(

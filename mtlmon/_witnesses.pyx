@@ -137,14 +137,32 @@ cdef int settle(
     return 0
 
 
+cdef Expression value_of_runs(
+    Workspace workspace, Witnesses *witnesses, uint64_t lower, uint64_t time_stamp
+) except? NO_EXPRESSION nogil:
+    """The disjunction of the runs that are old enough; none is too old."""
+    cdef uint32_t base = workspace.image_count
+    cdef uint32_t i
+    cdef Run *run
+    for i in range(witnesses.count):
+        run = run_at(witnesses, i)
+        if time_stamp - run.first < lower:
+            break
+        if run.expression == TRUE_EXPRESSION:
+            workspace.image_count = base
+            return TRUE_EXPRESSION
+        workspace.push(run.expression ^ 1)
+    if workspace.image_count == base:
+        return FALSE_EXPRESSION
+    return workspace.conjoin_pushed(base) ^ 1
+
+
 cdef Expression since_event(
     Workspace workspace, Witnesses *witnesses, uint64_t lower, uint64_t upper,
     uint64_t time_stamp, Expression left, Expression right, uint64_t changed, ImageOf image_of,
     void *context
 ) except? NO_EXPRESSION nogil:
     """Go on to an event with these values of the operands; the value of the SINCE there."""
-    cdef Expression value = FALSE_EXPRESSION
-    cdef uint32_t i
     if left == FALSE_EXPRESSION:
         clear(witnesses)
         witnesses.settled = FALSE_EXPRESSION
@@ -166,11 +184,7 @@ cdef Expression since_event(
         drop_first(witnesses)
     if right != FALSE_EXPRESSION:
         add_witness(workspace, witnesses, lower, upper, time_stamp, right)
-    for i in range(witnesses.count):
-        if value == TRUE_EXPRESSION or time_stamp - run_at(witnesses, i).first < lower:
-            break
-        value = disjunction(workspace, value, run_at(witnesses, i).expression)
-    return value
+    return value_of_runs(workspace, witnesses, lower, time_stamp)
 
 
 cdef int since_time(

@@ -137,7 +137,9 @@ class Manager:
                 closure[name] = reached
         function = self._bdd.let(closure, function)
         dropped = [name for names in named_chains for name in self._idle(function, names)]
-        return self._tidied(self._bdd.let(dict.fromkeys(dropped, False), function))
+        if dropped:
+            function = self._bdd.let(dict.fromkeys(dropped, False), function)
+        return self._tidied(function)
 
     def _idle(self, function: Function, names: Sequence[str]) -> list[str]:
         """The variables of a chain without which a function closed under it is the same."""

@@ -1,0 +1,112 @@
+"""What a monitor keeps: bounded by formula and distinct time-stamps, whatever the log."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mtlmon import LimitError, Monitor, MonitorBrokenError, bdd
+
+FORMULAS = {
+    "EVENTUALLY[0,5] p": 6,
+    "p UNTIL[2,5] q": 12,
+    "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)": 14 * 8,
+    "ALWAYS[0,4] ((p AND NEXT q) IMPLIES EVENTUALLY[1,3] (q SINCE[0,2] p))": 8 * 64,
+}
+
+
+def peak_pending(formula: str, mode: str, events: int, rate: int) -> int:
+    source = random.Random(5)
+    monitor = Monitor(formula, mode)  # type: ignore[arg-type]
+    peak = 0
+    for number in range(events):
+        monitor.step(number // rate, {name for name in "pq" if source.random() < 0.3})
+        if number % 50 == 0:
+            peak = max(peak, len(monitor.pending))
+    return peak
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("mode", ["local", "global"])
+def test_pending_does_not_grow_with_the_event_rate(formula: str, mode: str) -> None:
+    assert peak_pending(formula, mode, 20_000, 1000) <= FORMULAS[formula]
+    assert peak_pending(formula, mode, 20_000, 1) <= FORMULAS[formula]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "EVENTUALLY q",
+        "ALWAYS (p IMPLIES EVENTUALLY[0,3] q)",
+        "p UNTIL[5,*) (q AND NEXT p)",
+        "ALWAYS[3,*) (p OR ONCE EVENTUALLY[2,*) q)",
+    ],
+)
+@pytest.mark.parametrize("mode", ["local", "global"])
+def test_pending_is_bounded_with_unbounded_formulas(formula: str, mode: str) -> None:
+    assert peak_pending(formula, mode, 10_000, 1) <= 64
+
+
+@pytest.mark.parametrize("back_end", ["auto", "autoref"])
+def test_thousands_of_obligations_in_cubes_and_clauses(back_end: str) -> None:
+    monitor = Monitor("ONCE[0,9000] ALWAYS[3000,6000] p", bdd=back_end)  # type: ignore[arg-type]
+    for time_stamp in range(2500):
+        monitor.step(time_stamp)
+    assert len(monitor.pending) == 2500
+    assert [str(verdict) for verdict in monitor.advance(6001)][:1] == ["0:0 true"]
+
+
+def wide(count: int) -> str:
+    """A formula that is a BDD over twice as many obligations at the first event."""
+    return " OR ".join(f"(EVENTUALLY[0,5] a{i}) AND (EVENTUALLY[0,5] b{i})" for i in range(count))
+
+
+def test_a_bdd_of_thousands_of_obligations() -> None:
+    monitor = Monitor(wide(600))
+    assert monitor.step(0) == []
+    assert monitor.step(1, {"a599"}) == []
+    verdicts = [str(verdict) for verdict in monitor.step(2, {"b599"})]
+    assert verdicts == ["0:0 true", "1:0 true"]
+
+
+def test_beyond_the_limit_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 600)
+    monitor = Monitor(wide(301))
+    with pytest.raises(LimitError, match="too many for a BDD; use a smaller interval"):
+        monitor.step(0)
+    with pytest.raises(MonitorBrokenError, match="start a new one"):
+        monitor.step(1)
+
+
+def test_the_limit_holds_for_both_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 600)
+    for back_end in ("auto", "autoref"):
+        Monitor(wide(300), bdd=back_end).step(0)  # type: ignore[arg-type]
+        with pytest.raises(LimitError):
+            Monitor(wide(301), bdd=back_end).step(0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("back_end", ["auto", "autoref"])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        # BDDs, and long clauses.
+        "ALWAYS[0,20] ((EVENTUALLY[3,9] p) OR (EVENTUALLY[2,11] q))",
+        "ONCE[0,200] ALWAYS[50,100] p",
+    ],
+)
+def test_compaction_changes_no_verdict(formula: str, back_end: str) -> None:
+    outputs = []
+    for mode in ("local", "naive"):
+        source = random.Random(11)
+        monitor = Monitor(formula, mode, bdd=back_end)  # type: ignore[arg-type]
+        values: dict[tuple[int, int], bool | None] = {}
+        for time_stamp in range(600):
+            atoms = {name for name in "pq" if source.random() < 0.08}
+            for verdict in monitor.step(time_stamp, atoms):
+                values[verdict.time_stamp, verdict.offset] = verdict.value
+        assert monitor.counters["compactions"] > 1
+        outputs.append(values)
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) > 500
