@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from mtlmon.cli.failure import Failure, show
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,16 +72,20 @@ class Options(argparse.Namespace):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser that raises `Failure`."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"mtlmon: {message} (see mtlmon --help)\n")
+        raise Failure(f"{message} (see mtlmon --help)")
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        # argparse's own passes over errors
+        show(message)
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> Options:
     """Read the arguments, those of the process by default.
 
-    Raises SystemExit after `--help`, `--version` and, with status 2, errors.
+    Raises Failure on wrong ones, SystemExit after `--help` and `--version`.
     """
     parser = make_parser()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -145,8 +151,8 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         "--end-time",
         type=end_time,
         metavar="{TS,last,inf}",
-        help="what is known about the end of the log: it is complete up to and including time-stamp "
-        "TS, up to its last time-stamp, or no event ever follows (default: nothing is known)",
+        help="what is known about the end of the log: it is complete up to and including "
+        "time-stamp TS, up to its last time-stamp, or no event ever follows (default: nothing)",
     )
     group.add_argument(
         "--on-error",

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from mtlmon.cli.arguments import Options, parse_arguments
-from mtlmon.cli.failure import CANNOT, CLOSED_PIPE, FAULT, SIGNALLED, ClosedPipe, Failure, note
+from mtlmon.cli.failure import (
+    CANNOT,
+    CLOSED_PIPE,
+    FAULT,
+    SIGNALLED,
+    ClosedPipe,
+    Failure,
+    note,
+    show,
+)
+
 from mtlmon.errors import MtlmonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from mtlmon.syntax.formula import Formula
 
@@ -23,20 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: without the command's name; by default those of the process.
     """
-    status = guarded(lambda: run(parse_arguments(arguments)))
-    # --help, --version and --explain-formula may still stand in Python's buffer
-    return guarded(flush_standard_output) or status
-
-
-def guarded(action: Callable[[], int]) -> int:
-    """The exit status of an action, which is told by its exceptions too."""
     try:
-        return action()
+        return run(parse_arguments(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
         return SIGNALLED + 2
-    except (ClosedPipe, BrokenPipeError):
+    except ClosedPipe:
         return CLOSED_PIPE
     except (Failure, MtlmonError) as error:
         note(str(error))
@@ -46,25 +48,14 @@ def guarded(action: Callable[[], int]) -> int:
         return CANNOT
     except Exception as error:
         if os.environ.get("MTLMON_TRACEBACK", "") not in ("", "0"):
-            raise
+            import traceback
+
+            traceback.print_exc()
         note(
             f"internal fault, please report it with the formula: {type(error).__name__}: "
             f"{' '.join(str(error).split())} (MTLMON_TRACEBACK=1 shows where)"
         )
         return FAULT
-
-
-def flush_standard_output() -> int:
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except OSError as error:
-            # Python would try again at its exit, and complain
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise Failure(f"cannot write standard output: {error.strerror}") from None
-    return 0
 
 
 def run(options: Options) -> int:
@@ -85,6 +76,7 @@ def load_formula(options: Options) -> Formula:
     Raises Failure when it cannot be read, FormulaError when it is no formula.
     """
     from mtlmon.cli.files import read_formula
+
     from mtlmon.syntax.parser import parse
 
     if options.formula is None:
@@ -104,6 +96,4 @@ def explain(formula: Formula, unit: str | None) -> None:
     """Write how the formula is read, to standard output."""
     from mtlmon.analysis.describe import describe
 
-    if sys.stdout is None:
-        raise Failure("cannot write standard output: it is closed")
-    print(describe(formula, unit))
+    show(f"{describe(formula, unit)}\n")

@@ -1,7 +1,8 @@
-"""How the command fails, and how it speaks on standard error."""
+"""How the command fails, and how it speaks to people."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Failure",
     "WriteFailure",
     "note",
+    "show",
 ]
 
 # exit statuses
@@ -43,4 +45,23 @@ def note(message: str) -> None:
             print(f"mtlmon: {message}", file=sys.stderr, flush=True)
         except OSError:
             # there is nobody left to tell
-            pass
+            return
+
+
+def show(text: str) -> None:
+    """Write text that was asked for to standard output.
+
+    Raises ClosedPipe when nobody reads it, WriteFailure when it cannot be written.
+    """
+    if sys.stdout is None:
+        raise WriteFailure("cannot write standard output: it is closed")
+    try:
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would try once more at its exit, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise ClosedPipe from None
+        raise WriteFailure(f"cannot write standard output: {error.strerror}") from None

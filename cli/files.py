@@ -88,7 +88,7 @@ def open_log(path: str) -> LogFile:
     try:
         return LogFile(os.open(path, os.O_RDONLY), path)
     except (OSError, ValueError) as error:
-        raise Failure(f"cannot read {path!a}: {reason(error)}") from None
+        raise Failure(f"cannot read {path}: {reason(error)}") from None
 
 
 class VerdictFile:
@@ -151,7 +151,7 @@ def open_verdicts(path: str | None, log: LogFile, formula_file: str) -> VerdictF
         if stat.S_ISREG(status.st_mode):
             os.ftruncate(descriptor, 0)
     except (OSError, ValueError) as error:
-        raise Failure(f"cannot write {path!a}: {reason(error)}") from None
+        raise Failure(f"cannot write {path}: {reason(error)}") from None
     return VerdictFile(descriptor, path)
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 import time
 
-from mtlmon._core import Monitor
-from mtlmon._text import TextMonitor
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, WriteFailure, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.report import Progress, report_end, summary
 from mtlmon.cli.signals import Interrupted, Signals
 
+from mtlmon._core import Monitor
+from mtlmon._text import TextMonitor
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from mtlmon.cli.arguments import Options
+
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["monitor_log"]
@@ -35,9 +39,7 @@ def monitor_log(formula: Formula, options: Options) -> int:
     """
     monitor = Monitor(formula, options.mode, bdd=options.bdd)
     if monitor.mode != options.mode:
-        note(
-            f"the formula's future is unbounded: mode {options.mode} works as {monitor.mode} here"
-        )
+        note(f"the formula's future is unbounded: mode {options.mode} works as {monitor.mode} here")
     log = open_log(options.log)
     verdicts = open_verdicts(options.output, log, options.formula_file)
     text_monitor = TextMonitor(
@@ -90,7 +92,7 @@ class Pump:
         is_visible = show_progress and sys.stderr is not None and sys.stderr.isatty()
         self.progress = Progress(log.size if is_visible else 0)
 
-    def run(self, end_time: int | str | None) -> int | None:
+    def run(self, end_time: int | Literal["last", "inf"] | None) -> int | None:
         """Read the log to its end; return the exit status if a signal ended that, else None."""
         try:
             self.read_log()
@@ -99,11 +101,7 @@ class Pump:
                 self.work()
             self.verdicts.flush(self.monitor.writer)
         except Interrupted as signal:
-            self.signals.limit_grace()
-            try:
-                self.verdicts.flush(self.monitor.writer)
-            except Interrupted:
-                pass
+            self.flush_at_last()
             return SIGNALLED + signal.number
         except (WriteFailure, ClosedPipe):
             raise
@@ -150,6 +148,14 @@ class Pump:
             ):
                 self.flush()
             self.progress.show(self.bytes_read, self.monitor.event_count)
+
+    def flush_at_last(self) -> None:
+        """After a signal: write what is earned, if its reader takes it soon."""
+        try:
+            self.signals.limit_grace()
+            self.flush()
+        except Interrupted:
+            return
 
     def flush(self) -> None:
         self.verdicts.flush(self.monitor.writer)

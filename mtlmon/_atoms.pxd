@@ -20,7 +20,7 @@ cdef class AtomTable:
     cdef size_t slot_mask
     # PERF: lengths (modulo 64) of the atoms by first byte; most irrelevant atoms end here, unhashed
     cdef uint64_t lengths[256]
-    # PERF: one-byte atoms need no look-up: their word in the letter, and their bit (0: no such atom)
+    # PERF: one-byte atoms need no look-up: their word in the letter, and their bit (0: not there)
     cdef uint32_t single_word[256]
     cdef uint64_t single_bit[256]
 

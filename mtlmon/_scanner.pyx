@@ -362,7 +362,7 @@ cdef class Scanner:
             while self.classes[place[0]] == ATOM:
                 place += 1
             length = <size_t> (place - name)
-        elif in_parentheses and place[0] == c')':
+        elif in_parentheses and (place[0] == c')' or self.ends_item(place)):
             return self.fail(EMPTY_PARENTHESES, item)
         else:
             return self.fail(STRAY_BYTE, place)

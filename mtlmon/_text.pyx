@@ -24,7 +24,6 @@ from mtlmon._writer cimport (
     FILTER_BOOLEAN,
     FILTER_FALSE,
     FILTER_NONE,
-    VerdictFilter,
     Writer,
 )
 
@@ -122,6 +121,9 @@ cdef class TextMonitor:
 
     def run(self):
         """Work on the loaded block for a while; return whether there is more to do on it.
+
+        It returns early when a block of output waits in the writer, and goes on once that is taken
+        out.
 
         Raises:
             LogError: a line cannot be read. The verdicts earned before it are in the writer.
@@ -313,7 +315,9 @@ def ceiling(int input_file, int output_file, atoms=("p", "q")):
     try:
         if block == NULL:
             raise MemoryError
-        verdict.time_stamp = verdict.offset = 0
+        # no event has this time-stamp, so the first one begins to count
+        verdict.time_stamp = LARGEST_TIME_STAMP + 1
+        verdict.offset = 0
         verdict.kind = VERDICT_TRUE
         while size > 0:
             with nogil:

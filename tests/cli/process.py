@@ -1,0 +1,97 @@
+"""The command as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+COMMAND = [sys.executable, "-m", "mtlmon"]
+SECONDS = 30.0
+
+
+class Ended(NamedTuple):
+    """How a process ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def mtlmon(*arguments: str, log: str | bytes = b"", **variables: str) -> Ended:
+    """Run the command to its end, with `log` as standard input."""
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        input=log.encode() if isinstance(log, str) else log,
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
+        env=environment(**variables),
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def shell(script: str, *arguments: str) -> Ended:
+    """Run a shell script in which $M is the command; its arguments are $1, $2, ..."""
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
+        env=environment(M=" ".join(COMMAND)),
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "100", "PYTHONUTF8": "1", **variables}
+
+
+class Live:
+    """The command with pipes that stay open."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        )
+        self.unread = b""
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def read_line(self, seconds: float = SECONDS) -> str | None:
+        """The next line of output, None if it does not come within these seconds."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.unread:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                return None
+            block = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not block:
+                return None
+            self.unread += block
+        line, _, self.unread = self.unread.partition(b"\n")
+        return line.decode()
+
+    def end(self) -> Ended:
+        """Close the pipe to the command and wait for its end."""
+        output, errors = self.process.communicate(timeout=SECONDS)
+        return Ended(self.process.returncode, (self.unread + output).decode(), errors.decode())

@@ -1,0 +1,143 @@
+"""Usage, formulas and files that are wrong: exit status 2 and one line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import mtlmon, shell
+
+HELP = " (see mtlmon --help)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no formula: name a FORMULA_FILE or give one with -e"),
+        (["-", "-"], "formula and log cannot both come from standard input"),
+        (["-"], "formula and log cannot both come from standard input"),
+        (["-e", "p", "a.log", "b.log"], "several logs (a.log, b.log): one at a time, please"),
+        (["f.mtl", "a.log", "b.log"], "several logs (a.log, b.log): one at a time, please"),
+        (["-e", "p", "-e", "q"], "several formulas: -e can be given once"),
+        (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod"),
+        (["--nonsense", "-e", "p"], "unrecognized arguments: --nonsense"),
+        (["-e"], "argument -e: expected one argument"),
+    ],
+)
+def test_usage(arguments: list[str], message: str) -> None:
+    assert mtlmon(*arguments) == (2, "", f"mtlmon: {message}{HELP}")
+
+
+@pytest.mark.parametrize("option", ["--mode", "--verdicts", "--unit", "--on-error", "--bdd"])
+def test_choices(option: str) -> None:
+    done = mtlmon(option, "other", "-e", "p")
+    assert done.status == 2
+    assert done.errors.startswith(f"mtlmon: argument {option}: invalid choice: 'other'")
+    assert done.errors.count("\n") == 1
+
+
+def test_formulas(tmp_path: Path) -> None:
+    done = mtlmon("-e", "p UNTIL[5,2] q")
+    assert (done.status, done.output) == (2, "")
+    assert done.errors.startswith("mtlmon: <formula>:1:")
+    assert "^" in done.errors
+    file = tmp_path / "bad.mtl"
+    file.write_text("# a comment\np AND AND q\n")
+    done = mtlmon(str(file))
+    assert (done.status, done.output) == (2, "")
+    assert done.errors.startswith(f"mtlmon: {file}:2:7: ")
+
+
+def test_formula_files(tmp_path: Path) -> None:
+    missing = tmp_path / "no.mtl"
+    assert mtlmon(str(missing)) == (
+        2, "", f"mtlmon: cannot read {missing}: No such file or directory\n",
+    )  # fmt: skip
+    assert mtlmon(str(tmp_path)) == (2, "", f"mtlmon: cannot read {tmp_path}: Is a directory\n")
+    latin = tmp_path / "latin.mtl"
+    latin.write_bytes("caf\u00e9 OR p".encode("latin-1"))
+    assert mtlmon(str(latin)) == (2, "", f"mtlmon: cannot read {latin}: not UTF-8 at byte 3\n")
+
+
+def test_logs(tmp_path: Path) -> None:
+    missing = str(tmp_path / "no.log")
+    assert mtlmon("-e", "p", missing) == (
+        2, "", f"mtlmon: cannot read {missing}: No such file or directory\n",
+    )  # fmt: skip
+    assert mtlmon("-e", "p", str(tmp_path)) == (
+        2, "", f"mtlmon: cannot read {tmp_path}: Is a directory\n",
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_unreadable_log(tmp_path: Path) -> None:
+    log = tmp_path / "secret.log"
+    log.touch(0)
+    assert mtlmon("-e", "p", str(log)) == (2, "", f"mtlmon: cannot read {log}: Permission denied\n")
+
+
+def test_output_files(tmp_path: Path) -> None:
+    target = str(tmp_path / "no" / "verdicts")
+    assert mtlmon("-e", "p", "-o", target) == (
+        2, "", f"mtlmon: cannot write {target}: No such file or directory\n",
+    )  # fmt: skip
+    assert mtlmon("-e", "p", "-o", str(tmp_path)) == (
+        2, "", f"mtlmon: cannot write {tmp_path}: Is a directory\n",
+    )  # fmt: skip
+
+
+def test_the_log_is_never_written(tmp_path: Path) -> None:
+    log, link, formula = tmp_path / "x.log", tmp_path / "link", tmp_path / "f.mtl"
+    log.write_text("@1 p\n" * 1000)
+    formula.write_text("p")
+    link.hardlink_to(log)
+    for script in (
+        '$M -e p -o "$1" "$1"',
+        '$M -e p -o "$2" "$1"',
+        '$M -e p -o "$1" < "$1"',
+        '$M -e p "$1" >> "$1"',
+    ):
+        done = shell(script, str(log), str(link))
+        assert (done.status, done.output) == (2, "")
+        assert done.errors.endswith(" is both the log and the file for the verdicts\n")
+        assert log.read_text() == "@1 p\n" * 1000
+    done = mtlmon(str(formula), str(log), "-o", str(formula))
+    assert done.status == 2
+    assert done.errors.endswith(" is both the formula and the file for the verdicts\n")
+    assert formula.read_text() == "p"
+
+
+def test_full_disk() -> None:
+    for target in ("> /dev/full", "-o /dev/full"):
+        done = shell(f"printf '@1 p\\n' | $M -e p {target}")
+        assert done.status == 2
+        assert done.errors.startswith("mtlmon: cannot write ")
+        assert done.errors.endswith(": No space left on device\n")
+        assert done.errors.count("\n") == 1
+    for option in ("--help", "--version", "--explain-formula -e p"):
+        done = shell(f"$M {option} > /dev/full")
+        assert done == (2, "", "mtlmon: cannot write standard output: No space left on device\n")
+
+
+def test_closed_streams() -> None:
+    assert shell("$M -e p <&-") == (2, "", "mtlmon: cannot read standard input: it is closed\n")
+    assert shell("$M - x.log <&-") == (2, "", "mtlmon: cannot read standard input: it is closed\n")
+    assert shell("printf '@1 p\n' | $M -e p >&-") == (
+        2, "", "mtlmon: cannot write standard output: it is closed\n",
+    )  # fmt: skip
+    assert shell("printf '@1 p\nbad\n' | $M -e p 2>&-") == (2, "1:0 true\n", "")
+
+
+def test_internal_faults() -> None:
+    script = "import sys; from mtlmon.cli import command; command.parse_arguments = None; "
+    end = "sys.exit(command.main(['-e', 'p']))"
+    done = shell(f'${{M% -m mtlmon}} -c "{script}{end}"')
+    assert (done.status, done.output) == (70, "")
+    assert done.errors.startswith("mtlmon: internal fault, please report it with the formula: ")
+    assert "TypeError" in done.errors
+    assert done.errors.count("\n") == 1
+    done = shell(f'MTLMON_TRACEBACK=1 ${{M% -m mtlmon}} -c "{script}{end}"')
+    assert "Traceback" in done.errors
+    assert done.status == 70

@@ -1,0 +1,100 @@
+"""The native resolver against a dictionary."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mtlmon._resolver import Resolver
+
+TimePoint = tuple[int, int]
+Verdict = tuple[int, int, bool | TimePoint]
+
+
+class Resolution:
+    """What the resolver does, said plainly: the equivalents of every open time-point."""
+
+    def __init__(self) -> None:
+        self.equivalents: dict[TimePoint, list[TimePoint]] = {}
+
+    def resolve(self, verdicts: list[Verdict]) -> list[tuple[int, int, bool]]:
+        resolved: list[tuple[int, int, bool]] = []
+        for time_stamp, offset, value in reversed(verdicts):
+            point = (time_stamp, offset)
+            if isinstance(value, tuple):
+                mine = [point, *self.equivalents.pop(point, [])]
+                self.equivalents.setdefault(value, []).extend(mine)
+        for time_stamp, offset, value in verdicts:
+            if not isinstance(value, tuple):
+                points = [(time_stamp, offset), *self.equivalents.pop((time_stamp, offset), [])]
+                resolved += [(*point, value) for point in points]
+        return sorted(resolved)
+
+    @property
+    def open_count(self) -> int:
+        return sum(map(len, self.equivalents.values()))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_streams(seed: int) -> None:
+    chance = random.Random(seed)
+    resolver, plain = Resolver(), Resolution()
+    undecided: list[TimePoint] = []
+    rate = chance.choice([1, 3, 40])
+    for event in range(600):
+        undecided.append((event // rate, event % rate))
+        verdicts: list[Verdict] = []
+        share = chance.choice([0.0, 0.1, 0.6])
+        for point in undecided[:]:
+            if chance.random() < share:
+                # an equivalence needs an earlier time-point that stays open after this event
+                place = undecided.index(point)
+                if place > 0 and chance.random() < 0.7:
+                    verdicts.append((*point, chance.choice(undecided[:place])))
+                else:
+                    verdicts.append((*point, chance.random() < 0.5))
+                undecided.remove(point)
+        assert resolver.resolve(verdicts) == plain.resolve(verdicts)
+        assert resolver.open_count == plain.open_count
+
+
+def test_both_ends_of_one_event() -> None:
+    resolver = Resolver()
+    assert resolver.resolve([(1, 3, (1, 0)), (1, 5, (1, 3))]) == []
+    assert resolver.open_count == 2
+    assert resolver.resolve([(1, 0, False), (2, 0, True)]) == [
+        (1, 0, False),
+        (1, 3, False),
+        (1, 5, False),
+        (2, 0, True),
+    ]
+    assert resolver.open_count == 0
+
+
+def test_values_of_one_event_come_in_order() -> None:
+    resolver = Resolver()
+    resolver.resolve([(1, 2, (1, 0)), (1, 3, (1, 1)), (1, 4, (1, 0))])
+    assert resolver.resolve([(1, 0, True), (1, 1, False)]) == [
+        (1, 0, True),
+        (1, 1, False),
+        (1, 2, True),
+        (1, 3, False),
+        (1, 4, True),
+    ]
+
+
+def test_long_chains() -> None:
+    resolver = Resolver()
+    count = 200_000
+    for offset in range(1, count):
+        resolver.resolve([(0, offset, (0, 0))])
+    assert resolver.open_count == count - 1
+    assert resolver.resolve([(0, 0, True)]) == [(0, offset, True) for offset in range(count)]
+
+
+def test_largest_numbers() -> None:
+    largest = (1 << 63) - 1, (1 << 64) - 1
+    resolver = Resolver()
+    resolver.resolve([(*largest, (0, 0))])
+    assert resolver.resolve([(0, 0, False)]) == [(0, 0, False), (*largest, False)]

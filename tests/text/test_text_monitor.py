@@ -1,0 +1,200 @@
+"""The loop from log lines to verdict lines: filters, ends, blocks, numbers as they are written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlmon import LogError, Monitor
+from mtlmon._text import TextMonitor, ceiling
+from mtlmon._writer import Writer
+
+LARGEST = (1 << 63) - 1
+UNTIL = "p UNTIL[0,5] q"
+LOG = b"@1 p\n@1 p\n@1\n@2 p\n@3 q\n@4 p\n@4 p\n@5\n@11\n@12 p\n"
+
+
+def monitored(
+    formula: str,
+    log: bytes,
+    *,
+    mode: Any = "local",
+    block: int = 1 << 20,
+    end_time: Any = None,
+    **options: Any,
+) -> list[str]:
+    text = TextMonitor(Monitor(formula, mode), **options)
+    written = b""
+
+    def work() -> None:
+        nonlocal written
+        more = True
+        while more:
+            more = text.run()
+            written += text.writer.take()
+
+    for start in range(0, len(log), block):
+        text.load(log[start : start + block])
+        work()
+    text.load_end()
+    work()
+    text.end(end_time)
+    work()
+    return written.decode().splitlines()
+
+
+def test_filters() -> None:
+    every = monitored(UNTIL, LOG)
+    assert every == [
+        "1:1 = 1:0", "1:0 false", "1:2 false", "2:0 true", "3:0 true",
+        "4:1 = 4:0", "4:0 false", "5:0 false", "11:0 false",
+    ]  # fmt: skip
+    assert monitored(UNTIL, LOG, verdicts="boolean") == [line for line in every if "=" not in line]
+    assert monitored(UNTIL, LOG, verdicts="false") == [line for line in every if "false" in line]
+    assert monitored(UNTIL, LOG, verdicts="none") == []
+    assert monitored(UNTIL, LOG, verdicts="first") == ["1:0 false"]
+
+
+def test_resolving() -> None:
+    resolved = monitored(UNTIL, LOG, mode="global", resolve=True)
+    assert resolved == monitored(UNTIL, LOG, mode="naive")
+    assert monitored(UNTIL, LOG, verdicts="false", resolve=True) == [
+        line for line in resolved if "false" in line
+    ]
+    assert monitored(UNTIL, LOG, verdicts="first", resolve=True) == ["1:0 false"]
+
+
+@pytest.mark.parametrize("options", [{}, {"resolve": True}, {"verdicts": "first"}])
+def test_block_sizes_change_nothing(options: dict[str, Any]) -> None:
+    whole = monitored(UNTIL, LOG, **options)
+    for block in range(1, 30):
+        assert monitored(UNTIL, LOG, block=block, **options) == whole
+
+
+def state(text: TextMonitor) -> tuple[bool, object]:
+    return text.is_stopped, text.open_first
+
+
+def test_first_waits_for_what_is_open_before_it() -> None:
+    log = b"@1\n@1 bad\n@2\n"
+    formula = "NOT bad AND EVENTUALLY[0,5] q"
+    text = TextMonitor(Monitor(formula), verdicts="first")
+    text.load(log)
+    assert not text.run()
+    assert state(text) == (False, ((1, 1), (1, 0)))
+    text.load(b"@3 q\n@4 bad\n")
+    assert not text.run()
+    assert state(text) == (True, None)
+    assert text.writer.take() == b"1:1 false\n"
+    # what follows is not read
+    assert text.event_count == 4
+
+
+def test_first_finds_an_earlier_violation_later() -> None:
+    log = b"@1\n@1 bad\n@2\n@9\n"
+    assert monitored("NOT bad AND EVENTUALLY[0,5] q", log, verdicts="first") == ["1:0 false"]
+
+
+@pytest.mark.parametrize(
+    ("end_time", "lines"),
+    [
+        (None, []),
+        (9, []),
+        (14, []),
+        ("last", []),
+        (15, ["10:0 false"]),
+        (16, ["10:0 false", "11:0 false"]),
+        (LARGEST, ["10:0 false", "11:0 false"]),
+        ("inf", ["10:0 false", "11:0 false"]),
+    ],
+)
+def test_end_times(end_time: int | str | None, lines: list[str]) -> None:
+    assert monitored("EVENTUALLY[0,5] q", b"@10\n@11", end_time=end_time) == lines
+
+
+def test_last_time_stamp_as_end() -> None:
+    assert monitored("EVENTUALLY[0,0] q", b"@10\n", end_time="last") == ["10:0 false"]
+    assert monitored("EVENTUALLY[0,0] q", b"", end_time="last") == []
+
+
+def test_resolved_output_of_many_events_at_once() -> None:
+    count = 300_000
+    log = b"@1\n" * count + b"@2 q\n"
+    lines = monitored("EVENTUALLY[0,5] q", log, resolve=True)
+    assert lines == [*(f"1:{offset} true" for offset in range(count)), "2:0 true"]
+
+
+NUMBERS = [0, 9, 10, 99, 100, 999, 1000, 9999, 10**4, 12345, 10**7, 10**8 - 1, 10**8,
+           123456789, 10**12, 10**15 + 1, 10**16 - 1, 10**16, 10**17, LARGEST]  # fmt: skip
+
+
+def test_numbers() -> None:
+    log = "".join(f"@{number} p\n" for number in NUMBERS).encode()
+    assert monitored("p", log) == [f"{number}:0 true" for number in NUMBERS]
+
+
+def test_offsets() -> None:
+    count = 12_000
+    assert monitored("p", b"@7\n" * count) == [f"7:{offset} false" for offset in range(count)]
+
+
+def test_equivalences_across_time_stamps() -> None:
+    log = "".join(f"@{number}\n" for number in NUMBERS).encode()
+    lines = monitored("EVENTUALLY q", log, mode="global")
+    assert lines == [f"{number}:0 = 0:0" for number in NUMBERS[1:]]
+
+
+def test_what_was_earned_before_a_bad_line_is_there() -> None:
+    text = TextMonitor(Monitor("p"), path="a.log")
+    text.load(b"@1 p\n@2\n@x\n@3\n")
+    with pytest.raises(LogError, match=r"^a.log:3:2: "):
+        text.run()
+    text.unload()
+    assert text.writer.take() == b"1:0 true\n2:0 false\n"
+
+
+def test_run_returns_when_output_waits() -> None:
+    text = TextMonitor(Monitor("p"))
+    text.load(b"@1\n" * 100_000)
+    assert text.run()
+    assert 1 << 18 <= len(text.writer) < 1 << 19
+
+
+def test_flush_writes_to_a_file(tmp_path: Path) -> None:
+    text = TextMonitor(Monitor("p"))
+    text.load(b"@1\n" * 50)
+    text.run()
+    assert len(text.writer) > 0
+    with (tmp_path / "out").open("wb") as file:
+        text.writer.flush(file.fileno())
+        text.writer.flush(file.fileno())
+    assert len(text.writer) == 0
+    assert (tmp_path / "out").read_text().splitlines() == [f"1:{k} false" for k in range(50)]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        flush_to_nowhere(text)
+
+
+def flush_to_nowhere(text: TextMonitor) -> None:
+    text.load(b"@1\n")
+    text.run()
+    text.writer.flush(-1)
+
+
+def test_empty_writer() -> None:
+    writer = Writer()
+    assert (len(writer), writer.take()) == (0, b"")
+
+
+def test_ceiling_writes_a_line_for_each_event(tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+    log.write_bytes(b"# c\n@0 p\n@3 q\n@3\n@4 x")
+    source, target = os.open(log, os.O_RDONLY), os.open(out, os.O_WRONLY | os.O_CREAT)
+    ceiling(source, target)
+    os.close(source)
+    os.close(target)
+    assert [line.split()[0] for line in out.read_text().splitlines()] == [
+        "0:0", "3:0", "3:1", "4:0",
+    ]  # fmt: skip
