@@ -46,7 +46,7 @@ cdef class Scanner:
     cdef uint8_t classes[256]
     cdef uint64_t *occurrences
 
-    # the block: lines from `cursor` up to `stop` are complete, `rest` up to `limit` is not looked at
+    # the block: lines from `cursor` to `stop` are complete, `rest` to `limit` is not looked at yet
     cdef const uint8_t *cursor
     cdef const uint8_t *stop
     cdef const uint8_t *rest
