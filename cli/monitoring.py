@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -15,7 +16,7 @@ from mtlmon._text import TextMonitor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Literal, TextIO
 
     from mtlmon.cli.arguments import Options
 
@@ -49,10 +50,15 @@ def monitor_log(formula: Formula, options: Options) -> int:
         resolve=options.resolve,
         skip_errors=options.on_error == "skip",
     )
+    signals = Signals()
+    pump = Pump(text_monitor, log, verdicts, signals, progress_for(log, verdicts, options))
     start = time.perf_counter()
-    with Signals() as signals:
-        pump = Pump(text_monitor, log, verdicts, signals, show_progress=options.progress)
-        status = pump.run(options.end_time)
+    status = None
+    try:
+        with signals:
+            pump.run(options.end_time)
+    except Interrupted as signal:
+        status = SIGNALLED + signal.number
     if status is None:
         status = VIOLATION if text_monitor.false_count else 0
     log.close()
@@ -60,10 +66,24 @@ def monitor_log(formula: Formula, options: Options) -> int:
     report_end(text_monitor, is_complete=pump.is_complete)
     wants_summary = options.summary
     if wants_summary is None:
-        wants_summary = sys.stderr is not None and sys.stderr.isatty()
+        wants_summary = is_terminal(sys.stderr)
     if wants_summary and sys.stderr is not None:
         print(summary(text_monitor, time.perf_counter() - start), file=sys.stderr)
     return status
+
+
+def progress_for(log: LogFile, verdicts: VerdictFile, options: Options) -> Progress:
+    """The progress line, if it is wanted, can be shown and does not break up verdicts."""
+    is_shown = (
+        options.progress
+        and is_terminal(sys.stderr)
+        and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
+    )
+    return Progress(log.size if is_shown else 0)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 class Pump:
@@ -79,8 +99,7 @@ class Pump:
         log: LogFile,
         verdicts: VerdictFile,
         signals: Signals,
-        *,
-        show_progress: bool,
+        progress: Progress,
     ) -> None:
         self.monitor = monitor
         self.log = log
@@ -89,29 +108,30 @@ class Pump:
         self.is_complete = False
         self.bytes_read = 0
         self.flushed_at = time.monotonic()
-        is_visible = show_progress and sys.stderr is not None and sys.stderr.isatty()
-        self.progress = Progress(log.size if is_visible else 0)
+        self.progress = progress
 
-    def run(self, end_time: int | Literal["last", "inf"] | None) -> int | None:
-        """Read the log to its end; return the exit status if a signal ended that, else None."""
+    def run(self, end_time: int | Literal["last", "inf"] | None) -> None:
+        """Read the log to its end.
+
+        Whatever ends it before, the verdicts earned are written. Raises `Interrupted` on a signal.
+        """
         try:
             self.read_log()
             if self.is_complete:
                 self.monitor.end(end_time)
                 self.work()
-            self.verdicts.flush(self.monitor.writer)
-        except Interrupted as signal:
+            self.flush()
+        except Interrupted:
             self.flush_at_last()
-            return SIGNALLED + signal.number
+            raise
         except (WriteFailure, ClosedPipe):
             raise
         except Exception:
-            self.verdicts.flush(self.monitor.writer)
+            self.flush()
             raise
         finally:
             self.monitor.unload()
             self.progress.erase()
-        return None
 
     def read_log(self) -> None:
         block = memoryview(bytearray(BLOCK_BYTES))

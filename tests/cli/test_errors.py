@@ -141,3 +141,35 @@ def test_internal_faults() -> None:
     done = shell(f'MTLMON_TRACEBACK=1 ${{M% -m mtlmon}} -c "{script}{end}"')
     assert "Traceback" in done.errors
     assert done.status == 70
+
+
+def test_formula_that_is_not_utf8() -> None:
+    done = shell("$M -e $'caf\\xe9' x.log")
+    assert done == (2, "", "mtlmon: the formula of -e is not UTF-8\n")
+
+
+def test_earned_verdicts_come_before_errors_of_reading(tmp_path: Path) -> None:
+    script = tmp_path / "failing_disk.py"
+    script.write_text(
+        """
+import sys
+from mtlmon.cli import command, failure, files
+
+blocks = [b"@1 p\\n@2", b" p\\n@3"]
+
+def read_into(log, block):
+    if not blocks:
+        raise failure.Failure("cannot read x.log: Input/output error")
+    block[: len(blocks[0])] = blocks[0]
+    return len(blocks.pop(0))
+
+files.LogFile.read_into = read_into
+sys.exit(command.main(["-e", "p", __file__]))
+"""
+    )
+    done = shell(f'${{M% -m mtlmon}} "{script}"')
+    assert done == (
+        2,
+        "1:0 true\n2:0 true\n",
+        "mtlmon: cannot read x.log: Input/output error\n",
+    )
