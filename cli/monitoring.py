@@ -63,7 +63,7 @@ def monitor_log(formula: Formula, options: Options) -> int:
         status = VIOLATION if text_monitor.false_count else 0
     log.close()
     verdicts.close()
-    report_end(text_monitor, is_complete=pump.is_complete)
+    report_end(text_monitor, is_complete=pump.is_complete, is_resolved=options.resolve)
     wants_summary = options.summary
     if wants_summary is None:
         wants_summary = is_terminal(sys.stderr)

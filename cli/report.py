@@ -58,15 +58,19 @@ class Progress:
             self.size = self.width = 0
 
 
-def report_end(monitor: TextMonitor, is_complete: bool) -> None:
+def report_end(monitor: TextMonitor, *, is_complete: bool, is_resolved: bool) -> None:
     """Say what a user should know who only looks at the verdicts.
 
     is_complete: the log was read to its end.
+    is_resolved: the value of every time-point was asked for.
     """
     if monitor.scanner.skipped_count:
         note(f"skipped {plural(monitor.scanner.skipped_count, 'line')} that could not be read")
     if is_complete and monitor.scanner.absent:
         note(f"never in the log: {name_list(monitor.scanner.absent)}")
+    if is_complete and is_resolved and monitor.undecided_count:
+        points = plural(monitor.undecided_count, "time-point")
+        note(f"{points} undecided at the end of the log (see --end-time)")
     if monitor.open_first is not None:
         (time_stamp, offset), (open_time_stamp, open_offset) = monitor.open_first
         note(

@@ -172,12 +172,8 @@ cdef class TextMonitor:
         return self.event_count - self.true_count - self.false_count
 
     @property
-    def pending_count(self):
-        """Undecided time-points that the engine keeps, without equivalents."""
-        return self.monitor.pending_count
-
-    @property
     def peak_pending(self):
+        """The most undecided time-points that the engine kept at a time, without equivalents."""
         return self.monitor.peak_pending
 
     @property

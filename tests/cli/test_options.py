@@ -37,6 +37,20 @@ def test_modes() -> None:
         assert resolved.output.splitlines() == solved
 
 
+def test_resolving_says_what_stays_open() -> None:
+    done = mtlmon("--resolve", "-e", "EVENTUALLY[0,9] q", log="@1 q\n@5\n@5\n@6\n")
+    assert done == (
+        0,
+        "1:0 true\n",
+        "mtlmon: 3 time-points undecided at the end of the log (see --end-time)\n",
+    )
+    done = mtlmon("--resolve", "--end-time", "14", "-e", "EVENTUALLY[0,9] q", log="@5\n@6\n@6\n")
+    assert done.errors == (
+        "mtlmon: never in the log: q\n"
+        "mtlmon: 2 time-points undecided at the end of the log (see --end-time)\n"
+    )
+
+
 @pytest.mark.parametrize("bdd", ["auto", "autoref"])
 def test_back_ends(bdd: str) -> None:
     formula = "((p UNTIL[0,5] q) OR EVENTUALLY[0,3] (q AND NEXT p)) IFF (ALWAYS[0,4] p)"
