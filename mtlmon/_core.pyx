@@ -141,8 +141,8 @@ cdef class Monitor:
         init_state(&self.state, self.program, _MODES[mode])
 
     def __dealloc__(self):
-        if self.program is not None:
-            free_state(&self.state, self.program)
+        # Not by the program: the garbage collector may have taken it away already.
+        free_state(&self.state)
         free(self.letter)
 
     # ---- native callers --------------------------------------------------------------------
@@ -252,9 +252,13 @@ cdef class Monitor:
             TimeStampError: negative, too large or decreasing; the state is unchanged.
         """
         cdef uint64_t checked
+        cdef uint64_t event_count = self.state.event_count
+        cdef uint64_t clock = self.state.clock
         self._require_ready()
         checked = self._read_time_stamp(time_stamp)
         self._read_letter(atoms)
+        if event_count != self.state.event_count or clock != self.state.clock:
+            raise MtlmonError("the monitor has gone on while the atoms of an event were read")
         self.push(checked, self.letter)
         return self._take_verdicts()
 

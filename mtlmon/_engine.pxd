@@ -15,7 +15,9 @@ cdef struct State:
     # All that a monitor remembers. Expressions are numbers of the engine's workspace.
     History history
     Family *families            # by family
+    uint32_t family_count
     Witnesses *witnesses        # by SINCE
+    uint32_t since_count
     Expression *stored          # by PREVIOUS: its operand at the last event
     uint64_t time_stamp         # of the last event
     uint64_t offset             # of the last event
@@ -36,7 +38,7 @@ cdef struct Moment:
 
 
 cdef int init_state(State *state, Program program, Mode mode) except -1
-cdef void free_state(State *state, Program program) noexcept nogil
+cdef void free_state(State *state) noexcept nogil
 
 
 cdef class Engine:

@@ -73,17 +73,17 @@ cdef int init_state(State *state, Program program, Mode mode) except -1:
     state.stored = <Expression *> calloc(program.previous_count + 1, sizeof(Expression))
     if state.families == NULL or state.witnesses == NULL or state.stored == NULL:
         raise MemoryError("mtlmon: out of memory")
+    state.family_count = program.family_count
+    state.since_count = program.since_count
     return 0
 
 
-cdef void free_state(State *state, Program program) noexcept nogil:
+cdef void free_state(State *state) noexcept nogil:
     cdef uint32_t i
-    if state.families != NULL:
-        for i in range(program.family_count):
-            free_family(&state.families[i])
-    if state.witnesses != NULL:
-        for i in range(program.since_count):
-            free(state.witnesses[i].runs)
+    for i in range(state.family_count):
+        free_family(&state.families[i])
+    for i in range(state.since_count):
+        free(state.witnesses[i].runs)
     free(state.families)
     free(state.witnesses)
     free(state.stored)

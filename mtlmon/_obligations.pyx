@@ -297,29 +297,29 @@ cdef Expression image_of_member(
 # ---- forgetting --------------------------------------------------------------------------------
 
 
-cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogil:
-    """Free the members that no stored expression mentions."""
+cdef void keep_mentioned(
+    Family *family, uint32_t *members, uint32_t *head, uint32_t *count,
+    const unsigned char *is_mentioned
+) noexcept nogil:
     cdef uint32_t i, member
     cdef uint32_t kept = 0
-    for i in range(family.open_head, family.open_count):
-        member = family.open[i]
+    for i in range(head[0], count[0]):
+        member = members[i]
         if is_mentioned[member]:
-            family.open[kept] = member
+            members[kept] = member
             kept += 1
         else:
             release(family, member, FALSE_EXPRESSION, family.windows[member].stamp)
-    family.open_head = 0
-    family.open_count = kept
-    kept = 0
-    for i in range(family.closed_head, family.closed_count):
-        member = family.closed[i]
-        if is_mentioned[member]:
-            family.closed[kept] = member
-            kept += 1
-        else:
-            release(family, member, FALSE_EXPRESSION, family.windows[member].stamp)
-    family.closed_head = 0
-    family.closed_count = kept
+    head[0] = 0
+    count[0] = kept
+
+
+cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogil:
+    """Free the members that no stored expression mentions."""
+    keep_mentioned(family, family.open, &family.open_head, &family.open_count, is_mentioned)
+    keep_mentioned(
+        family, family.closed, &family.closed_head, &family.closed_count, is_mentioned
+    )
     family.sweep_at = 2 * members_in_use(family) + LEAST_SWEEP
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,18 @@ def test_an_error_while_reading_atoms_leaves_the_state_unchanged() -> None:
     with pytest.raises(TypeError):
         monitor.step(1, [["p"]])  # type: ignore[list-item]
     assert lines(monitor.step(0, {"p"})) == ["0:0 true"]
+
+
+def test_atoms_that_use_the_monitor_while_they_are_read_are_refused() -> None:
+    monitor = Monitor("p")
+
+    def atoms() -> Iterator[str]:
+        yield "p"
+        monitor.step(7)
+
+    with pytest.raises(MtlmonError, match="has gone on"):
+        monitor.step(3, atoms())
+    assert lines(monitor.step(7, {"p"})) == ["7:1 true"]
 
 
 def test_unknown_modes_and_back_ends() -> None:
