@@ -4,7 +4,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mtlmon._entries cimport History, Mode
-from mtlmon._expressions cimport NO_EXPRESSION, Expression, Workspace
+from mtlmon._expressions cimport Workspace
+from mtlmon._nodes cimport NO_EXPRESSION, Expression
 from mtlmon._obligations cimport FamilyEvent
 from mtlmon._program cimport Instruction, OuterUntil, Program
 from mtlmon._windows cimport Family

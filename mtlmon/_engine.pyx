@@ -12,17 +12,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._entries cimport free_history, init_history, rehash
-from mtlmon._expressions cimport (
-    FALSE_EXPRESSION,
-    NODE_CUBE,
-    TRUE_EXPRESSION,
-    conjunction,
-    disjunction,
-    literal,
-    mask_of,
-)
+from mtlmon._expressions cimport conjunction, disjunction
 from mtlmon._history cimport add_time_point, check_history, finish_verdicts, update_pending
 from mtlmon._memory cimport reserve
+from mtlmon._nodes cimport FALSE_EXPRESSION, NODE_CUBE, TRUE_EXPRESSION, literal, mask_of
 from mtlmon._obligations cimport (
     find_or_add,
     free_family,

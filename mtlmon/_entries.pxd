@@ -3,7 +3,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon._expressions cimport Expression
+from mtlmon._nodes cimport Expression
 from mtlmon._program cimport MAX_TIME_STAMP, Program
 from mtlmon._verdict cimport VerdictRecord
 

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Boolean expressions over obligations, hash-consed: equivalent expressions have equal ids.
+"""Boolean expressions over obligations: conjunction, substitution, reduction by chains.
 
-Conjunctions of literals (*cubes*) and, as their negations, disjunctions (*clauses*) are kept as
-sorted literals; only what is neither goes to a BDD. A result of a BDD operation that is a cube or a
-clause comes back to the native form, so that equivalence is equality of ids in every case.
+Equivalent expressions have equal numbers. Cubes and clauses are worked on as sorted literals; only
+what is neither goes to a BDD, and the result of a BDD operation that is a cube or a clause comes
+back to the native form.
 
 Variables of one family whose windows are open form a chain: the sooner its window ends, the more
 an obligation demands, so u(5) implies u(7). Every expression is reduced to one representative
@@ -13,19 +13,13 @@ reduction.
 
 from cython cimport final
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset
 
-from mtlmon._memory cimport reserve
 from mtlmon._memo cimport free_memo, init_memo, recall, remember
-from mtlmon._sequences cimport hash_sequence, sort_items
-from mtlmon._slots cimport (
-    NO_FAMILY,
-    add_blocks,
-    family_of,
-    free_slots,
-    init_slots,
-    member_of,
-)
+from mtlmon._memory cimport reserve
+from mtlmon._nodes cimport NODE_CONSTANT, NODE_CUBE, NODE_MIXED, Node
+from mtlmon._program cimport Program
+from mtlmon._sequences cimport sort_items
+from mtlmon._slots cimport NO_FAMILY, add_blocks, family_of, member_of
 from mtlmon._windows cimport PHASE_OPEN, Window
 
 cdef extern from *:
@@ -48,20 +42,18 @@ cdef extern from *:
 
 cdef enum:
     PAIR_TABLE_SIZE = 1 << 12
-    INITIAL_CUBE_TABLE = 1 << 7
     EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
     REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
 
 
 @final
-cdef class Workspace:
+cdef class Workspace(NodeTable):
     """The expression tables and memo tables of one thread at work on one program.
 
     Ids are a cache of this workspace: they die with it.
     """
 
     def __cinit__(self, Program program not None, str bdd_choice):
-        self.program = program
         self.bdd_choice = bdd_choice
         self.functions = {}
         self.node_of_function = {}
@@ -73,164 +65,20 @@ cdef class Workspace:
     cdef int _allocate(self) except -1:
         cdef size_t families = self.program.family_count + 1
         self.pairs = <PairEntry *> calloc(PAIR_TABLE_SIZE, sizeof(PairEntry))
-        self.cube_table = <uint32_t *> calloc(INITIAL_CUBE_TABLE, sizeof(uint32_t))
-        self.cube_table_size = INITIAL_CUBE_TABLE
         self.chain_least = <uint32_t *> calloc(families, sizeof(uint32_t))
         self.chain_greatest = <uint32_t *> calloc(families, sizeof(uint32_t))
-        if (
-            self.pairs == NULL or self.cube_table == NULL or self.chain_least == NULL
-            or self.chain_greatest == NULL
-        ):
+        if self.pairs == NULL or self.chain_least == NULL or self.chain_greatest == NULL:
             raise MemoryError("mtlmon: out of memory")
         init_memo(&self.memo)
-        init_slots(&self.slots, self.program.fixed_slot_count, self.program.family_count)
-        self._new_node(NODE_CONSTANT, NULL, 0)
         return 0
 
     def __dealloc__(self):
-        free_slots(&self.slots)
         free_memo(&self.memo)
-        free(self.nodes)
-        free(self.pool)
-        free(self.cube_table)
-        free(self.literals)
         free(self.merged)
         free(self.images)
         free(self.chain_least)
         free(self.chain_greatest)
         free(self.pairs)
-
-    # ---- nodes -----------------------------------------------------------------------------
-
-    cdef Window *_open_window(self, uint32_t slot) noexcept nogil:
-        """The window of a slot that takes part in a chain, else NULL."""
-        cdef Window *window
-        cdef uint32_t family = family_of(&self.slots, slot)
-        if family == NO_FAMILY:
-            return NULL
-        window = &self.families[family].windows[member_of(&self.slots, slot)]
-        return window if window.phase == PHASE_OPEN else NULL
-
-    cdef uint32_t _new_node(
-        self, NodeKind kind, const uint32_t *items, uint32_t length
-    ) except? NO_EXPRESSION nogil:
-        cdef uint32_t number = self.node_count
-        cdef uint32_t i, slot, family
-        cdef uint32_t fixed = self.program.fixed_slot_count
-        cdef Node *node
-        reserve(<void **> &self.nodes, &self.node_capacity, <size_t> number + 1, sizeof(Node))
-        reserve(
-            <void **> &self.pool, &self.pool_capacity, <size_t> self.pool_count + length,
-            sizeof(uint32_t)
-        )
-        node = &self.nodes[number]
-        memset(node, 0, sizeof(Node))
-        node.kind = kind
-        self.mixed_count += kind == NODE_MIXED
-        node.start = self.pool_count
-        node.length = length
-        if length:
-            memcpy(self.pool + self.pool_count, items, length * sizeof(uint32_t))
-        for i in range(length):
-            slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
-            family = family_of(&self.slots, slot)
-            if family == NO_FAMILY:
-                node.mask |= <uint64_t> 1 << (slot & 63)
-                node.has_placeholder |= self.program.is_placeholder[slot]
-            else:
-                node.mask |= <uint64_t> 1 << ((fixed + family) & 63)
-                # Remembered by family for the duration of this loop.
-                node.may_chain |= self.chain_least[family] != 0
-                self.chain_least[family] = 1
-        for i in range(length):
-            slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
-            family = family_of(&self.slots, slot)
-            if family != NO_FAMILY:
-                self.chain_least[family] = 0
-        self.pool_count += length
-        self.node_count += 1
-        return number
-
-    cdef Expression new_literal(self, uint32_t slot) except? NO_EXPRESSION nogil:
-        """The expression that is just this slot, used for the first time."""
-        cdef uint32_t known = self.literal_capacity
-        cdef uint32_t item = 2 * slot
-        if slot >= known:
-            reserve(
-                <void **> &self.literals, &self.literal_capacity, <size_t> slot + 1,
-                sizeof(Expression)
-            )
-            memset(
-                self.literals + known, 0, (self.literal_capacity - known) * sizeof(Expression)
-            )
-        self.literals[slot] = 2 * self._new_node(NODE_CUBE, &item, 1)
-        return self.literals[slot]
-
-    cdef Expression _intern_cube(
-        self, const uint32_t *literals, uint32_t length
-    ) except? NO_EXPRESSION nogil:
-        """The conjunction of sorted literals of different slots."""
-        cdef uint64_t position
-        cdef uint32_t number
-        cdef Node *node
-        if length == 0:
-            return TRUE_EXPRESSION
-        if length == 1:
-            return literal(self, literals[0] >> 1) ^ (literals[0] & 1)
-        if 2 * (self.cube_count + 1) > self.cube_table_size:
-            self._grow_cube_table()
-        position = hash_sequence(1, literals, length) & (self.cube_table_size - 1)
-        while self.cube_table[position]:
-            number = self.cube_table[position]
-            node = &self.nodes[number]
-            if node.length == length and memcmp(
-                self.pool + node.start, literals, length * sizeof(uint32_t)
-            ) == 0:
-                return 2 * number
-            position = (position + 1) & (self.cube_table_size - 1)
-        number = self._new_node(NODE_CUBE, literals, length)
-        self.cube_table[position] = number
-        self.cube_count += 1
-        return 2 * number
-
-    cdef int _grow_cube_table(self) except -1 nogil:
-        cdef uint32_t size = 2 * self.cube_table_size
-        cdef uint32_t *table
-        cdef uint32_t i, number
-        cdef uint64_t position
-        table = NULL if size == 0 else <uint32_t *> calloc(size, sizeof(uint32_t))
-        if table == NULL:
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
-        for i in range(self.cube_table_size):
-            number = self.cube_table[i]
-            if number:
-                position = hash_sequence(
-                    1, self.pool + self.nodes[number].start, self.nodes[number].length
-                ) & (size - 1)
-                while table[position]:
-                    position = (position + 1) & (size - 1)
-                table[position] = number
-        free(self.cube_table)
-        self.cube_table = table
-        self.cube_table_size = size
-        return 0
-
-    cdef bint mentions(self, Expression expression, uint32_t slot) noexcept nogil:
-        """Whether the expression depends on the slot."""
-        cdef Node *node = &self.nodes[expression >> 1]
-        cdef const uint32_t *items = self.pool + node.start
-        cdef uint32_t shift = node.kind == NODE_CUBE
-        cdef uint32_t low = 0
-        cdef uint32_t high = node.length
-        cdef uint32_t middle
-        while low < high:
-            middle = (low + high) // 2
-            if items[middle] >> shift < slot:
-                low = middle + 1
-            else:
-                high = middle
-        return low < node.length and items[low] >> shift == slot
 
     # ---- conjunction -----------------------------------------------------------------------
 
@@ -317,7 +165,7 @@ cdef class Workspace:
             self.merged[count] = right[j]
             j += 1
             count += 1
-        return self._intern_cube(self.merged, count)
+        return self.intern_cube(self.merged, count)
 
     cdef Expression _conjoin_clause(
         self, Expression cube, const uint32_t *literals, uint32_t length, Expression clause
@@ -436,7 +284,7 @@ cdef class Workspace:
                 return FALSE_EXPRESSION
             self.merged[count] = self.merged[i]
             count += 1
-        result = self._reduce(self._intern_cube(self.merged, count))
+        result = self._reduce(self.intern_cube(self.merged, count))
         for i in range(length):
             result = conjunction(self, result, self.images[base + i])
         self.image_count = base
@@ -498,6 +346,15 @@ cdef class Workspace:
 
     # ---- chains ----------------------------------------------------------------------------
 
+    cdef Window *_open_window(self, uint32_t slot) noexcept nogil:
+        """The window of a slot that takes part in a chain, else NULL."""
+        cdef Window *window
+        cdef uint32_t family = family_of(&self.slots, slot)
+        if family == NO_FAMILY:
+            return NULL
+        window = &self.families[family].windows[member_of(&self.slots, slot)]
+        return window if window.phase == PHASE_OPEN else NULL
+
     cdef Expression _reduce(self, Expression expression) except? NO_EXPRESSION nogil:
         """The representative of an expression modulo the implications between open windows."""
         cdef uint32_t node = expression >> 1
@@ -556,7 +413,7 @@ cdef class Workspace:
                 self.chain_least[family] = self.chain_greatest[family] = 0
         if is_false:
             return FALSE_EXPRESSION
-        return 2 * node if count == length else self._intern_cube(self.merged, count)
+        return 2 * node if count == length else self.intern_cube(self.merged, count)
 
     cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil:
         cdef uint32_t length = self.nodes[node].length
@@ -652,10 +509,10 @@ cdef class Workspace:
             literals = self.manager.literals_of_cube(~function if complement else function)
             if literals is not None:
                 self._take(literals)
-                return self._intern_cube(self.merged, <uint32_t> len(literals)) ^ complement
+                return self.intern_cube(self.merged, <uint32_t> len(literals)) ^ complement
         support = self.manager.support(function)
         self._take(support)
-        number = self._new_node(NODE_MIXED, self.merged, <uint32_t> len(support))
+        number = self.new_node(NODE_MIXED, self.merged, <uint32_t> len(support))
         self.functions[number] = function
         self.node_of_function[int(function)] = number
         return 2 * number
@@ -716,12 +573,12 @@ cdef class Workspace:
         cdef Node *node = &self.nodes[number]
         cdef Expression copy
         if node.kind == NODE_CUBE:
-            return target._intern_cube(self.pool + node.start, node.length)
+            return target.intern_cube(self.pool + node.start, node.length)
         if target.manager is None:
             target.manager = type(self.manager)(self.bdd_choice)
         slots = [self.pool[node.start + i] for i in range(node.length)]
         function = self.manager.copy(self.functions[number], target.manager, slots)
-        copy = 2 * target._new_node(NODE_MIXED, self.pool + node.start, node.length)
+        copy = 2 * target.new_node(NODE_MIXED, self.pool + node.start, node.length)
         target.functions[copy >> 1] = function
         target.node_of_function[int(function)] = copy >> 1
         return copy

@@ -4,8 +4,9 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon._entries cimport History
-from mtlmon._expressions cimport NO_EXPRESSION, Expression, Workspace
+from mtlmon._expressions cimport Workspace
 
+from mtlmon._nodes cimport NO_EXPRESSION, Expression
 # What a slot becomes, at the event under way, for time-points of the time-stamp `anchor`.
 ctypedef Expression (*AnchoredImage)(
     Workspace workspace, void *context, uint32_t slot, uint64_t anchor

@@ -32,8 +32,8 @@ from mtlmon._entries cimport (
     take_from_time,
     unlink_member,
 )
-from mtlmon._expressions cimport TRUE_EXPRESSION, is_constant, mask_of
 from mtlmon._memory cimport reserve
+from mtlmon._nodes cimport TRUE_EXPRESSION, is_constant, mask_of
 from mtlmon._verdict cimport (
     VERDICT_EQUIVALENT,
     VERDICT_FALSE,

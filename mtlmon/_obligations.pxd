@@ -3,7 +3,8 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon._expressions cimport NO_EXPRESSION, Expression, Workspace
+from mtlmon._expressions cimport Workspace
+from mtlmon._nodes cimport NO_EXPRESSION, Expression
 from mtlmon._windows cimport Family
 
 

@@ -10,14 +10,9 @@ same operands coincide when their windows do.
 from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
-from mtlmon._expressions cimport (
-    FALSE_EXPRESSION,
-    TRUE_EXPRESSION,
-    conjunction,
-    disjunction,
-    literal,
-)
+from mtlmon._expressions cimport conjunction, disjunction
 from mtlmon._memory cimport reserve
+from mtlmon._nodes cimport FALSE_EXPRESSION, TRUE_EXPRESSION, literal
 from mtlmon._slots cimport slot_of
 from mtlmon._windows cimport PHASE_CLOSED, PHASE_FREE, PHASE_OPEN, Window
 

@@ -3,9 +3,10 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon._expressions cimport NO_EXPRESSION, Expression, ImageOf, Workspace
+from mtlmon._expressions cimport ImageOf, Workspace
 
 
+from mtlmon._nodes cimport NO_EXPRESSION, Expression
 cdef struct Run:
     # Witnesses at `first`, `last` and so close in between that they count as one interval.
     uint64_t first

@@ -8,14 +8,8 @@ neither on the rate of events nor, for constants, on how many witnesses there we
 
 from libc.stdlib cimport free, malloc
 
-from mtlmon._expressions cimport (
-    FALSE_EXPRESSION,
-    TRUE_EXPRESSION,
-    conjunction,
-    disjunction,
-    is_constant,
-    mask_of,
-)
+from mtlmon._expressions cimport conjunction, disjunction
+from mtlmon._nodes cimport FALSE_EXPRESSION, TRUE_EXPRESSION, is_constant, mask_of
 from mtlmon._program cimport UNBOUNDED
 
 
