@@ -15,7 +15,6 @@ from mtlmon.cli.failure import (
     note,
     show,
 )
-
 from mtlmon.errors import MtlmonError
 
 TYPE_CHECKING = False
@@ -76,7 +75,6 @@ def load_formula(options: Options) -> Formula:
     Raises Failure when it cannot be read, FormulaError when it is no formula.
     """
     from mtlmon.cli.files import read_formula
-
     from mtlmon.syntax.parser import parse
 
     if options.formula is None:

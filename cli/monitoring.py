@@ -6,20 +6,18 @@ import os
 import sys
 import time
 
+from mtlmon._core import Monitor
+from mtlmon._text import TextMonitor
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, WriteFailure, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.report import Progress, report_end, summary
 from mtlmon.cli.signals import Interrupted, Signals
-
-from mtlmon._core import Monitor
-from mtlmon._text import TextMonitor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TextIO
 
     from mtlmon.cli.arguments import Options
-
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["monitor_log"]
