@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The monitor: an engine and a state, checked at the door."""
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from mtlmon._engine cimport Engine, State
 from mtlmon._program cimport Program

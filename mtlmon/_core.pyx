@@ -9,6 +9,8 @@ from mtlmon._engine cimport free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
+from operator import index
+
 from mtlmon.errors import MonitorBrokenError, MtlmonError, TimeStampError
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
@@ -16,8 +18,9 @@ _MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
 
 cdef enum Condition:
     READY = 0
-    INSIDE = 1      # in the middle of an event; left behind by an error
-    FINISHED = 2
+    READING = 1     # the atoms of an event, which may run code of any kind
+    INSIDE = 2      # in the middle of an event; left behind by an error
+    FINISHED = 3
 
 
 @final
@@ -83,8 +86,40 @@ cdef class Verdict:
     def __hash__(self):
         return hash(self._key())
 
+    def __reduce__(self):
+        return _verdict, (
+            self.record.time_stamp,
+            self.record.offset,
+            self.record.kind,
+            self.record.reference_time_stamp,
+            self.record.reference_offset,
+        )
+
     def _key(self):
         return (self.record.time_stamp, self.record.offset, self.kind, self.ref)
+
+
+cdef uint64_t read_time(object value, str what) except? 0:
+    """An integer of any type, but no float, from 0 to 2^63-1."""
+    if not isinstance(value, int):
+        try:
+            value = index(value)
+        except TypeError:
+            raise TypeError(f"a {what} is an integer, not {type(value).__name__}") from None
+    if not 0 <= value <= LARGEST_TIME_STAMP:
+        raise TimeStampError(f"{what} {value} is not between 0 and 2^63-1")
+    return value
+
+
+def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
+    """Make a verdict anew; for pickles."""
+    cdef VerdictRecord record
+    record.time_stamp = time_stamp
+    record.offset = offset
+    record.kind = kind
+    record.reference_time_stamp = reference_time_stamp
+    record.reference_offset = reference_offset
+    return new_verdict(&record)
 
 
 cdef inline Verdict new_verdict(const VerdictRecord *record):
@@ -123,10 +158,15 @@ cdef class Monitor:
             load_back_end(bdd)
         if not isinstance(formula, Program):
             from mtlmon.compile import compile_formula
+            from mtlmon.syntax.formula import Formula
             from mtlmon.syntax.parser import parse
 
             if isinstance(formula, str):
                 formula = parse(formula)
+            elif not isinstance(formula, Formula):
+                raise TypeError(
+                    f"a formula is a text, a Formula or a Program, not {type(formula).__name__}"
+                )
             formula = compile_formula(formula)
         self.program = formula
         if mode == "local" and not self.program.is_bounded:
@@ -198,6 +238,8 @@ cdef class Monitor:
     cdef int _require_ready(self) except -1:
         if self.condition == FINISHED:
             raise MtlmonError("the monitor is finished: no event can follow")
+        if self.condition == READING:
+            raise MtlmonError("the monitor is in use: the atoms of an event are being read")
         if self.condition == INSIDE:
             raise MonitorBrokenError(
                 "the monitor was interrupted in the middle of an event and cannot go on; "
@@ -215,7 +257,7 @@ cdef class Monitor:
     cdef int _read_letter(self, object atoms) except -1:
         cdef size_t number
         memset(self.letter, 0, self.letter_words * sizeof(uint64_t))
-        if isinstance(atoms, str):
+        if isinstance(atoms, (str, bytes)):
             raise TypeError(f"atoms are a collection of names, not the one string {atoms!r}")
         for name in atoms:
             found = self.atom_numbers.get(name)
@@ -226,18 +268,11 @@ cdef class Monitor:
 
     cdef uint64_t _read_time_stamp(self, object value) except? 0:
         """A time-stamp not below the clock."""
-        cdef int64_t time_stamp
-        if not isinstance(value, int):
-            # numpy's integers and the like, but no floats.
-            value = value.__index__() if hasattr(value, "__index__") else value
-            if not isinstance(value, int):
-                raise TypeError(f"a time-stamp is an integer, not {type(value).__name__}")
-        if not 0 <= value <= LARGEST_TIME_STAMP:
-            raise TimeStampError(f"time-stamp {value} is not between 0 and 2^63-1")
-        time_stamp = value
-        if <uint64_t> time_stamp < self.state.clock:
+        cdef uint64_t time_stamp = read_time(value, "time-stamp")
+        if time_stamp < self.state.clock:
             raise TimeStampError(
-                f"time-stamp {value} is below {self.state.clock}: time-stamps must not decrease"
+                f"time-stamp {time_stamp} is below {self.state.clock}: "
+                "time-stamps must not decrease"
             )
         return time_stamp
 
@@ -252,13 +287,13 @@ cdef class Monitor:
             TimeStampError: negative, too large or decreasing; the state is unchanged.
         """
         cdef uint64_t checked
-        cdef uint64_t event_count = self.state.event_count
-        cdef uint64_t clock = self.state.clock
         self._require_ready()
-        checked = self._read_time_stamp(time_stamp)
-        self._read_letter(atoms)
-        if event_count != self.state.event_count or clock != self.state.clock:
-            raise MtlmonError("the monitor has gone on while the atoms of an event were read")
+        self.condition = READING
+        try:
+            checked = self._read_time_stamp(time_stamp)
+            self._read_letter(atoms)
+        finally:
+            self.condition = READY
         self.push(checked, self.letter)
         return self._take_verdicts()
 
@@ -268,11 +303,9 @@ cdef class Monitor:
         A time-stamp that is not above the present one has no effect.
 
         Raises:
-            TimeStampError: negative or above 2^63.
+            TimeStampError: negative or above 2^63-1.
         """
-        if not 0 <= time_stamp <= LARGEST_TIME_STAMP + 1:
-            raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63")
-        self.push_time(time_stamp)
+        self.push_time(read_time(time_stamp, "time-stamp"))
         return self._take_verdicts()
 
     def finish(self, end_time=None):
@@ -287,21 +320,22 @@ cdef class Monitor:
             TimeStampError: negative or above 2^63-1.
             MtlmonError: `end_time` is none of these.
         """
+        cdef uint64_t complete_up_to
         if end_time is None:
             self.push_time(0)
-        elif end_time == "inf":
+        elif isinstance(end_time, str) and end_time == "inf":
             self.push_end()
         else:
-            if end_time == "last":
-                end_time = self.state.time_stamp if self.state.event_count else 0
-            elif isinstance(end_time, str) or isinstance(end_time, float):
-                raise MtlmonError(
-                    f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time!r}"
-                )
-            if not 0 <= end_time <= LARGEST_TIME_STAMP:
-                raise TimeStampError(f"end time {end_time} is not between 0 and 2^63-1")
-            if self.state.event_count and end_time >= self.state.time_stamp:
-                self.push_time(end_time + 1)
+            if isinstance(end_time, str):
+                if end_time != "last":
+                    raise MtlmonError(
+                        f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time!r}"
+                    )
+                complete_up_to = self.state.time_stamp
+            else:
+                complete_up_to = read_time(end_time, "end time")
+            if self.state.event_count and complete_up_to >= self.state.time_stamp:
+                self.push_time(complete_up_to + 1)
             else:
                 self.push_time(0)
         verdicts = self._take_verdicts()

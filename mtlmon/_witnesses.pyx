@@ -84,12 +84,19 @@ cdef int rewrite(
 ) except -1 nogil:
     """Give every run its new expression, then drop the impossible and join the equal."""
     cdef uint32_t count = witnesses.count
+    cdef uint32_t first = 0
     cdef uint32_t i
     cdef Run run
     cdef Expression expression
-    witnesses.count = 0
+    if left == TRUE_EXPRESSION:
+        # What came before the first expression that is not TRUE stays as it is.
+        first = count
+        while witnesses.symbolic:
+            first -= 1
+            witnesses.symbolic -= run_at(witnesses, first).expression != TRUE_EXPRESSION
+    witnesses.count = first
     witnesses.symbolic = 0
-    for i in range(count):
+    for i in range(first, count):
         # Written behind what is still to be read.
         run = run_at(witnesses, i)[0]
         expression = run.expression

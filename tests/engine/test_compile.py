@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,13 @@ from mtlmon.syntax.formula import Formula, atom, make
 
 def operations(text: str) -> list[str]:
     """The names of the program's operations, in order, without the constant."""
-    rows, *_ = compile_formula(parse(text)).__reduce__()[1]
-    return [OPERATIONS[row[0]] for row in rows[1:]]
+    return [OPERATIONS[row[0]] for row in rows_of(parse(text))[1:]]
+
+
+def rows_of(formula: Formula) -> Any:
+    """The rows that the program was made of."""
+    arguments: Any = compile_formula(formula).__reduce__()[1]
+    return arguments[0]
 
 
 @pytest.mark.parametrize(
@@ -123,4 +129,4 @@ def test_a_formula_that_shares_nodes_is_compiled_in_linear_size() -> None:
     formula: Formula = atom("p")
     for number in range(200):
         formula = make(ops.IFF, make(ops.WEAK_UNTIL, formula, formula), atom(f"a{number % 3}"))
-    assert len(compile_formula(formula).__reduce__()[1][0]) < 5_000
+    assert len(rows_of(formula)) < 5_000

@@ -82,9 +82,9 @@ def test_beyond_the_limit_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch
 def test_the_limit_holds_for_both_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 600)
     for back_end in ("auto", "autoref"):
-        Monitor(wide(300), bdd=back_end).step(0)  # type: ignore[arg-type]
+        Monitor(wide(300), bdd=back_end).step(0)
         with pytest.raises(LimitError):
-            Monitor(wide(301), bdd=back_end).step(0)  # type: ignore[arg-type]
+            Monitor(wide(301), bdd=back_end).step(0)
 
 
 @pytest.mark.parametrize("back_end", ["auto", "autoref"])

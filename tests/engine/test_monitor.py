@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,19 +63,38 @@ def test_bad_time_stamps_leave_the_state_unchanged(time_stamp: int) -> None:
     assert lines(monitor.step(6, {"q"})) == lines(undisturbed.step(6, {"q"}))
 
 
-@pytest.mark.parametrize("time_stamp", [1.5, "1", None])
+@pytest.mark.parametrize("time_stamp", [1.5, "1", None, Decimal(3), np.float64(3)])
 def test_time_stamps_are_integers(time_stamp: object) -> None:
     with pytest.raises(TypeError, match="integer"):
         Monitor("p").step(time_stamp)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="integer"):
+        Monitor("p").advance(time_stamp)  # type: ignore[arg-type]
 
 
 def test_integers_of_numpy_are_time_stamps() -> None:
-    assert lines(Monitor("p").step(np.int64(3), {"p"})) == ["3:0 true"]  # type: ignore[arg-type]
+    monitor = Monitor("EVENTUALLY[0,5] p")
+    assert lines(monitor.step(np.int64(3))) == []  # type: ignore[arg-type]
+    assert lines(monitor.advance(np.int64(4))) == []  # type: ignore[arg-type]
+    assert lines(monitor.finish(np.int64(LARGEST))) == ["3:0 false"]  # type: ignore[arg-type]
 
 
-def test_a_string_is_no_collection_of_atoms() -> None:
-    with pytest.raises(TypeError, match="one string 'pq'"):
-        Monitor("p").step(1, "pq")
+@pytest.mark.parametrize("atoms", ["pq", b"pq"])
+def test_a_string_is_no_collection_of_atoms(atoms: Any) -> None:
+    with pytest.raises(TypeError, match=r"one string b?'pq'"):
+        Monitor("p").step(1, atoms)
+
+
+@pytest.mark.parametrize("formula", [None, 5, b"p"])
+def test_other_objects_are_no_formulas(formula: Any) -> None:
+    with pytest.raises(TypeError, match="a formula is a text"):
+        Monitor(formula)
+
+
+def test_verdicts_pickle() -> None:
+    monitor = Monitor("EVENTUALLY[0,5] p")
+    monitor.step(3)
+    for verdict in monitor.step(3) + monitor.step(4, {"p"}):
+        assert pickle.loads(pickle.dumps(verdict)) == verdict
 
 
 def test_an_error_while_reading_atoms_leaves_the_state_unchanged() -> None:
@@ -89,9 +111,9 @@ def test_atoms_that_use_the_monitor_while_they_are_read_are_refused() -> None:
         yield "p"
         monitor.step(7)
 
-    with pytest.raises(MtlmonError, match="has gone on"):
+    with pytest.raises(MtlmonError, match="is in use"):
         monitor.step(3, atoms())
-    assert lines(monitor.step(7, {"p"})) == ["7:1 true"]
+    assert lines(monitor.step(2, {"p"})) == ["2:0 true"]
 
 
 def test_unknown_modes_and_back_ends() -> None:
@@ -153,7 +175,7 @@ def test_finish(end_time: object, expected: list[str]) -> None:
 @pytest.mark.parametrize("end_time", ["never", 1.5, -1, LARGEST + 1])
 def test_finish_refuses_other_ends(end_time: object) -> None:
     monitor = Monitor("p")
-    with pytest.raises(MtlmonError):
+    with pytest.raises((MtlmonError, TypeError), match=r"end.time"):
         monitor.finish(end_time)  # type: ignore[arg-type]
     assert lines(monitor.step(0)) == ["0:0 false"]
 
