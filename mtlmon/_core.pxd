@@ -22,13 +22,10 @@ cdef class Monitor:
     cdef uint8_t condition
 
     # For native callers. After each call the verdicts are those of that call, in the order of
-    # time-points. Time-stamps are to be checked by the caller: see `clock`.
+    # time-points. That time-stamps do not decrease is for the caller to check.
     cdef VerdictRecord *verdicts
     cdef size_t verdict_count
-    cdef uint64_t event_count, true_count, false_count      # the latter two with equivalents
-    cdef size_t pending_count, peak_pending                 # entries of the history
     cdef size_t letter_words                                # 64-bit words of a letter
-    cdef uint64_t clock                                     # no event may come below
 
     cdef int push(self, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil

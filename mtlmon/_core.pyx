@@ -198,12 +198,6 @@ cdef class Monitor:
         self.condition = READY
         self.verdicts = self.state.history.verdicts
         self.verdict_count = self.state.history.verdict_count
-        self.event_count = self.state.event_count
-        self.true_count = self.state.history.true_count
-        self.false_count = self.state.history.false_count
-        self.pending_count = self.state.history.pending_count
-        self.peak_pending = self.state.history.peak_pending
-        self.clock = self.state.clock
 
     cdef int push(self, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
         self._enter()

@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._entries cimport free_history, init_history, rehash
-from mtlmon._expressions cimport conjunction, disjunction
+from mtlmon._expressions cimport conjunction, disjunction, is_worth_compacting
 from mtlmon._history cimport add_time_point, check_history, finish_verdicts, update_pending
 from mtlmon._memory cimport reserve
 from mtlmon._nodes cimport FALSE_EXPRESSION, NODE_CUBE, TRUE_EXPRESSION, literal, mask_of
@@ -412,7 +412,7 @@ cdef class Engine:
         for i in range(self.program.family_count):
             if members_in_use(&state.families[i]) > state.families[i].sweep_at:
                 self._sweep(self.workspace, state, i)
-        if self.workspace.is_worth_compacting():
+        if is_worth_compacting(self.workspace):
             with gil:
                 self._compact(state)
         if MTLMON_CHECKS:

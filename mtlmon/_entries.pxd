@@ -65,6 +65,7 @@ cdef struct History:
     uint32_t table_size
     Threshold *thresholds
     uint32_t threshold_count
+    uint32_t recent_group           # that of the last time-point added; may be free by now
     uint64_t next_due               # no threshold is crossed before this time-stamp
     uint64_t mask                   # at least the kinds of variables that some group mentions
     uint32_t pending_count, peak_pending

@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._memory cimport reserve
+from mtlmon._nodes cimport NO_EXPRESSION
 from mtlmon._program cimport NO_SLOT, UNBOUNDED
 
 cdef enum:
@@ -21,7 +22,7 @@ cdef int init_history(History *history, Program program, Mode mode) except -1:
     memset(history, 0, sizeof(History))
     history.mode = mode
     history.first = history.last = NONE
-    history.free_entry = history.free_group = NONE
+    history.free_entry = history.free_group = history.recent_group = NONE
     history.next_due = UINT64_MAX
     history.thresholds = <Threshold *> calloc(2 * program.outer_count + 1, sizeof(Threshold))
     if history.thresholds == NULL:
@@ -162,6 +163,7 @@ cdef int new_group(History *history, Expression expression, uint32_t *number) ex
 cdef void release_group(History *history, uint32_t number) noexcept nogil:
     """Forget a group that is in the table no more."""
     cdef Group *group = &history.groups[number]
+    group.expression = NO_EXPRESSION
     history.active_count -= 1
     history.active[group.place] = history.active[history.active_count]
     history.groups[history.active[group.place]].place = group.place

@@ -58,7 +58,6 @@ cdef class Workspace(NodeTable):
     cdef Expression substitute(
         self, Expression expression, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil
-    cdef bint is_worth_compacting(self) noexcept nogil
     cdef Workspace compacted(self, Expression **roots, size_t root_count)
 
     cdef int _allocate(self) except -1
@@ -117,3 +116,12 @@ cdef inline Expression disjunction(
 ) except? NO_EXPRESSION nogil:
     """left OR right, by De Morgan's law."""
     return conjunction(workspace, left ^ 1, right ^ 1) ^ 1
+
+
+cdef inline bint is_worth_compacting(Workspace workspace) noexcept nogil:
+    """Whether the tables have outgrown what the last compaction left several times over."""
+    return (
+        workspace.node_count > workspace.compact_at
+        or workspace.pool_count > workspace.compact_pool_at
+        or workspace.mixed_count > workspace.compact_mixed_at
+    )

@@ -527,14 +527,6 @@ cdef class Workspace(NodeTable):
 
     # ---- compaction ------------------------------------------------------------------------
 
-    cdef bint is_worth_compacting(self) noexcept nogil:
-        """Whether the tables have outgrown what the last compaction left several times over."""
-        return (
-            self.node_count > self.compact_at
-            or self.pool_count > self.compact_pool_at
-            or self.mixed_count > self.compact_mixed_at
-        )
-
     cdef Workspace compacted(self, Expression **roots, size_t root_count):
         """A new workspace that knows only the roots, which are renumbered where they stand.
 

@@ -395,7 +395,11 @@ cdef int add_time_point(
         return new_verdict(
             history, time_stamp, offset, count_decided(history, expression, 1), NONE
         )
-    group = find_group(history, expression)
+    # Most time-points are of the same expression as the one before.
+    group = history.recent_group
+    if group == NONE or history.groups[group].expression != expression:
+        group = find_group(history, expression)
+        history.recent_group = group
     if group != NONE and history.mode != MODE_NAIVE:
         # The latest member is the only one that can be of the present time-stamp.
         twin = history.groups[group].latest
@@ -408,6 +412,7 @@ cdef int add_time_point(
     new_entry(history, time_stamp, offset, &number)
     if group == NONE:
         new_group(history, expression, &group)
+        history.recent_group = group
         history.mask |= mask_of(workspace, expression)
     link_member(history, number, group)
     return 0

@@ -155,17 +155,17 @@ cdef class TextMonitor:
 
     @property
     def event_count(self):
-        return self.monitor.event_count
+        return self.monitor.counters["events"]
 
     @property
     def true_count(self):
         """Time-points decided to be true, equivalents included."""
-        return self.monitor.true_count
+        return self.monitor.counters["true"]
 
     @property
     def false_count(self):
         """Time-points decided to be false, equivalents included."""
-        return self.monitor.false_count
+        return self.monitor.counters["false"]
 
     @property
     def undecided_count(self):
@@ -174,7 +174,7 @@ cdef class TextMonitor:
     @property
     def peak_pending(self):
         """The most undecided time-points that the engine kept at a time, without equivalents."""
-        return self.monitor.peak_pending
+        return self.monitor.counters["peak_pending"]
 
     @property
     def open_first(self):
