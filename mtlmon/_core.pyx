@@ -5,7 +5,7 @@ from cython cimport final, freelist
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from mtlmon._engine cimport free_state, init_state
+from mtlmon._engine cimport Register, free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
@@ -173,9 +173,10 @@ cdef class Monitor:
             mode = "global"
         self.mode = mode
         self.engine = Engine(self.program, bdd)
+        self.table = Table(self.engine)
         self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
-        self.letter_words = (len(self.program.atoms) + 63) // 64
-        self.letter = <uint64_t *> calloc(self.letter_words + 1, sizeof(uint64_t))
+        self.letter_words = max(1, (len(self.program.atoms) + 63) // 64)
+        self.letter = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
         if self.letter == NULL:
             raise MemoryError("mtlmon: out of memory")
         init_state(&self.state, self.program, _MODES[mode])
@@ -184,6 +185,7 @@ cdef class Monitor:
         # Not by the program: the garbage collector may have taken it away already.
         free_state(&self.state)
         free(self.letter)
+        free(self.output.records)
 
     # ---- native callers --------------------------------------------------------------------
 
@@ -194,33 +196,55 @@ cdef class Monitor:
         self.condition = INSIDE
         return 0
 
-    cdef void _leave(self) noexcept nogil:
+    cdef void _leave(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
         self.condition = READY
-        self.verdicts = self.state.history.verdicts
-        self.verdict_count = self.state.history.verdict_count
+        self.verdicts = verdicts
+        self.verdict_count = count
 
-    cdef int push(self, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
+    cdef size_t push(
+        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except? 0 nogil:
+        """Go on to the next events; returns how many, at least one and all unless verdicts wait.
+
+        The letter of event k begins at letters[k * letter_words].
+        """
+        cdef size_t done
         self._enter()
-        self.engine.step(&self.state, time_stamp, letter)
-        self._leave()
-        return 0
+        self.output.count = 0
+        try:
+            done = self.table.run(
+                &self.state, time_stamps, letters, self.letter_words, count, &self.output
+            )
+        finally:
+            # Also those of the events before one that failed.
+            self.verdicts = self.output.records
+            self.verdict_count = self.output.count
+        self.condition = READY
+        return done
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
         self._enter()
+        self.state.history.verdict_count = 0
         if time_stamp > self.state.clock:
+            self.table.structure(&self.state)
             self.engine.advance(&self.state, time_stamp)
-        else:
-            self.state.history.verdict_count = 0
-        self._leave()
+        self._leave(self.state.history.verdicts, self.state.history.verdict_count)
         return 0
 
     cdef int push_end(self) except -1 nogil:
         self._enter()
+        self.table.structure(&self.state)
         self.engine.end(&self.state)
-        self._leave()
+        self._leave(self.state.history.verdicts, self.state.history.verdict_count)
         return 0
 
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil:
+        cdef const Register *register
+        if not self.state.is_structured:
+            register = self.state.registers + self.state.register_base
+            time_stamp[0] = register.time_stamp
+            offset[0] = register.offset
+            return self.state.register_count > 0
         if self.state.history.first == NONE:
             return False
         time_stamp[0] = self.state.history.entries[self.state.history.first].time_stamp
@@ -240,6 +264,11 @@ cdef class Monitor:
                 "start a new one"
             )
         return 0
+
+    cdef size_t _pending_count(self) noexcept:
+        if self.state.is_structured:
+            return self.state.history.pending_count
+        return self.state.register_count
 
     cdef list _take_verdicts(self):
         cdef size_t i
@@ -288,7 +317,7 @@ cdef class Monitor:
             self._read_letter(atoms)
         finally:
             self.condition = READY
-        self.push(checked, self.letter)
+        self.push(&checked, self.letter, 1)
         return self._take_verdicts()
 
     def advance(self, time_stamp):
@@ -354,6 +383,8 @@ cdef class Monitor:
     def pending(self):
         """The undecided time-points (time_stamp, offset), in order, without equivalents."""
         cdef list pending = []
+        self._require_ready()
+        self.table.structure(&self.state)
         number = self.state.history.first
         while number != NONE:
             entry = self.state.history.entries[number]
@@ -366,21 +397,24 @@ cdef class Monitor:
         """What the engine has done so far: for diagnosis, not for decisions.
 
         events, true, false (with equivalents), pending, peak_pending (entries of the history),
-        bdd_operations, memo_flushes and compactions (of the workspace's tables).
+        bdd_operations, memo_flushes and compactions (of the workspace's tables), table_hits and
+        table_flushes (of the transition table: events it answered, times it forgot all).
         """
         return {
             "events": self.state.event_count,
             "true": self.state.history.true_count,
             "false": self.state.history.false_count,
-            "pending": self.state.history.pending_count,
+            "pending": self._pending_count(),
             "peak_pending": self.state.history.peak_pending,
             "bdd_operations": self.engine.workspace.bdd_operations,
             "memo_flushes": self.engine.workspace.memo.flushes,
             "compactions": self.engine.workspace.compactions,
+            "table_hits": self.table.hits,
+            "table_flushes": self.table.flushes,
         }
 
     def __repr__(self):
         return (
             f"<Monitor in mode {self.mode} after {self.state.event_count} events, "
-            f"{self.state.history.pending_count} pending>"
+            f"{self._pending_count()} pending>"
         )

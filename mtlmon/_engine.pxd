@@ -11,15 +11,32 @@ from mtlmon._program cimport Instruction, OuterUntil, Program
 from mtlmon._windows cimport Family
 from mtlmon._witnesses cimport Witnesses
 
+cdef enum:
+    NO_CONFIGURATION = 0xFFFFFFFF
+
+
+cdef struct Register:
+    # A pending time-point.
+    uint64_t time_stamp
+    uint64_t offset
+    uint64_t weight             # time-points it stands for: itself and its equivalents
+
 
 cdef struct State:
-    # All that a monitor remembers. Expressions are numbers of the engine's workspace.
-    History history
-    Family *families            # by family
+    # All that a monitor remembers. Expressions are numbers of the engine's workspace. What is
+    # marked as structure is out of date while `is_structured` is false; then the configuration,
+    # which is a number of a transition table, and the registers say the same.
+    uint32_t configuration
+    bint is_structured
+    Register *registers         # of the pending time-points, in order of time, from the base on
+    uint32_t register_base
+    uint32_t register_count
+    History history             # structure, but for its counters and verdicts
+    Family *families            # by family; structure
     uint32_t family_count
-    Witnesses *witnesses        # by SINCE
+    Witnesses *witnesses        # by SINCE; structure
     uint32_t since_count
-    Expression *stored          # by PREVIOUS: its operand at the last event
+    Expression *stored          # by PREVIOUS: its operand at the last event; structure
     uint64_t time_stamp         # of the last event
     uint64_t offset             # of the last event
     uint64_t clock              # no event comes below

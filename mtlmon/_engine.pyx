@@ -60,6 +60,8 @@ CHECKS = bool(MTLMON_CHECKS)
 cdef int init_state(State *state, Program program, Mode mode) except -1:
     """A state that has seen no event. To be freed by `free_state` even after an error."""
     memset(state, 0, sizeof(State))
+    state.configuration = NO_CONFIGURATION
+    state.is_structured = True
     init_history(&state.history, program, mode)
     state.families = <Family *> calloc(program.family_count + 1, sizeof(Family))
     state.witnesses = <Witnesses *> calloc(program.since_count + 1, sizeof(Witnesses))
@@ -77,6 +79,7 @@ cdef void free_state(State *state) noexcept nogil:
         free_family(&state.families[i])
     for i in range(state.since_count):
         free(state.witnesses[i].runs)
+    free(state.registers)
     free(state.families)
     free(state.witnesses)
     free(state.stored)

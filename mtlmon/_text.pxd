@@ -32,6 +32,7 @@ cdef class TextMonitor:
 
     cdef void release_block(self)
     cdef int work(self) except -1 nogil
+    cdef int push_events(self, size_t words) except -1 nogil
     cdef int deliver(self) except -1 nogil
     cdef int write_resolved(self) except -1 nogil
     cdef bint note_false(self, const VerdictRecord *verdicts, size_t count) noexcept nogil

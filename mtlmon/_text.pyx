@@ -31,12 +31,11 @@ from os import strerror
 
 cdef enum:
     # events scanned at a time: little enough to stay in the first-level cache
-    BATCH_EVENTS = 512
+    BATCH_EVENTS = 256
     BATCH_WORDS = 8192
     # `run` returns when this much output waits, or this much time has passed
     OUTPUT_BYTES = 1 << 18
     RUN_NANOSECONDS = 50 * 1000 * 1000
-    EVENTS_PER_CLOCK = 32
     RESOLVED_AT_ONCE = 256
     INPUT_BYTES = 1 << 18
 
@@ -197,7 +196,6 @@ cdef class TextMonitor:
         """The loop; 1 when it returns before the block is used up, else 0."""
         cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
         cdef size_t words = self.scanner.letter_words
-        cdef size_t k
         if self.resolves and not self.write_resolved():
             return 1
         while not self.is_stopped:
@@ -215,20 +213,29 @@ cdef class TextMonitor:
                     with gil:
                         self.scanner.note_failure()
                 continue
-            k = self.batch_next
-            self.batch_next += 1
-            self.monitor.push(self.time_stamps[k], self.letters + k * words)
-            if self.monitor.verdict_count > 0:
-                self.deliver()
-            if self.writer.size >= OUTPUT_BYTES:
-                return 1
-            if self.batch_next % EVENTS_PER_CLOCK == 0 and nanoseconds() >= deadline:
+            self.push_events(words)
+            if self.writer.size >= OUTPUT_BYTES or nanoseconds() >= deadline:
                 return 1
         return 0
 
+    cdef int push_events(self, size_t words) except -1 nogil:
+        """Monitor the next of the scanned events, up to all, and hand on their verdicts."""
+        cdef size_t count = self.batch_count - self.batch_next
+        if self.wants_first:
+            # It stops at the very event that settles which one is the first.
+            count = 1
+        try:
+            self.batch_next += self.monitor.push(
+                self.time_stamps + self.batch_next, self.letters + self.batch_next * words, count
+            )
+        finally:
+            # Also after an error: the verdicts of the events before.
+            self.deliver()
+        return 0
+
     cdef int deliver(self) except -1 nogil:
-        """Hand on the verdicts of the last event."""
-        cdef VerdictRecord *verdicts = self.monitor.verdicts
+        """Hand on the verdicts of the last call of the monitor."""
+        cdef const VerdictRecord *verdicts = self.monitor.verdicts
         cdef size_t count = self.monitor.verdict_count
         cdef bint has_memory
         if self.wants_first:

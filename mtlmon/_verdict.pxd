@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The verdict record that engine, resolver and writer exchange."""
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef enum VerdictKind:
@@ -17,3 +17,10 @@ cdef struct VerdictRecord:
     uint64_t reference_time_stamp
     uint64_t reference_offset
     uint8_t kind
+
+
+cdef struct Verdicts:
+    # A growing sequence of them.
+    VerdictRecord *records
+    uint32_t count
+    uint32_t capacity

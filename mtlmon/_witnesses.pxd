@@ -23,6 +23,7 @@ cdef struct Witnesses:
     Expression settled      # without upper bound: the disjunction of all old enough
 
 
+cdef int grow(Witnesses *witnesses) except -1 nogil
 cdef Expression since_event(
     Workspace workspace, Witnesses *witnesses, uint64_t lower, uint64_t upper,
     uint64_t time_stamp, Expression left, Expression right, uint64_t changed, ImageOf image_of,
