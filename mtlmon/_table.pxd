@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The transition table: events that have come before, in a configuration that has, cost a look-up."""
+"""The transition table: what has happened before, in a configuration that has, is a look-up."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t

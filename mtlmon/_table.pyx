@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The transition table: events that have come before, in a configuration that has, cost a look-up.
+"""The transition table: what has happened before, in a configuration that has, is a look-up.
 
 A *configuration* is a key of `_configurations`, interned. From it, the distance of an event from
 the one before and the event's letter follow the next configuration, the verdicts of the event, and
@@ -35,15 +35,15 @@ cdef extern from *:
     #define MTLMON_CHECKS 0
     #endif
     #if MTLMON_CHECKS
-    enum { BUDGET = 1 << 12, MOST_CREDIT = 1 << 8, FIRST_PAUSE = 1 << 5 };
+    enum { BUDGET = 1 << 12, FIRST_CREDIT = 1 << 5, FIRST_PAUSE = 1 << 5 };
     #else
-    enum { BUDGET = 3 << 18, MOST_CREDIT = 1 << 15, FIRST_PAUSE = 1 << 17 };
+    enum { BUDGET = 3 << 18, FIRST_CREDIT = 1 << 10, FIRST_PAUSE = 1 << 15 };
     #endif
     """
     const bint MTLMON_CHECKS
     cdef enum:
         BUDGET          # bytes
-        MOST_CREDIT     # entries the table may gain without serving an event
+        FIRST_CREDIT    # entries the table may gain at first without serving an event
         FIRST_PAUSE     # events
 
 cdef enum:
@@ -53,7 +53,9 @@ cdef enum:
     MOST_COLUMNS = 64
     LETTER_TABLE_SIZE = 256
     MOST_LATER_ROWS = 8             # distances remembered for one configuration
+    # PERF: a new entry costs as much as the engine's work on 10 to 15 events.
     HITS_PER_CREDIT = 16
+    MOST_CREDIT = 1 << 16
     LONGEST_PAUSE = 1 << 24
     # A batch ends when so many verdicts wait.
     ENOUGH_VERDICTS = 1024
@@ -84,7 +86,7 @@ cdef class Table:
             self.letter_table = <uint32_t *> calloc(LETTER_TABLE_SIZE, sizeof(uint32_t))
             if self.letters == NULL or self.letter_table == NULL:
                 raise MemoryError("mtlmon: out of memory")
-        self.credit = MOST_CREDIT
+        self.credit = FIRST_CREDIT
         self.next_pause = FIRST_PAUSE
 
     def __dealloc__(self):
@@ -288,17 +290,16 @@ cdef class Table:
         """Whether the table neither serves events nor learns from them for now."""
         if self.pause:
             self.pause -= 1
-            if self.pause:
-                return True
-            self.credit = MOST_CREDIT // 8
-            return False
-        self.credit -= 1
-        if self.credit < 0:
-            self._flush()
-            self.pause = self.next_pause
-            self.next_pause = min(<uint64_t> LONGEST_PAUSE, 2 * self.next_pause)
+            if self.pause == 0:
+                self.credit = FIRST_CREDIT
             return True
-        return False
+        self.credit -= 1
+        if self.credit >= 0:
+            return False
+        # What it knows by now may be of use when it goes on.
+        self.pause = self.next_pause
+        self.next_pause = min(<uint64_t> LONGEST_PAUSE, 2 * self.next_pause)
+        return True
 
     cdef int _find_action(self, State *state, uint32_t *action) except -1 nogil:
         """What the last event does, in terms of the registers from before it."""

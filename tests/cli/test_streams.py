@@ -159,7 +159,8 @@ def test_an_ignored_signal_stays_ignored() -> None:
 def test_summary_and_progress_on_a_terminal(tmp_path: Path) -> None:
     log, out = tmp_path / "x.log", tmp_path / "verdicts"
     log.write_text("".join(f"@{k} p\n" for k in range(1_500_000)))
-    formula = "ALWAYS[0,9] (p IMPLIES EVENTUALLY[0,3] (q OR ONCE[0,5] p))"
+    # long enough for a bar to be drawn: so many time-points are pending that each is work
+    formula = "ALWAYS[0,900] (p OR EVENTUALLY[0,30] (q AND ONCE[0,5] p))"
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "--progress", "-e", formula, "-o", str(out), str(log)],
