@@ -17,6 +17,7 @@ from mtlmon.errors import (
     LogError,
     MonitorBrokenError,
     MtlmonError,
+    SnapshotError,
     TimeStampError,
 )
 from mtlmon.syntax.formula import Formula
@@ -31,6 +32,7 @@ __all__ = [
     "MonitorBrokenError",
     "MtlmonError",
     "Program",
+    "SnapshotError",
     "TimeStampError",
     "Verdict",
     "__version__",

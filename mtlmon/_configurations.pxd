@@ -4,6 +4,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon._engine cimport Engine, State
+from mtlmon._entries cimport History, Threshold
 from mtlmon._program cimport Program
 
 cdef enum:
@@ -29,3 +30,6 @@ cdef bint suits(Program program) noexcept
 cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil
 cdef int load_registers(State *state) except -1 nogil
 cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 nogil
+cdef void pass_threshold(
+    History *history, Threshold *threshold, uint64_t time_stamp
+) noexcept nogil

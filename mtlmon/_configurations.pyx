@@ -16,8 +16,6 @@ from libc.string cimport memset
 from mtlmon._entries cimport (
     NONE,
     Entry,
-    History,
-    Threshold,
     due_time,
     link_member,
     new_entry,

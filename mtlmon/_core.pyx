@@ -7,6 +7,7 @@ from libc.string cimport memset
 
 from mtlmon._engine cimport Register, free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
+from mtlmon._snapshot cimport decode, encode
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
 from operator import index
@@ -120,6 +121,13 @@ def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
     record.reference_time_stamp = reference_time_stamp
     record.reference_offset = reference_offset
     return new_verdict(&record)
+
+
+def _monitor(program, mode, bdd, snapshot):
+    """Make a monitor anew; for pickles and copies."""
+    monitor = Monitor(program, mode, bdd=bdd)
+    monitor.restore(snapshot)
+    return monitor
 
 
 cdef inline Verdict new_verdict(const VerdictRecord *record):
@@ -364,6 +372,40 @@ cdef class Monitor:
         verdicts = self._take_verdicts()
         self.condition = FINISHED
         return verdicts
+
+    def snapshot(self):
+        """The monitor's state as bytes, for `restore` in any process.
+
+        It is compact, and the same whatever the machine or the BDD back end. It does not hold the
+        formula.
+        """
+        self._require_ready()
+        self.table.structure(&self.state)
+        return encode(self.engine, &self.state)
+
+    def restore(self, snapshot):
+        """Go on from where another monitor of the same formula and mode made a snapshot.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, or one of another formula, mode or version,
+                or damaged; the state is unchanged.
+        """
+        cdef State state
+        memset(&state, 0, sizeof(State))
+        if self.condition != FINISHED:
+            self._require_ready()
+        try:
+            decode(self.engine, &state, self.state.history.mode, snapshot)
+        except:
+            free_state(&state)
+            raise
+        free_state(&self.state)
+        self.state = state
+        self.condition = READY
+        self.verdict_count = 0
+
+    def __reduce__(self):
+        return _monitor, (self.program, self.mode, self.engine.workspace.bdd_choice, self.snapshot())
 
     def __call__(self, events):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.

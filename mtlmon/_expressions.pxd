@@ -58,6 +58,7 @@ cdef class Workspace(NodeTable):
     cdef Expression substitute(
         self, Expression expression, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil
+    cdef Expression intern_nodes(self, list nodes, uint64_t root) except? NO_EXPRESSION
     cdef Workspace compacted(self, Expression **roots, size_t root_count)
 
     cdef int _allocate(self) except -1
@@ -91,6 +92,7 @@ cdef class Workspace(NodeTable):
     cdef Expression _reduce(self, Expression expression) except? NO_EXPRESSION nogil
     cdef Expression _reduce_cube(self, uint32_t node) except? NO_EXPRESSION nogil
     cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil
+    cdef int _require_manager(self) except -1
     cdef object _function(self, Expression expression)
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION
     cdef int _take(self, list items) except -1

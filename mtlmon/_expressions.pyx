@@ -479,10 +479,7 @@ cdef class Workspace(NodeTable):
         """The BDD of an expression; those of cubes are made on demand and kept."""
         cdef uint32_t number = expression >> 1
         cdef Node *node = &self.nodes[number]
-        if self.manager is None:
-            from mtlmon.bdd import Manager
-
-            self.manager = Manager(self.bdd_choice)
+        self._require_manager()
         function = self.functions.get(number)
         if function is None:
             # The empty conjunction is true, and the constant node stands for false.
@@ -492,6 +489,18 @@ cdef class Workspace(NodeTable):
                 function = ~function
             self.functions[number] = function
         return ~function if expression & 1 else function
+
+    cdef int _require_manager(self) except -1:
+        if self.manager is None:
+            from mtlmon.bdd import Manager
+
+            self.manager = Manager(self.bdd_choice)
+        return 0
+
+    cdef Expression intern_nodes(self, list nodes, uint64_t root) except? NO_EXPRESSION:
+        """The expression of nodes that the BDD manager of another workspace has exported."""
+        self._require_manager()
+        return self._intern_function(self.manager.build(nodes, root))
 
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION:
         """The expression of a BDD: native where it is a constant, a cube or a clause."""

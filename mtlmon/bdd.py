@@ -14,7 +14,7 @@ from mtlmon.errors import LimitError, MtlmonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -160,6 +160,65 @@ class Manager:
         self._admit(len(slots))
         return self._bdd.copy(function, target._bdd)
 
+    def export(self, function: Function) -> tuple[list[tuple[int, int, int]], int]:
+        """The nodes (slot, low, high) of a function, operands first, and a reference to it.
+
+        A reference is twice a place in that list, the first being 1, plus 1 for the negation;
+        place 0 is the constant false. It depends on the order in which slots were declared, and
+        not on the back end.
+        """
+        nodes: list[tuple[int, int, int]] = []
+        places: dict[int, int] = {}
+
+        def reference(function: Function) -> int | None:
+            """That of a function, if its nodes are listed."""
+            value = self.constant(function)
+            if value is not None:
+                return int(value)
+            place = places.get(int(_regular(function)))
+            return None if place is None else 2 * place + function.negated
+
+        stack = [_regular(function)]
+        while stack:
+            node = stack[-1]
+            low, high = reference(node.low), reference(node.high)
+            if int(node) in places:
+                stack.pop()
+            elif low is None:
+                stack.append(_regular(node.low))
+            elif high is None:
+                stack.append(_regular(node.high))
+            else:
+                nodes.append((self._slots[node.var], low, high))
+                places[int(node)] = len(nodes)
+                stack.pop()
+        root = reference(function)
+        assert root is not None
+        return nodes, root
+
+    def build(self, nodes: Sequence[tuple[int, int, int]], root: int) -> Function:
+        """The function that `export` has written, by nodes that refer to ones before them."""
+        functions = [self._bdd.false]
+
+        def function_at(reference: int) -> Function:
+            function = functions[reference >> 1]
+            return ~function if reference & 1 else function
+
+        self._admit(len({slot for slot, _, _ in nodes}))
+        for slot, low, high in nodes:
+            variable = self._bdd.var(self._name(slot))
+            functions.append(self._bdd.ite(variable, function_at(high), function_at(low)))
+        return function_at(root)
+
+    def in_order(self, slots: Iterable[int]) -> list[int]:
+        """The slots in the order of their levels; `declare` makes it that of a new manager."""
+        return sorted(slots, key=lambda slot: self._bdd.level_of_var(self._names[slot]))
+
+    def declare(self, slots: Iterable[int]) -> None:
+        """Give the slots that are not known yet the next levels, in this order."""
+        for slot in slots:
+            self._name(slot)
+
     def _name(self, slot: int) -> str:
         name = self._names.get(slot)
         if name is None:
@@ -187,3 +246,8 @@ class Manager:
             self._bdd.collect_garbage()
             self._collect_at = max(_LEAST_COLLECTION, 4 * len(self._bdd))
         return function
+
+
+def _regular(function: Function) -> Function:
+    """The one of a function and its negation that the library stores."""
+    return ~function if function.negated else function

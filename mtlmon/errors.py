@@ -15,6 +15,7 @@ __all__ = [
     "LogError",
     "MonitorBrokenError",
     "MtlmonError",
+    "SnapshotError",
     "TimeStampError",
 ]
 
@@ -84,6 +85,10 @@ class LogError(MtlmonError, ValueError):
 
 class LimitError(MtlmonError):
     """The formula and the log together need more than a stated limit of the engine."""
+
+
+class SnapshotError(MtlmonError, ValueError):
+    """Bytes that are no snapshot, or one of another formula, mode or version, or damaged."""
 
 
 class MonitorBrokenError(MtlmonError):

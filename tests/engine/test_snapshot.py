@@ -1,0 +1,202 @@
+"""Snapshots: a state as bytes goes on as the state itself would, wherever it is read."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon import Monitor, MtlmonError, SnapshotError, bdd
+from mtlmon.syntax.formula import Formula
+from tests.strategies import formulas, sandwiches
+
+MODES = ("naive", "local", "global")
+
+MIXED = "EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))"
+FORMULAS = [
+    "p",
+    "EVENTUALLY[0,5] p",
+    "p UNTIL[2,5] q",
+    "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)",
+    "p SINCE[2,8] (q AND NEXT[0,1] p)",
+    "ONCE[1,*) EVENTUALLY[1,4] (p SINCE[0,2] PREVIOUS q)",
+    "ALWAYS (p IMPLIES EVENTUALLY q)",
+    MIXED,
+]
+
+
+def events(source: random.Random, count: int) -> list[tuple[int, list[str]]]:
+    time_stamp = 0
+    made = []
+    for _ in range(count):
+        time_stamp += source.choice([0, 0, 1, 2])
+        made.append((time_stamp, [name for name in "pqr" if source.random() < 0.4]))
+    return made
+
+
+def go_on(monitor: Monitor, rest: list[tuple[int, list[str]]]) -> list[str]:
+    verdicts = [str(verdict) for verdict in monitor(rest)]
+    counters = monitor.counters
+    counted = [counters[name] for name in ("events", "true", "false", "pending", "peak_pending")]
+    pending = monitor.pending
+    return [*verdicts, *map(str, monitor.finish("inf")), str(counted), str(pending)]
+
+
+@given(st.one_of(formulas(), sandwiches()), st.sampled_from(MODES), st.data())
+def test_any_formula_at_any_event(formula: Formula, mode: Any, data: st.DataObject) -> None:
+    log = events(random.Random(data.draw(st.integers(0, 2**32))), 40)
+    cut = data.draw(st.integers(0, len(log)))
+    monitor, other = Monitor(formula, mode), Monitor(formula, mode)
+    list(monitor(log[:cut]))
+    if data.draw(st.booleans()) and cut:
+        monitor.advance(log[cut - 1][0] + 1)
+        log = [(time_stamp + 1, atoms) for time_stamp, atoms in log]
+    snapshot = monitor.snapshot()
+    other.restore(snapshot)
+    assert other.snapshot() == snapshot
+    assert go_on(monitor, log[cut:]) == go_on(other, log[cut:])
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("mode", MODES)
+def test_at_every_event(formula: str, mode: Any) -> None:
+    log = events(random.Random(formula), 60)
+    expected = go_on(Monitor(formula, mode), log)
+    snapshot = Monitor(formula, mode).snapshot()
+    written = []
+    for event in log:
+        monitor = Monitor(formula, mode)
+        monitor.restore(snapshot)
+        written += [str(verdict) for verdict in monitor.step(*event)]
+        snapshot = monitor.snapshot()
+    monitor.restore(snapshot)
+    assert written + go_on(monitor, []) == expected
+
+
+def test_the_same_bytes_from_both_back_ends() -> None:
+    log = events(random.Random(4), 50)
+    snapshots = []
+    for back_end in ("cudd", "autoref"):
+        try:
+            monitor = Monitor(MIXED, bdd=back_end)  # type: ignore[arg-type]
+        except bdd.BackEndError as error:
+            pytest.skip(f"dd brings no {back_end} here: {error}")
+        list(monitor(log))
+        assert monitor.counters["bdd_operations"] > 0
+        snapshots.append(monitor.snapshot())
+    assert snapshots[0] == snapshots[1]
+
+
+def test_another_process_goes_on() -> None:
+    log = events(random.Random(8), 60)
+    monitor = Monitor(MIXED)
+    list(monitor(log[:30]))
+    program = (
+        "import sys, pickle\n"
+        "monitor, log = pickle.load(sys.stdin.buffer)\n"
+        "for verdict in monitor(log): print(verdict)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=pickle.dumps((monitor, log[30:])),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode().splitlines() == [str(verdict) for verdict in monitor(log[30:])]
+
+
+def test_copies_are_independent() -> None:
+    monitor = Monitor("EVENTUALLY[0,5] p", "global")
+    monitor.step(1, ())
+    for twin in (copy.copy(monitor), copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
+        assert twin.mode == "global"
+        assert [str(verdict) for verdict in twin.step(2, ("p",))] == ["1:0 true", "2:0 true"]
+    assert monitor.pending == [(1, 0)]
+
+
+def test_a_snapshot_is_small() -> None:
+    for formula in FORMULAS[:5]:
+        monitor = Monitor(formula)
+        list(monitor(events(random.Random(1), 1000)))
+        assert len(monitor.snapshot()) < 250, formula
+
+
+def test_a_finished_monitor_starts_again() -> None:
+    monitor = Monitor("EVENTUALLY[0,5] p")
+    start = monitor.snapshot()
+    monitor.step(1, ())
+    monitor.finish("inf")
+    with pytest.raises(MtlmonError, match="finished"):
+        monitor.snapshot()
+    monitor.restore(start)
+    assert monitor.pending == []
+    assert monitor.step(0, ()) == []
+
+
+def snapshot_of(formula: str, mode: Any = "local") -> bytes:
+    monitor = Monitor(formula, mode)
+    list(monitor(events(random.Random(2), 30)))
+    return monitor.snapshot()
+
+
+def test_what_is_no_snapshot_of_this_monitor() -> None:
+    snapshot = snapshot_of(MIXED)
+    monitor = Monitor(MIXED)
+    monitor.step(3, ("p",))
+    before = monitor.snapshot()
+    for wrong, reason in [
+        (b"", "no snapshot"),
+        (b"something else altogether, and long enough", "no snapshot"),
+        (snapshot[:-1], "damaged"),
+        (snapshot + b"\0", "damaged"),
+        (snapshot[:6] + b"\x09" + snapshot[7:], "version 9"),
+        (snapshot_of("p UNTIL[0,5] q"), "another formula or mode"),
+        (snapshot_of(MIXED, "global"), "another formula or mode"),
+    ]:
+        with pytest.raises(SnapshotError, match=reason):
+            monitor.restore(wrong)
+        assert monitor.snapshot() == before
+    with pytest.raises(TypeError):
+        monitor.restore("text")  # type: ignore[arg-type]
+    assert monitor.snapshot() == before
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_every_damaged_byte_is_noticed(formula: str) -> None:
+    snapshot = snapshot_of(formula)
+    monitor = Monitor(formula)
+    for place in range(len(snapshot)):
+        with pytest.raises(SnapshotError):
+            monitor.restore(
+                snapshot[:place] + bytes([snapshot[place] ^ 0x15]) + snapshot[place + 1 :]
+            )
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_forged_snapshot_cannot_break_the_monitor(formula: str) -> None:
+    """With digests that fit: it is refused, or it is the snapshot of some state."""
+    from hashlib import blake2b
+
+    source = random.Random(formula)
+    snapshot = snapshot_of(formula)
+    monitor = Monitor(formula)
+    for _ in range(400):
+        body = bytearray(snapshot[23:])
+        for _ in range(source.randint(1, 3)):
+            if body and source.random() < 0.8:
+                body[source.randrange(len(body))] = source.randrange(256)
+            else:
+                del body[source.randrange(len(body) + 1) :]
+        forged = snapshot[:15] + blake2b(body, digest_size=8).digest() + bytes(body)
+        try:
+            monitor.restore(forged)
+        except (SnapshotError, MemoryError):
+            continue
+        assert isinstance(monitor.snapshot(), bytes)
