@@ -396,16 +396,15 @@ cdef class Monitor:
             self._require_ready()
         try:
             decode(self.engine, &state, self.state.history.mode, snapshot)
-        except:
+            self.state, state = state, self.state
+        finally:
             free_state(&state)
-            raise
-        free_state(&self.state)
-        self.state = state
         self.condition = READY
         self.verdict_count = 0
 
     def __reduce__(self):
-        return _monitor, (self.program, self.mode, self.engine.workspace.bdd_choice, self.snapshot())
+        bdd = self.engine.workspace.bdd_choice
+        return _monitor, (self.program, self.mode, bdd, self.snapshot())
 
     def __call__(self, events):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.

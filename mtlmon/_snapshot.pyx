@@ -436,20 +436,19 @@ cdef uint32_t read_window(_Reader reader, Family *family, uint64_t clock) except
 
 
 cdef int read_history(_Reader reader, History *history, uint64_t clock) except -1:
-    cdef uint64_t i
+    cdef uint64_t _i
     cdef uint64_t group_count = reader.get(MOST_ITEMS)
-    cdef uint64_t count
+    cdef uint32_t i
     cdef uint32_t group, number
     cdef uint64_t time_stamp, offset
     cdef Expression expression
-    for i in range(group_count):
+    for _i in range(group_count):
         expression = reader.get_reference()
         if is_constant(expression) or find_group(history, expression) != NONE:
             raise damaged()
         new_group(history, expression, &group)
         history.mask |= mask_of(reader.workspace, expression)
-    count = reader.get(MOST_ITEMS)
-    for i in range(count):
+    for _i in range(reader.get(MOST_ITEMS)):
         group = <uint32_t> reader.get(max(group_count, 1) - 1)
         time_stamp = clock - reader.get(clock)
         offset = reader.get(UINT64_MAX)
@@ -464,7 +463,7 @@ cdef int read_history(_Reader reader, History *history, uint64_t clock) except -
         new_entry(history, time_stamp, offset, &number)
         history.entries[number].weight = reader.get(UINT64_MAX)
         link_member(history, number, group)
-    for i in range(group_count):
+    for i in range(history.group_count):
         if history.groups[i].size == 0:
             raise damaged()
     history.next_due = UINT64_MAX
