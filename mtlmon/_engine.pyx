@@ -38,7 +38,7 @@ from mtlmon._program cimport (
     OP_UNTIL,
     UNBOUNDED,
 )
-from mtlmon._slots cimport family_of, member_of
+from mtlmon._slots cimport family_of, member_of, slot_bit
 from mtlmon._windows cimport PHASE_FREE
 from mtlmon._witnesses cimport run_at, since_event, since_time
 
@@ -127,10 +127,6 @@ cdef Expression nothing_follows(
 ) except? NO_EXPRESSION nogil:
     """When no event ever follows, no obligation is met."""
     return FALSE_EXPRESSION
-
-
-cdef inline uint64_t slot_bit(uint32_t slot) noexcept nogil:
-    return <uint64_t> 1 << (slot & 63)
 
 
 cdef inline uint64_t end_of_window(uint64_t time_stamp, uint64_t upper) noexcept nogil:
@@ -350,10 +346,10 @@ cdef class Engine:
             event.is_passed = True
             event.left = left
             event.right = right
-            if pass_event(
-                workspace, family, instruction.index, moment.time_stamp, True, event
-            ):
-                moment.changed |= slot_bit(self.program.fixed_slot_count + instruction.index)
+            pass_event(
+                workspace, family, instruction.index, moment.time_stamp, True, event,
+                &moment.changed
+            )
         if value == TRUE_EXPRESSION or left == FALSE_EXPRESSION or lower > MAX_TIME_STAMP():
             return value
         if not is_window(family, member[0], lower, upper, moment.time_stamp):
@@ -398,13 +394,10 @@ cdef class Engine:
             event = &self.family_events[instruction.index]
             if not event.is_passed:
                 event.is_passed = True
-                if pass_event(
+                pass_event(
                     workspace, &state.families[instruction.index], instruction.index,
-                    moment.time_stamp, False, event
-                ):
-                    moment.changed |= slot_bit(
-                        self.program.fixed_slot_count + instruction.index
-                    )
+                    moment.time_stamp, False, event, &moment.changed
+                )
         return 0
 
     # ---- between events --------------------------------------------------------------------

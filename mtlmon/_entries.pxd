@@ -35,7 +35,9 @@ cdef struct Group:
     uint32_t any_member
     uint32_t size
     uint32_t latest         # the member latest in time
-    uint32_t place          # in the list of active groups; links the free ones
+    uint32_t place          # in the heap of active groups; links the free ones
+    uint64_t kinds          # bits of the kinds of its variables, in their phases
+    uint64_t due            # when time first opens or ends the window of one of them
 
 
 cdef struct Threshold:
@@ -59,7 +61,7 @@ cdef struct History:
     uint32_t first, last            # in time
     Group *groups
     uint32_t group_count, group_capacity, free_group
-    uint32_t *active                # groups in use
+    uint32_t *active                # groups in use: a heap, the first due on top
     uint32_t active_count, active_capacity
     uint32_t *table                 # expression -> group + 1, open addressing
     uint32_t table_size
@@ -67,7 +69,7 @@ cdef struct History:
     uint32_t threshold_count
     uint32_t recent_group           # that of the last time-point added; may be free by now
     uint64_t next_due               # no threshold is crossed before this time-stamp
-    uint64_t mask                   # at least the kinds of variables that some group mentions
+    uint64_t kinds                  # at least those of all groups
     uint32_t pending_count, peak_pending
     uint64_t true_count, false_count
     # Of the event under way. The reference of an equivalence is an entry, in the place of the
@@ -86,6 +88,7 @@ cdef void free_history(History *history) noexcept nogil
 cdef uint32_t find_group(History *history, Expression expression) noexcept nogil
 cdef int new_group(History *history, Expression expression, uint32_t *number) except -1 nogil
 cdef void release_group(History *history, uint32_t number) noexcept nogil
+cdef void set_due(History *history, uint32_t number, uint64_t due) noexcept nogil
 cdef void put_in_table(History *history, uint32_t group) noexcept nogil
 cdef void take_from_table(History *history, uint32_t group) noexcept nogil
 cdef void rehash(History *history) noexcept nogil

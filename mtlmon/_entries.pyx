@@ -65,7 +65,7 @@ cdef void free_history(History *history) noexcept nogil:
 
 
 cdef inline uint32_t home_of(History *history, Expression expression) noexcept nogil:
-    return ((expression * <uint32_t> 0x9E3779B1UL) >> 8) & (history.table_size - 1)
+    return ((expression * <uint64_t> 0x9E3779B97F4A7C15ULL) >> 32) & (history.table_size - 1)
 
 
 cdef uint32_t find_group(History *history, Expression expression) noexcept nogil:
@@ -153,6 +153,8 @@ cdef int new_group(History *history, Expression expression, uint32_t *number) ex
     group.expression = expression
     group.any_member = group.latest = NONE
     group.size = 0
+    group.kinds = 0
+    group.due = UINT64_MAX
     group.place = history.active_count
     history.active[history.active_count] = number[0]
     history.active_count += 1
@@ -163,12 +165,44 @@ cdef int new_group(History *history, Expression expression, uint32_t *number) ex
 cdef void release_group(History *history, uint32_t number) noexcept nogil:
     """Forget a group that is in the table no more."""
     cdef Group *group = &history.groups[number]
+    cdef uint32_t last
     group.expression = NO_EXPRESSION
     history.active_count -= 1
-    history.active[group.place] = history.active[history.active_count]
-    history.groups[history.active[group.place]].place = group.place
+    last = history.active[history.active_count]
+    if last != number:
+        history.active[group.place] = last
+        history.groups[last].place = group.place
+        set_due(history, last, history.groups[last].due)
     group.place = history.free_group
     history.free_group = number
+
+
+cdef void set_due(History *history, uint32_t number, uint64_t due) noexcept nogil:
+    """Give a group its due time, and with that its place in the heap."""
+    cdef uint32_t *active = history.active
+    cdef Group *groups = history.groups
+    cdef uint32_t place = groups[number].place
+    cdef uint32_t next_place
+    groups[number].due = due
+    while place and groups[active[(place - 1) // 2]].due > due:
+        next_place = (place - 1) // 2
+        active[place] = active[next_place]
+        groups[active[place]].place = place
+        place = next_place
+    while 2 * place + 1 < history.active_count:
+        next_place = 2 * place + 1
+        if (
+            next_place + 1 < history.active_count
+            and groups[active[next_place + 1]].due < groups[active[next_place]].due
+        ):
+            next_place += 1
+        if groups[active[next_place]].due >= due:
+            break
+        active[place] = active[next_place]
+        groups[active[place]].place = place
+        place = next_place
+    active[place] = number
+    groups[number].place = place
 
 
 # ---- entries -----------------------------------------------------------------------------------

@@ -28,18 +28,30 @@ from mtlmon._entries cimport (
     new_group,
     put_in_table,
     release_group,
+    set_due,
     take_from_table,
     take_from_time,
     unlink_member,
 )
 from mtlmon._memory cimport reserve
-from mtlmon._nodes cimport TRUE_EXPRESSION, is_constant, mask_of
+from mtlmon._nodes cimport FALSE_EXPRESSION, NODE_CUBE, TRUE_EXPRESSION, Node, is_constant
+from mtlmon._program cimport UNBOUNDED
+from mtlmon._slots cimport (
+    KIND_CLOSED,
+    KIND_OPEN,
+    NO_FAMILY,
+    family_of,
+    kind_bit,
+    member_of,
+    slot_bit,
+)
 from mtlmon._verdict cimport (
     VERDICT_EQUIVALENT,
     VERDICT_FALSE,
     VERDICT_TRUE,
     VerdictRecord,
 )
+from mtlmon._windows cimport PHASE_CLOSED, Window
 
 
 cdef struct Anchored:
@@ -283,31 +295,101 @@ cdef int collect_crossers(
     return 0
 
 
+cdef void watch(Workspace workspace, History *history, uint32_t number) noexcept nogil:
+    """Note which changes and which time concern a group of a new expression."""
+    cdef Group *group = &history.groups[number]
+    cdef Node *node = &workspace.nodes[group.expression >> 1]
+    cdef const uint32_t *items = workspace.pool + node.start
+    cdef uint32_t shift = node.kind == NODE_CUBE
+    cdef uint64_t kinds = 0
+    cdef uint64_t due = UINT64_MAX
+    cdef uint32_t i, slot, family
+    cdef Window *window
+    for i in range(node.length):
+        slot = items[i] >> shift
+        family = family_of(&workspace.slots, slot)
+        if family == NO_FAMILY:
+            kinds |= slot_bit(slot)
+            continue
+        window = &workspace.families[family].windows[member_of(&workspace.slots, slot)]
+        if window.phase == PHASE_CLOSED:
+            kinds |= kind_bit(&workspace.slots, family, KIND_CLOSED)
+            due = min(due, window.lower)
+        else:
+            kinds |= kind_bit(&workspace.slots, family, KIND_OPEN)
+            if window.upper != UNBOUNDED():
+                due = min(due, window.upper + 1)
+    group.kinds = kinds
+    history.kinds |= kinds
+    if due != group.due:
+        set_due(history, number, due)
+
+
+cdef int collect_due(History *history, uint64_t time_stamp) except -1 nogil:
+    """Note the groups that are due: the top of the heap. Their places come first, as a queue."""
+    cdef uint32_t next_change = history.change_count
+    cdef uint32_t place, child
+    if history.active_count and history.groups[history.active[0]].due <= time_stamp:
+        note_change(history, 0, FALSE_EXPRESSION)
+    while next_change < history.change_count:
+        place = history.changes[next_change].subject
+        history.changes[next_change].subject = history.active[place]
+        for child in range(2 * place + 1, min(2 * place + 3, history.active_count)):
+            if history.groups[history.active[child]].due <= time_stamp:
+                note_change(history, child, FALSE_EXPRESSION)
+        next_change += 1
+    return 0
+
+
+cdef int collect_concerned(
+    History *history, uint64_t time_stamp, uint64_t changed
+) except -1 nogil:
+    """Note the groups that may get another expression."""
+    cdef uint32_t i
+    cdef uint64_t kinds = 0
+    cdef const Group *group
+    if history.kinds & changed == 0:
+        return collect_due(history, time_stamp)
+    for i in range(history.active_count):
+        group = &history.groups[history.active[i]]
+        if group.kinds & changed or group.due <= time_stamp:
+            note_change(history, history.active[i], FALSE_EXPRESSION)
+        else:
+            kinds |= group.kinds
+    # Those of the others are added with their new expressions.
+    history.kinds = kinds
+    return 0
+
+
 cdef int update_groups(
     Workspace workspace, History *history, uint64_t time_stamp, uint64_t changed,
     AnchoredImage image_of, void *context
 ) except -1 nogil:
     """Substitute in each group once; output what became Boolean, join what became equal."""
     cdef uint32_t base = history.change_count
+    cdef uint32_t kept = base
     cdef uint32_t i, group, other
-    cdef uint64_t mask = 0
     cdef Expression expression
     cdef Anchored anchored
     anchored.image_of = image_of
     anchored.context = context
     anchored.anchor = time_stamp
-    for i in range(history.active_count):
-        group = history.active[i]
-        expression = history.groups[group].expression
-        if mask_of(workspace, expression) & changed:
-            expression = workspace.substitute(expression, anchored_image, &anchored)
-            if expression != history.groups[group].expression:
-                note_change(history, group, expression)
-        mask |= mask_of(workspace, expression)
-    history.mask = mask
+    collect_concerned(history, time_stamp, changed)
     for i in range(base, history.change_count):
-        take_from_table(history, history.changes[i].subject)
-    for i in range(base, history.change_count):
+        group = history.changes[i].subject
+        expression = workspace.substitute(
+            history.groups[group].expression, anchored_image, &anchored
+        )
+        if expression == history.groups[group].expression:
+            # Windows of it may have opened nevertheless.
+            watch(workspace, history, group)
+            continue
+        take_from_table(history, group)
+        history.changes[kept].subject = group
+        history.changes[kept].expression = expression
+        kept += 1
+    history.change_count = kept
+    for i in range(base, kept):
         group = history.changes[i].subject
         expression = history.changes[i].expression
         if is_constant(expression):
@@ -319,10 +401,12 @@ cdef int update_groups(
         other = find_group(history, expression)
         if other == NONE:
             put_in_table(history, group)
+            watch(workspace, history, group)
             continue
         if history.groups[group].size > history.groups[other].size:
             take_from_table(history, other)
             put_in_table(history, group)
+            watch(workspace, history, group)
             group, other = other, group
         move_members(workspace, history, group, other)
         release_group(history, group)
@@ -350,7 +434,7 @@ cdef int join(
     cdef uint32_t group = find_group(history, expression)
     if group == NONE:
         new_group(history, expression, &group)
-    history.mask |= mask_of(workspace, expression)
+        watch(workspace, history, group)
     attach(workspace, history, number, group)
     return 0
 
@@ -369,8 +453,7 @@ cdef int update_pending(
     history.change_count = 0
     if time_stamp >= history.next_due:
         collect_crossers(workspace, history, time_stamp)
-    if history.mask & changed:
-        update_groups(workspace, history, time_stamp, changed, image_of, context)
+    update_groups(workspace, history, time_stamp, changed, image_of, context)
     anchored.image_of = image_of
     anchored.context = context
     for i in range(history.change_count):
@@ -413,12 +496,27 @@ cdef int add_time_point(
     if group == NONE:
         new_group(history, expression, &group)
         history.recent_group = group
-        history.mask |= mask_of(workspace, expression)
+        watch(workspace, history, group)
     link_member(history, number, group)
     return 0
 
 
 # ---- checks of the debug build -----------------------------------------------------------------
+
+
+cdef int check_group(Workspace workspace, History *history, uint32_t number) except -1:
+    """It is known what concerns the group, and it is in its place."""
+    cdef Group *group = &history.groups[number]
+    cdef uint64_t kinds = group.kinds
+    cdef uint64_t due = group.due
+    assert kinds & ~history.kinds == 0, "the kinds of all groups"
+    assert history.active[group.place] == number, "a group out of its place"
+    assert (
+        group.place == 0 or history.groups[history.active[(group.place - 1) // 2]].due <= due
+    ), "the order of the heap"
+    watch(workspace, history, number)
+    assert kinds == group.kinds and due == group.due, "what concerns a group"
+    return 0
 
 
 cdef int check_history(Workspace workspace, History *history) except -1:
@@ -434,7 +532,7 @@ cdef int check_history(Workspace workspace, History *history) except -1:
         assert entry.group != NONE, "an entry between groups"
         expression = history.groups[entry.group].expression
         assert find_group(history, expression) == entry.group, "a group out of the table"
-        assert mask_of(workspace, expression) & ~history.mask == 0, "the mask of the groups"
+        check_group(workspace, history, entry.group)
         if history.mode != MODE_NAIVE:
             key = (expression, entry.time_stamp)
             if merges_across_time(workspace, history, expression):

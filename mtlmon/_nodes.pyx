@@ -10,7 +10,17 @@ from libc.string cimport memcmp, memcpy, memset
 
 from mtlmon._memory cimport reserve
 from mtlmon._sequences cimport hash_sequence
-from mtlmon._slots cimport NO_FAMILY, family_of, free_slots, init_slots
+from mtlmon._slots cimport (
+    KIND_CLOSED,
+    KIND_OPEN,
+    KIND_TIME,
+    NO_FAMILY,
+    family_of,
+    free_slots,
+    init_slots,
+    kind_bit,
+    slot_bit,
+)
 
 cdef enum:
     INITIAL_CUBE_TABLE = 1 << 7
@@ -43,7 +53,6 @@ cdef class NodeTable:
         """The number of a new node of these literals or slots."""
         cdef uint32_t number = self.node_count
         cdef uint32_t i, slot, family
-        cdef uint32_t fixed = self.program.fixed_slot_count
         cdef Node *node
         reserve(<void **> &self.nodes, &self.node_capacity, <size_t> number + 1, sizeof(Node))
         reserve(
@@ -62,10 +71,14 @@ cdef class NodeTable:
             slot = items[i] >> 1 if kind == NODE_CUBE else items[i]
             family = family_of(&self.slots, slot)
             if family == NO_FAMILY:
-                node.mask |= <uint64_t> 1 << (slot & 63)
+                node.mask |= slot_bit(slot)
                 node.has_placeholder |= self.program.is_placeholder[slot]
             else:
-                node.mask |= <uint64_t> 1 << ((fixed + family) & 63)
+                node.mask |= (
+                    kind_bit(&self.slots, family, KIND_TIME)
+                    | kind_bit(&self.slots, family, KIND_OPEN)
+                    | kind_bit(&self.slots, family, KIND_CLOSED)
+                )
                 # Remembered by family for the duration of this loop.
                 node.may_chain |= self.is_seen[family]
                 self.is_seen[family] = True

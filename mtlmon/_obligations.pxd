@@ -23,9 +23,9 @@ cdef int find_or_add(
 cdef bint is_window(
     Family *family, uint32_t member, uint64_t lower, uint64_t upper, uint64_t time_stamp
 ) noexcept nogil
-cdef bint pass_event(
+cdef int pass_event(
     Workspace workspace, Family *family, uint32_t number, uint64_t time_stamp, bint is_event,
-    FamilyEvent *event
+    FamilyEvent *event, uint64_t *changed
 ) except -1 nogil
 cdef Expression image_of_member(
     Workspace workspace, Family *family, uint32_t number, uint32_t member, FamilyEvent *event

@@ -13,7 +13,7 @@ from libc.string cimport memmove, memset
 from mtlmon._expressions cimport conjunction, disjunction
 from mtlmon._memory cimport reserve
 from mtlmon._nodes cimport FALSE_EXPRESSION, TRUE_EXPRESSION, literal
-from mtlmon._slots cimport slot_of
+from mtlmon._slots cimport KIND_CLOSED, KIND_OPEN, KIND_TIME, kind_bit, slot_of
 from mtlmon._windows cimport PHASE_CLOSED, PHASE_FREE, PHASE_OPEN, Window
 
 cdef enum:
@@ -182,15 +182,18 @@ cdef Expression literal_of_member(
 # ---- events ------------------------------------------------------------------------------------
 
 
-cdef bint pass_event(
+cdef int pass_event(
     Workspace workspace, Family *family, uint32_t number, uint64_t time_stamp, bint is_event,
-    FamilyEvent *event
+    FamilyEvent *event, uint64_t *changed
 ) except -1 nogil:
     """Move the windows on to `time_stamp` and settle what the event settles.
 
-    With `is_event` false, only time passes. True if any variable no longer stands for itself.
+    With `is_event` false, only time passes. Adds to `changed` the bits of the family's kinds of
+    variables that no longer stand for themselves.
     """
-    cdef bint changed = False
+    cdef uint64_t by_time = kind_bit(&workspace.slots, number, KIND_TIME)
+    cdef uint64_t open_bit = kind_bit(&workspace.slots, number, KIND_OPEN)
+    cdef uint64_t closed_bit = kind_bit(&workspace.slots, number, KIND_CLOSED)
     cdef bint is_settled = is_event and (
         event.right == TRUE_EXPRESSION or event.left == FALSE_EXPRESSION
     )
@@ -201,13 +204,13 @@ cdef bint pass_event(
     ):
         release(family, family.open[family.open_head], FALSE_EXPRESSION, event.stamp)
         family.open_head += 1
-        changed = True
+        changed[0] |= by_time
     if is_settled:
         # Either the obligation is met, or it can be met at this time-point only.
         while family.open_head < family.open_count:
             release(family, family.open[family.open_head], event.right, event.stamp)
             family.open_head += 1
-            changed = True
+            changed[0] |= open_bit
     while (
         family.closed_head < family.closed_count
         and family.windows[family.closed[family.closed_head]].lower <= time_stamp
@@ -215,14 +218,14 @@ cdef bint pass_event(
         member = family.closed[family.closed_head]
         family.closed_head += 1
         open_window(workspace, family, number, member, time_stamp, is_event, is_settled, event)
-        changed = True
+        changed[0] |= by_time
     if is_event and event.left == FALSE_EXPRESSION:
         while family.closed_head < family.closed_count:
             release(
                 family, family.closed[family.closed_head], FALSE_EXPRESSION, event.stamp
             )
             family.closed_head += 1
-            changed = True
+            changed[0] |= closed_bit
     if family.open_head == family.open_count:
         family.open_head = family.open_count = 0
     if family.closed_head == family.closed_count:
@@ -230,13 +233,12 @@ cdef bint pass_event(
     event.is_general = is_event and (
         event.left != TRUE_EXPRESSION or event.right != FALSE_EXPRESSION
     )
+    if event.is_general and family.open_count:
+        changed[0] |= open_bit
     # The right operand means nothing to windows that have not begun.
-    return changed or (
-        event.is_general and (
-            family.open_count > 0
-            or (event.left != TRUE_EXPRESSION and family.closed_count > 0)
-        )
-    )
+    if is_event and event.left != TRUE_EXPRESSION and family.closed_count:
+        changed[0] |= closed_bit
+    return 0
 
 
 cdef int open_window(

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Numbers for variables: fixed slots first, then blocks of slots, each block of one family."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 cdef enum:
     NO_FAMILY = 0xFFFFFFFF
@@ -26,6 +26,27 @@ cdef struct SlotMap:
     Block *blocks
     uint32_t block_count
     uint32_t block_capacity
+
+
+# Kinds of variables, for masks of 64 bits that several kinds may share: every fixed slot is one,
+# and every family makes three.
+cdef enum KindOfFamily:
+    KIND_TIME = 0       # the windows that time opens or ends
+    KIND_OPEN = 1       # the open windows, all of them
+    KIND_CLOSED = 2     # the closed windows, all of them
+    KINDS_OF_FAMILY = 3
+
+
+cdef inline uint64_t slot_bit(uint32_t slot) noexcept nogil:
+    """The bit of a fixed slot's kind."""
+    return <uint64_t> 1 << (slot & 63)
+
+
+cdef inline uint64_t kind_bit(
+    const SlotMap *slots, uint32_t family, KindOfFamily kind
+) noexcept nogil:
+    """The bit of one of a family's kinds."""
+    return <uint64_t> 1 << ((slots.fixed_count + KINDS_OF_FAMILY * family + kind) & 63)
 
 
 cdef int init_slots(SlotMap *slots, uint32_t fixed_count, uint32_t family_count) except -1
