@@ -22,8 +22,9 @@ from mtlmon._entries cimport (
     new_group,
 )
 from mtlmon._engine cimport Register
+from mtlmon._history cimport watch
 from mtlmon._memory cimport reserve
-from mtlmon._nodes cimport TRUE_EXPRESSION, Expression, mask_of
+from mtlmon._nodes cimport TRUE_EXPRESSION, Expression
 from mtlmon._obligations cimport members_in_use
 from mtlmon._program cimport OP_AND, OP_ATOM, OP_SINCE, UNBOUNDED, Instruction
 from mtlmon._windows cimport PHASE_CLOSED, PHASE_FREE, PHASE_OPEN, Family, Window
@@ -313,11 +314,12 @@ cdef int restore_history(Engine engine, State *state, const uint64_t *words) exc
     cdef uint32_t i, group, number
     cdef const Register *register
     words += 1
+    engine.workspace.families = state.families
     forget_entries(history)
     for i in range(group_count):
         # In an empty history, the groups are numbered in order.
         new_group(history, <Expression> words[i], &group)
-        history.mask |= mask_of(engine.workspace, <Expression> words[i])
+        watch(engine.workspace, history, group)
     words += group_count
     for i in range(count):
         register = &state.registers[state.register_base + i]
@@ -336,7 +338,7 @@ cdef void forget_entries(History *history) noexcept nogil:
     history.pending_count = 0
     history.first = history.last = NONE
     history.free_entry = history.free_group = history.recent_group = NONE
-    history.mask = 0
+    history.kinds = 0
     for i in range(history.threshold_count):
         history.thresholds[i].cursor = NONE
     if history.table_size:

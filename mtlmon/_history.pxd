@@ -21,5 +21,6 @@ cdef int add_time_point(
     Workspace workspace, History *history, uint64_t time_stamp, uint64_t offset,
     Expression expression
 ) except -1 nogil
+cdef void watch(Workspace workspace, History *history, uint32_t number) noexcept nogil
 cdef void finish_verdicts(History *history) noexcept nogil
 cdef int check_history(Workspace workspace, History *history) except -1
