@@ -15,8 +15,9 @@ from libc.string cimport memset
 from mtlmon._configurations cimport pass_threshold
 from mtlmon._engine cimport init_state
 from mtlmon._entries cimport NONE, History, find_group, link_member, new_entry, new_group
+from mtlmon._history cimport watch
 from mtlmon._memory cimport reserve
-from mtlmon._nodes cimport NODE_CUBE, NODE_MIXED, TRUE_EXPRESSION, is_constant, mask_of
+from mtlmon._nodes cimport NODE_CUBE, NODE_MIXED, TRUE_EXPRESSION, is_constant
 from mtlmon._obligations cimport members_in_use
 from mtlmon._program cimport UNBOUNDED
 from mtlmon._slots cimport NO_FAMILY, family_of, member_of, slot_of
@@ -266,19 +267,19 @@ cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
         read_witnesses(reader, &state.witnesses[i], state.clock)
     for i in range(state.family_count):
         read_family(reader, &state.families[i], state.clock)
+    check_obligations(reader, engine, state)
+    engine.workspace.families = state.families
     read_history(reader, &state.history, state.clock)
     state.history.peak_pending = peak_pending
-    check_obligations(reader, engine, state)
     return 0
 
 
 cdef int check_obligations(_Reader reader, Engine engine, State *state) except -1:
     """Every obligation that an expression mentions must be there."""
     cdef Workspace workspace = engine.workspace
-    cdef uint32_t i, j, node, shift, slot, family, member
-    engine._collect_roots(state)
-    for i in range(engine.root_count):
-        node = engine.roots[i][0] >> 1
+    cdef uint32_t j, node, shift, slot, family, member
+    for expression in reader.expressions:
+        node = <Expression> expression >> 1
         shift = workspace.nodes[node].kind == NODE_CUBE
         for j in range(workspace.nodes[node].length):
             slot = workspace.pool[workspace.nodes[node].start + j] >> shift
@@ -447,7 +448,7 @@ cdef int read_history(_Reader reader, History *history, uint64_t clock) except -
         if is_constant(expression) or find_group(history, expression) != NONE:
             raise damaged()
         new_group(history, expression, &group)
-        history.mask |= mask_of(reader.workspace, expression)
+        watch(reader.workspace, history, group)
     for _i in range(reader.get(MOST_ITEMS)):
         group = <uint32_t> reader.get(max(group_count, 1) - 1)
         time_stamp = clock - reader.get(clock)
