@@ -63,6 +63,7 @@ cdef class Engine:
     # A program at work in one thread: the workspace, and scratch memory for one event.
     cdef Program program
     cdef Workspace workspace
+    cdef bint kinds_are_exact           # no two kinds of variables share a bit
     cdef Expression *values             # by instruction
     cdef Expression *fixed_images       # by fixed slot
     cdef FamilyEvent *family_events     # by family
@@ -94,6 +95,9 @@ cdef class Engine:
     cdef Expression _outer_until(
         self, Workspace workspace, const Instruction *instruction, Moment *moment
     ) except? NO_EXPRESSION nogil
+    cdef void _find_absorption(
+        self, Workspace workspace, State *state, Moment *moment
+    ) noexcept nogil
     cdef int _pass_time(
         self, Workspace workspace, State *state, const Instruction *instruction, Moment *moment
     ) except -1 nogil

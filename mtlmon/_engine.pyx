@@ -15,7 +15,7 @@ from mtlmon._entries cimport free_history, init_history, rehash
 from mtlmon._expressions cimport conjunction, disjunction, is_worth_compacting
 from mtlmon._history cimport add_time_point, check_history, finish_verdicts, update_pending
 from mtlmon._memory cimport reserve
-from mtlmon._nodes cimport FALSE_EXPRESSION, NODE_CUBE, TRUE_EXPRESSION, literal, mask_of
+from mtlmon._nodes cimport FALSE_EXPRESSION, NODE_CUBE, TRUE_EXPRESSION, Node, literal, mask_of
 from mtlmon._obligations cimport (
     find_or_add,
     free_family,
@@ -38,7 +38,7 @@ from mtlmon._program cimport (
     OP_UNTIL,
     UNBOUNDED,
 )
-from mtlmon._slots cimport family_of, member_of, slot_bit
+from mtlmon._slots cimport KINDS_OF_FAMILY, NO_FAMILY, family_of, member_of, slot_bit
 from mtlmon._windows cimport PHASE_FREE
 from mtlmon._witnesses cimport run_at, since_event, since_time
 
@@ -147,6 +147,9 @@ cdef class Engine:
         cdef size_t instructions = program.instruction_count
         self.program = program
         self.workspace = Workspace(program, bdd)
+        self.kinds_are_exact = (
+            program.fixed_slot_count + KINDS_OF_FAMILY * program.family_count <= 64
+        )
         self.values = <Expression *> calloc(instructions, sizeof(Expression))
         self.present_members = <uint32_t *> calloc(instructions, sizeof(uint32_t))
         self.fixed_images = <Expression *> calloc(
@@ -189,10 +192,12 @@ cdef class Engine:
             else:
                 self._evaluate(state, instruction, i, &moment)
         if state.history.pending_count:
+            self._find_absorption(self.workspace, state, &moment)
             update_pending(
                 self.workspace, &state.history, time_stamp, moment.changed, image_at_anchor,
                 &moment
             )
+            state.history.absorbed_kind = 0
         if state.event_count and time_stamp == state.time_stamp:
             state.offset += 1
         else:
@@ -361,6 +366,43 @@ cdef class Engine:
                 literal_of_member(workspace, instruction.index, member[0])
             ),
         )
+
+    cdef void _find_absorption(
+        self, Workspace workspace, State *state, Moment *moment
+    ) noexcept nogil:
+        """Tell the history which groups need not be looked at for an outer UNTIL's news.
+
+        Where NOT v becomes NOT v AND u, u being the open obligation of its family that ends last,
+        a cube with another u of that family stays as it is: the sooner one implies the later.
+
+        PERF: without it, n1 with p and q at 0.5 and 0.02 took 720 ns an event instead of 233.
+        """
+        cdef uint32_t i, slot, family
+        cdef const uint32_t *literals
+        cdef const Node *node
+        cdef const Family *own
+        if not self.kinds_are_exact:
+            return
+        for i in range(self.program.outer_count):
+            slot = self.program.outer_untils[i].open_slot
+            node = &workspace.nodes[self.fixed_images[slot] >> 1]
+            if (
+                moment.changed & slot_bit(slot) == 0 or node.kind != NODE_CUBE
+                or node.length != 2 or self.fixed_images[slot] & 1 == 0
+            ):
+                continue
+            literals = workspace.pool + node.start
+            family = family_of(&workspace.slots, literals[1] >> 1)
+            if literals[0] != (2 * slot | 1) or literals[1] & 1 or family == NO_FAMILY:
+                continue
+            own = &state.families[family]
+            if (
+                own.open_head < own.open_count
+                and own.open[own.open_count - 1] == member_of(&workspace.slots, literals[1] >> 1)
+            ):
+                state.history.absorbed_kind = slot_bit(slot)
+                state.history.absorbing_family = family
+                return
 
     # ---- time without events ---------------------------------------------------------------
 

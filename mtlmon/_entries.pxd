@@ -38,6 +38,9 @@ cdef struct Group:
     uint32_t place          # in the heap of active groups; links the free ones
     uint64_t kinds          # bits of the kinds of its variables, in their phases
     uint64_t due            # when time first opens or ends the window of one of them
+    # A family of which it demands an obligation with an open window, if it is a cube that demands
+    # no placeholder; else NONE.
+    uint32_t demanded
 
 
 cdef struct Threshold:
@@ -72,6 +75,10 @@ cdef struct History:
     uint64_t kinds                  # at least those of all groups
     uint32_t pending_count, peak_pending
     uint64_t true_count, false_count
+    # The event under way adds to each cube that rules out this placeholder the demand for the
+    # obligation of this family that ends last: no news for cubes that demand another one of it.
+    uint64_t absorbed_kind
+    uint32_t absorbing_family
     # Of the event under way. The reference of an equivalence is an entry, in the place of the
     # offset, until all merging is done.
     VerdictRecord *verdicts

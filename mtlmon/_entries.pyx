@@ -155,6 +155,7 @@ cdef int new_group(History *history, Expression expression, uint32_t *number) ex
     group.size = 0
     group.kinds = 0
     group.due = UINT64_MAX
+    group.demanded = NONE
     group.place = history.active_count
     history.active[history.active_count] = number[0]
     history.active_count += 1

@@ -54,7 +54,9 @@ cdef class Workspace(NodeTable):
 
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil
     cdef int push(self, Expression expression) except -1 nogil
-    cdef Expression conjoin_pushed(self, uint32_t base) except? NO_EXPRESSION nogil
+    cdef Expression conjoin_pushed(
+        self, uint32_t base, uint32_t likely
+    ) except? NO_EXPRESSION nogil
     cdef Expression substitute(
         self, Expression expression, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil
@@ -91,6 +93,7 @@ cdef class Workspace(NodeTable):
     ) except? NO_EXPRESSION
     cdef Expression _reduce(self, Expression expression) except? NO_EXPRESSION nogil
     cdef Expression _reduce_cube(self, uint32_t node) except? NO_EXPRESSION nogil
+    cdef uint32_t _reduce_literals(self, uint32_t length) noexcept nogil
     cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil
     cdef int _require_manager(self) except -1
     cdef object _function(self, Expression expression)

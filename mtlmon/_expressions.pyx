@@ -13,6 +13,7 @@ reduction.
 
 from cython cimport final
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
 
 from mtlmon._memo cimport free_memo, init_memo, recall, remember
 from mtlmon._memory cimport reserve
@@ -236,7 +237,7 @@ cdef class Workspace(NodeTable):
                 self.image_count = base
                 return FALSE_EXPRESSION
             self.push(image)
-        return self.conjoin_pushed(base)
+        return self.conjoin_pushed(base, node)
 
     cdef int push(self, Expression expression) except -1 nogil:
         """Put an operand of `conjoin_pushed` on the stack."""
@@ -248,10 +249,13 @@ cdef class Workspace(NodeTable):
         self.image_count += 1
         return 0
 
-    cdef Expression conjoin_pushed(self, uint32_t base) except? NO_EXPRESSION nogil:
+    cdef Expression conjoin_pushed(
+        self, uint32_t base, uint32_t likely
+    ) except? NO_EXPRESSION nogil:
         """The conjunction of all expressions on the stack from `base` on, which leave it.
 
         Literals among them are gathered and interned once; the rest is conjoined one by one.
+        `likely` is the node that the gathered literals may well be, or 0.
         """
         cdef uint32_t length = self.image_count - base
         cdef uint32_t gathered = 0
@@ -284,7 +288,16 @@ cdef class Workspace(NodeTable):
                 return FALSE_EXPRESSION
             self.merged[count] = self.merged[i]
             count += 1
-        result = self._reduce(self.intern_cube(self.merged, count))
+        if count:
+            count = self._reduce_literals(count)
+            if count == self.nodes[likely].length and memcmp(
+                self.merged, self.pool + self.nodes[likely].start, count * sizeof(uint32_t)
+            ) == 0:
+                result = 2 * likely
+            else:
+                result = self.intern_cube(self.merged, count) if count else FALSE_EXPRESSION
+        else:
+            result = TRUE_EXPRESSION
         for i in range(length):
             result = conjunction(self, result, self.images[base + i])
         self.image_count = base
@@ -368,18 +381,30 @@ cdef class Workspace(NodeTable):
         return result ^ (expression & 1)
 
     cdef Expression _reduce_cube(self, uint32_t node) except? NO_EXPRESSION nogil:
-        """Of each chain keep the least positive and the greatest negative literal.
-
-        u(5) AND u(7) is u(5); NOT u(5) AND NOT u(7) is NOT u(7); u(5) AND NOT u(7) is false.
-        """
         cdef uint32_t length = self.nodes[node].length
-        cdef const uint32_t *literals = self.pool + self.nodes[node].start
+        cdef uint32_t count
+        reserve(<void **> &self.merged, &self.merged_capacity, length, sizeof(uint32_t))
+        memcpy(
+            self.merged, self.pool + self.nodes[node].start, length * sizeof(uint32_t)
+        )
+        count = self._reduce_literals(length)
+        if count == 0:
+            return FALSE_EXPRESSION
+        return 2 * node if count == length else self.intern_cube(self.merged, count)
+
+    cdef uint32_t _reduce_literals(self, uint32_t length) noexcept nogil:
+        """Reduce the conjunction of the first `length` literals of the scratch memory, in place.
+
+        Of each chain keep the least positive and the greatest negative literal: u(5) AND u(7) is
+        u(5); NOT u(5) AND NOT u(7) is NOT u(7); u(5) AND NOT u(7) is false. Returns how many are
+        left, 0 when it is false.
+        """
+        cdef uint32_t *literals = self.merged
         cdef uint32_t i, family, item
         cdef uint32_t count = 0
         cdef uint32_t *best
         cdef bint is_false = False
         cdef Window *window
-        reserve(<void **> &self.merged, &self.merged_capacity, length, sizeof(uint32_t))
         for i in range(length):
             window = self._open_window(literals[i] >> 1)
             if window == NULL:
@@ -392,8 +417,7 @@ cdef class Workspace(NodeTable):
                 best[0] = literals[i] + 1
         for i in range(length):
             item = literals[i]
-            window = self._open_window(item >> 1)
-            if window != NULL:
+            if self._open_window(item >> 1) != NULL:
                 family = family_of(&self.slots, item >> 1)
                 if self.chain_least[family] and self.chain_greatest[family]:
                     is_false |= (
@@ -404,16 +428,15 @@ cdef class Workspace(NodeTable):
                     &self.chain_greatest[family] if item & 1 else &self.chain_least[family]
                 )
                 if best[0] != item + 1:
+                    # Put behind the others, for the families to be found below.
                     continue
-            self.merged[count] = item
+            literals[count], literals[i] = item, literals[count]
             count += 1
         for i in range(length):
             family = family_of(&self.slots, literals[i] >> 1)
             if family != NO_FAMILY:
                 self.chain_least[family] = self.chain_greatest[family] = 0
-        if is_false:
-            return FALSE_EXPRESSION
-        return 2 * node if count == length else self.intern_cube(self.merged, count)
+        return 0 if is_false else count
 
     cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil:
         cdef uint32_t length = self.nodes[node].length

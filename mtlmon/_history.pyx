@@ -304,12 +304,15 @@ cdef void watch(Workspace workspace, History *history, uint32_t number) noexcept
     cdef uint64_t kinds = 0
     cdef uint64_t due = UINT64_MAX
     cdef uint32_t i, slot, family
+    cdef uint32_t demanded = NONE
+    cdef bint demands_fixed = node.kind != NODE_CUBE
     cdef Window *window
     for i in range(node.length):
         slot = items[i] >> shift
         family = family_of(&workspace.slots, slot)
         if family == NO_FAMILY:
             kinds |= slot_bit(slot)
+            demands_fixed |= not items[i] & 1
             continue
         window = &workspace.families[family].windows[member_of(&workspace.slots, slot)]
         if window.phase == PHASE_CLOSED:
@@ -319,6 +322,9 @@ cdef void watch(Workspace workspace, History *history, uint32_t number) noexcept
             kinds |= kind_bit(&workspace.slots, family, KIND_OPEN)
             if window.upper != UNBOUNDED():
                 due = min(due, window.upper + 1)
+            if not items[i] & 1:
+                demanded = family
+    group.demanded = NONE if demands_fixed else demanded
     group.kinds = kinds
     history.kinds |= kinds
     if due != group.due:
@@ -352,7 +358,12 @@ cdef int collect_concerned(
         return collect_due(history, time_stamp)
     for i in range(history.active_count):
         group = &history.groups[history.active[i]]
-        if group.kinds & changed or group.due <= time_stamp:
+        if group.due <= time_stamp or (
+            group.kinds & changed and not (
+                group.kinds & changed == history.absorbed_kind
+                and group.demanded == history.absorbing_family
+            )
+        ):
             note_change(history, history.active[i], FALSE_EXPRESSION)
         else:
             kinds |= group.kinds
@@ -381,7 +392,7 @@ cdef int update_groups(
             history.groups[group].expression, anchored_image, &anchored
         )
         if expression == history.groups[group].expression:
-            # Windows of it may have opened nevertheless.
+            # Nevertheless, windows of it may have opened, and slots may stand for other windows.
             watch(workspace, history, group)
             continue
         take_from_table(history, group)

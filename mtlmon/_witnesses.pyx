@@ -155,7 +155,7 @@ cdef Expression value_of_runs(
         workspace.push(run.expression ^ 1)
     if workspace.image_count == base:
         return FALSE_EXPRESSION
-    return workspace.conjoin_pushed(base) ^ 1
+    return workspace.conjoin_pushed(base, 0) ^ 1
 
 
 cdef Expression since_event(
