@@ -12,6 +12,7 @@ from mtlmon._core import Monitor, Verdict
 from mtlmon._program import Program
 from mtlmon._version import __version__
 from mtlmon.errors import (
+    ExplanationError,
     FormulaError,
     LimitError,
     LogError,
@@ -19,11 +20,17 @@ from mtlmon.errors import (
     MtlmonError,
     SnapshotError,
     TimeStampError,
+    UndecidedError,
 )
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.explanation import Proof, explain
+
 __all__ = [
+    "ExplanationError",
     "Formula",
     "FormulaError",
     "LimitError",
@@ -32,9 +39,21 @@ __all__ = [
     "MonitorBrokenError",
     "MtlmonError",
     "Program",
+    "Proof",
     "SnapshotError",
     "TimeStampError",
+    "UndecidedError",
     "Verdict",
     "__version__",
+    "explain",
     "parse",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Explanations are imported when they are asked for: watching a stream needs none."""
+    if name in ("Proof", "explain"):
+        import mtlmon.explanation
+
+        return getattr(mtlmon.explanation, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

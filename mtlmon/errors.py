@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "ExplanationError",
     "FormulaError",
     "LimitError",
     "LogError",
@@ -17,6 +18,7 @@ __all__ = [
     "MtlmonError",
     "SnapshotError",
     "TimeStampError",
+    "UndecidedError",
 ]
 
 
@@ -93,6 +95,23 @@ class SnapshotError(MtlmonError, ValueError):
 
 class MonitorBrokenError(MtlmonError):
     """The monitor was interrupted in the middle of an event and cannot go on."""
+
+
+class ExplanationError(MtlmonError, ValueError):
+    """A time-point that cannot be explained: it is not in the trace, or not decided by it."""
+
+
+class UndecidedError(ExplanationError):
+    """A time-point that the trace does not decide.
+
+    Attributes:
+        until: the time-stamp after whose end it is decided, whatever happens; None if there is no
+            such time-stamp.
+    """
+
+    def __init__(self, message: str, *, until: int | None = None) -> None:
+        self.until = until
+        super().__init__(message)
 
 
 def _restore(

@@ -71,7 +71,7 @@ def _operator_rows(formula: Formula, unit: str | None) -> list[str]:
             written = operator_text(node)
             times[written] = times.get(written, 0) + 1
             if node.interval is not None:
-                when = _when(node.interval, node.operator.is_past, unit)
+                when = distance_words(node.interval, node.operator.is_past, unit)
                 meaning[written] = _MEANINGS[node.operator].format(when=when)
     rows = [(written, f"{count:,} x", meaning.get(written, "")) for written, count in times.items()]
     lines = _aligned(rows[:_ROW_LIMIT])
@@ -147,7 +147,8 @@ def _waiting_words(bound: StateBound, delay: int | None, unit: str | None) -> st
     return f"for the distinct time-stamps of the last {_duration(delay, unit)}"
 
 
-def _when(interval: Interval, is_past: bool, unit: str | None) -> str:
+def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -> str:
+    """Which time-points an operator with that interval looks at, to be read after "time-point"."""
     lower, upper = interval.lower, interval.upper
     side = "back" if is_past else "ahead"
     if upper is None:

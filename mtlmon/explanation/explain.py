@@ -1,0 +1,137 @@
+"""Explaining a time-point: from what the user gives to a proof, or to a word why there is none."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from mtlmon._core import Monitor, Verdict
+from mtlmon.analysis.reach import decision_delay
+from mtlmon.errors import ExplanationError, UndecidedError
+from mtlmon.explanation.prover import prove
+from mtlmon.explanation.trace import Trace
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.interval import MAXIMUM_BOUND
+from mtlmon.syntax.parser import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.explanation.trace import EndTime
+
+__all__ = ["explain", "explain_position"]
+
+
+def explain(
+    formula: Formula | str,
+    trace: Iterable[tuple[int, Iterable[str]]],
+    time_point: int | tuple[int, int] | Verdict,
+    *,
+    end_time: EndTime = None,
+) -> Proof:
+    """A smallest proof that the formula holds, or that it fails, at a time-point of a trace.
+
+    Args:
+        formula: the formula, or its text; the proof speaks of it as it is written.
+        trace: pairs of a time-stamp and the atoms that hold, from the beginning of the stream.
+        time_point: its position in the trace counted from 0, its name (time-stamp and offset), or
+            a verdict on it.
+        end_time: what is known about the time after the trace: None (nothing), a time-stamp up to
+            and including which the trace is complete, "last" (its last time-stamp) or "inf" (no
+            event ever follows).
+
+    Raises:
+        FormulaError: the text is no formula.
+        TimeStampError: a time-stamp is none, or below the one before.
+        UndecidedError: events that may still come decide, or the trace decides in a way that no
+            subformula by itself tells, as in `EVENTUALLY p OR NOT EVENTUALLY p`.
+        ExplanationError: the trace has no such time-point.
+
+    >>> import mtlmon
+    >>> trace = [(1, {"request"}), (3, set()), (9, {"response"})]
+    >>> proof = mtlmon.explain("request IMPLIES EVENTUALLY[0,5] response", trace, 0)
+    >>> print(proof)
+    1:0 violates request IMPLIES EVENTUALLY[0,5] response
+    <BLANKLINE>
+      time-point                                1:0  3:0  9:0
+      distance                                    0   +2   +8
+      request IMPLIES EVENTUALLY[0,5] response    ✗
+      request                                     ✓    ✗    ✗
+      EVENTUALLY[0,5] response                    ✗
+      response                                    ✗    ✗    ✓
+    <BLANKLINE>
+    ✗ 1:0  request IMPLIES EVENTUALLY[0,5] response: the left side holds, the right side fails
+    ├─ ✓ 1:0  request
+    └─ ✗ 1:0  EVENTUALLY[0,5] response: it fails at every time-point up to 5 time units ahead
+       └─ ✗ 1:0 to 3:0 (2 time-points)  response
+    >>> proof.value, proof.rule, proof.size
+    (False, <Rule.BOOLEAN: 'boolean'>, 5)
+    """
+    if isinstance(formula, str):
+        formula = parse(formula)
+    recorded = Trace.of(trace, end_time)
+    return explain_position(formula, recorded, _position(recorded, time_point))
+
+
+def explain_position(formula: Formula, trace: Trace, position: int) -> Proof:
+    """A smallest proof for a position of a recorded trace.
+
+    Raises:
+        UndecidedError: as `explain` does.
+    """
+    proof = prove(formula, trace, position)
+    if proof is None:
+        raise _undecided(formula, trace, position)
+    return proof
+
+
+def _position(trace: Trace, time_point: int | tuple[int, int] | Verdict) -> int:
+    if isinstance(time_point, Verdict):
+        return trace.position(time_point.time_stamp, time_point.offset)
+    if isinstance(time_point, tuple):
+        return trace.position(*time_point)
+    if not 0 <= time_point < len(trace):
+        count = len(trace)
+        raise ExplanationError(
+            f"the trace has no time-point at position {time_point}: it has {count}, from 0"
+        )
+    return time_point
+
+
+def _undecided(formula: Formula, trace: Trace, position: int) -> UndecidedError:
+    time_stamp, offset = trace.name(position)
+    name = f"{time_stamp}:{offset}"
+    delay = decision_delay(formula)
+    value = _engine_value(formula, trace, position)
+    if delay is None:
+        until, remedy = None, 'end_time="inf" says that no event follows'
+        when = "it may stay open for ever"
+    else:
+        until = min(time_stamp + delay, MAXIMUM_BOUND)
+        remedy = f"end_time={until} says that the trace is complete up to there"
+        when = f"it is open up to time-stamp {until}"
+    if value is None:
+        return UndecidedError(f"{name} is undecided, {when}: {remedy}", until=until)
+    return UndecidedError(
+        f"{name} is {str(value).lower()} whatever comes, but only by comparing subformulas that "
+        f"are undecided themselves; {when} what each of them is: {remedy}",
+        until=until,
+    )
+
+
+def _engine_value(formula: Formula, trace: Trace, position: int) -> bool | None:
+    """What the engine knows, which compares undecided subformulas with each other."""
+    monitor = Monitor(formula, "naive")
+    events = zip(trace.time_stamps, trace.letters, strict=True)
+    verdicts = [verdict for event in events for verdict in monitor.step(*event)]
+    if trace.is_closed:
+        verdicts += monitor.finish("inf")
+    elif trace.clock > trace.time_stamps[-1]:
+        verdicts += monitor.finish(trace.clock - 1)
+    time_stamp = trace.time_stamps[position]
+    name = time_stamp, position - bisect_left(trace.time_stamps, time_stamp)
+    for verdict in verdicts:
+        if (verdict.time_stamp, verdict.offset) == name:
+            return verdict.value
+    return None

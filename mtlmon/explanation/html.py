@@ -1,0 +1,100 @@
+"""Proofs as a page that needs nothing but itself: pictures, and trees to fold and unfold."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from mtlmon.explanation.outline import outline
+from mtlmon.explanation.svg import to_svg
+from mtlmon.explanation.words import entry_words, formula_text, verdict_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtlmon.explanation.outline import Entry
+    from mtlmon.explanation.proof import Proof
+
+__all__ = ["to_html"]
+
+_LINES = 400
+_CHARACTERS = 400
+
+_STYLE = """\
+:root{color-scheme:light dark;--ink:#1c1e21;--ground:#fff;--faint:#5f6670;--true:#0b6e4f;
+--false:#b3261e;--rule:#d5d9de}
+@media (prefers-color-scheme:dark){:root{--ink:#e8eaed;--ground:#16181c;--faint:#a3abb5;
+--true:#5fd3a5;--false:#ff8a80;--rule:#3a4048}}
+body{margin:2rem auto;max-width:72rem;padding:0 1rem;color:var(--ink);background:var(--ground);
+font:1rem/1.5 system-ui,sans-serif}
+code,.where{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.9em}
+code{overflow-wrap:anywhere}
+h2{font-size:1.1rem;margin-top:2.5rem}
+.picture{overflow-x:auto;border:1px solid var(--rule);border-radius:6px}
+ul{list-style:none;padding-left:1.4rem;border-left:1px solid var(--rule)}
+.tree>ul,.tree{padding-left:0;border-left:0}
+summary{cursor:pointer}
+.true{color:var(--true)}.false{color:var(--false)}.why,.where{color:var(--faint)}"""
+
+
+def to_html(proofs: Sequence[Proof], notes: Sequence[str] = ()) -> str:
+    """A page with a section for each proof.
+
+    Args:
+        proofs: what to show.
+        notes: sentences to stand below them.
+    """
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            "<title>mtlmon: why</title>",
+            f"<style>{_STYLE}</style></head>",
+            "<body><main><h1>Why</h1>",
+            *(line for number, proof in enumerate(proofs, 1) for line in _section(proof, number)),
+            *(f"<p>{escape(note)}</p>" for note in notes),
+            "</main></body></html>",
+            "",
+        ]
+    )
+
+
+def _section(proof: Proof, number: int) -> Iterator[str]:
+    entries = list(outline(proof, _LINES))
+    heading = (
+        f"{escape(verdict_text(proof))} <code>"
+        f"{escape(formula_text(proof.formula, _CHARACTERS))}</code>"
+    )
+    yield f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">{heading}</h2>'
+    yield '<div class="picture" role="region" aria-label="timeline" tabindex="0">'
+    yield to_svg(proof, f"picture-{number}")
+    yield '</div><div class="tree"><ul>'
+    for entry, following in zip(entries, [*entries[1:], None], strict=True):
+        yield from _item(entry, 0 if following is None else len(following.ancestry))
+    yield "</ul></div></section>"
+
+
+def _item(entry: Entry, depth_of_next: int) -> Iterator[str]:
+    """The entry's list item, opened for the entries below it, else closed with those it ends."""
+    depth = len(entry.ancestry)
+    if depth_of_next > depth:
+        yield f"<li><details open><summary>{_words(entry)}</summary><ul>"
+    else:
+        ended = "</ul></details></li>" * (depth - depth_of_next)
+        yield f"<li>{_words(entry)}</li>{ended}"
+
+
+def _words(entry: Entry) -> str:
+    if not entry.proofs:
+        return f'<span class="why">… {escape(entry.remark)}</span>'
+    where, why = entry_words(entry)
+    proof = entry.proofs[0]
+    kind, mark, verb = ("true", "✓", "holds") if proof.value else ("false", "✗", "fails")
+    return (
+        f'<span class="{kind}" role="img" aria-label="{verb}">{mark}</span> '
+        f'<span class="where">{escape(where)}</span> '
+        f"<code>{escape(formula_text(proof.formula, _CHARACTERS))}</code>"
+        f'<span class="why">{escape(why)}</span>'
+    )

@@ -1,0 +1,234 @@
+"""Finds a proof of least size and builds it.
+
+The proof system follows B. Bhatt, D. Basin, D. Traytel, "Optimal Proofs for Linear Temporal Logic
+on Lasso Words" (ATVA 2018) and L. Lima, A. Herasimau, M. Raszyk, D. Traytel, S. Yuan, "Explainable
+Online Monitoring of Metric Temporal Logic" (TACAS 2023), widened by rules for the operators that
+they define by others, so that a proof speaks of the formula as it was written, and by what
+constants settle where events are still to come.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.explanation.proof import Proof, Rule, Run
+from mtlmon.explanation.sizes import (
+    AND_SIGNS,
+    EVERYWHERE,
+    UNIVERSAL,
+    Table,
+    everywhere_options,
+    tables,
+)
+from mtlmon.explanation.windows import WINDOW
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.traversal import number
+
+if TYPE_CHECKING:
+    from mtlmon.explanation.trace import Trace
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.interval import Interval
+
+__all__ = ["prove"]
+
+
+def prove(formula: Formula, trace: Trace, position: int) -> Proof | None:
+    """A smallest proof that the formula holds, or fails, at a position; None: of neither.
+
+    Time and memory are linear in the number of distinct subformulas times the number of time-points
+    within reach.
+    """
+    prover = _Prover(formula, trace, position)
+    return prover.proof(position) if prover.tables[-1].size(position) else None
+
+
+class _Step(NamedTuple):
+    """A rule at a position, with what it needs: subformulas by number, positions."""
+
+    rule: Rule
+    premises: tuple[tuple[int, int | None], ...] = ()
+    run: tuple[int, int, int] | None = None
+    """A subformula, and the first and the last position; the last may be below the first."""
+
+
+class _Needed:
+    """The positions at which a proof needs one subformula, collected range by range."""
+
+    def __init__(self, table: Table) -> None:
+        self.first = table.first
+        self.changes = [0] * (len(table.sizes) + 1)
+        self.everywhere = False
+
+    def add(self, first: int, last: int) -> None:
+        if first <= last:
+            self.changes[first - self.first] += 1
+            self.changes[last + 1 - self.first] -= 1
+
+    def positions(self) -> list[int]:
+        counts = accumulate(self.changes)
+        return [self.first + index for index, count in enumerate(counts) if count]
+
+
+class _Prover:
+    def __init__(self, formula: Formula, trace: Trace, position: int) -> None:
+        self.trace = trace
+        self.nodes, numbers = number(formula)
+        self.operands = [
+            tuple(numbers[id(operand)] for operand in node.operands) for node in self.nodes
+        ]
+        self.tables = tables(self.nodes, self.operands, trace, position)
+
+    def proof(self, position: int) -> Proof:
+        """The proof of the formula: what it needs is found from above and built from below."""
+        steps = self.needed_steps(position)
+        built: list[list[Proof | None]] = []
+        everywhere: list[Proof | None] = []
+        for this, (node, table) in enumerate(zip(self.nodes, self.tables, strict=True)):
+            proofs: list[Proof | None] = [None] * len(table.sizes)
+            built.append(proofs)
+            everywhere.append(None)
+            for where, step in steps[this].items():
+                proof = self.built(node, where, table.size(where), step, built, everywhere)
+                if where is None:
+                    everywhere[this] = proof
+                else:
+                    proofs[where - table.first] = proof
+        result = built[-1][position - self.tables[-1].first]
+        assert result is not None
+        return result
+
+    def needed_steps(self, position: int) -> list[dict[int | None, _Step]]:
+        needed = [_Needed(table) for table in self.tables]
+        needed[-1].add(position, position)
+        steps: list[dict[int | None, _Step]] = [{} for _ in self.nodes]
+        for this in range(len(self.nodes) - 1, -1, -1):
+            wanted: list[int | None] = [*needed[this].positions()]
+            if needed[this].everywhere:
+                wanted.append(None)
+            for where in wanted:
+                step = steps[this][where] = self.step(this, where)
+                for operand, position_of_operand in step.premises:
+                    if position_of_operand is None:
+                        needed[operand].everywhere = True
+                    else:
+                        needed[operand].add(position_of_operand, position_of_operand)
+                if step.run is not None:
+                    operand, first, last = step.run
+                    needed[operand].add(first, last)
+        return steps
+
+    def built(
+        self,
+        node: Formula,
+        where: int | None,
+        size: int,
+        step: _Step,
+        built: list[list[Proof | None]],
+        everywhere: list[Proof | None],
+    ) -> Proof:
+        premises = []
+        for operand, at in step.premises:
+            table = self.tables[operand]
+            premise = everywhere[operand] if at is None else built[operand][at - table.first]
+            assert premise is not None
+            premises.append(premise)
+        run: Run | tuple[()] = ()
+        if step.run is not None:
+            operand, first, last = step.run
+            start = self.tables[operand].first
+            run = Run(built[operand], first - start, last + 1 - start)
+        return Proof(node, where, size > 0, step.rule, self.trace, tuple(premises), run, abs(size))
+
+    def step(self, this: int, where: int | None) -> _Step:
+        """The rule that gives the least size."""
+        node = self.nodes[this]
+        if not node.operands:
+            return _Step(Rule.ATOM if node.operator is ops.ATOM else Rule.CONSTANT)
+        if node.interval is None:
+            return _Step(Rule.BOOLEAN, self.settling_operands(this, where))
+        if where is None:
+            return self.everywhere(this, node.interval)
+        if node.operator in (ops.PREVIOUS, ops.NEXT):
+            return self.neighbour(this, where, node.interval)
+        table = self.tables[this]
+        choice = table.choices[where - table.first]
+        if choice == EVERYWHERE:
+            return self.everywhere(this, node.interval)
+        if choice == WINDOW:
+            operand = self.operands[this][0 if node.operator is ops.WEAK_UNTIL else -1]
+            return _Step(Rule.WINDOW, (), (operand, *self.window(this, where)))
+        if (table.size(where) > 0) is (node.operator not in UNIVERSAL):
+            return self.witness(this, where, choice)
+        return self.cut(this, where, choice)
+
+    def settling_operands(self, this: int, where: int | None) -> tuple[tuple[int, int | None], ...]:
+        operands = self.operands[this]
+        sizes = [self.tables[operand].size(where) for operand in operands]
+        operator = self.nodes[this].operator
+        chosen = operands
+        if operator in AND_SIGNS:
+            signs = AND_SIGNS[operator][1:]
+            left, right = (size * sign for size, sign in zip(sizes, signs, strict=True))
+            if left < 0 and (right >= 0 or left >= right):
+                chosen = operands[:1]
+            elif right < 0:
+                chosen = operands[1:]
+        return tuple((operand, where) for operand in chosen)
+
+    def everywhere(self, this: int, interval: Interval) -> _Step:
+        operands = self.operands[this]
+        size = self.tables[this].everywhere
+        for premises, value in everywhere_options(self.nodes[this].operator, interval):
+            sizes = [self.tables[operands[k]].everywhere * sign for k, sign in premises]
+            if min(sizes) > 0 and value * (1 + sum(sizes)) == size:
+                return _Step(Rule.EVERYWHERE, tuple((operands[k], None) for k, _ in premises))
+        raise AssertionError("a size without a rule")
+
+    def neighbour(self, this: int, where: int, interval: Interval) -> _Step:
+        neighbour = where + (-1 if self.nodes[this].operator.is_past else 1)
+        times = self.trace.time_stamps
+        if not 0 <= neighbour < len(times):
+            if self.tables[this].size(where) != -1:
+                return self.everywhere(this, interval)
+            is_none = neighbour < 0 or self.trace.is_closed
+            return _Step(Rule.NO_NEIGHBOUR if is_none else Rule.OUTSIDE)
+        if abs(times[neighbour] - times[where]) not in interval:
+            return _Step(Rule.OUTSIDE)
+        operand = self.operands[this][0]
+        if self.tables[operand].size(neighbour) == 0:
+            return self.everywhere(this, interval)
+        return _Step(Rule.NEIGHBOUR, ((operand, neighbour),))
+
+    def window(self, this: int, where: int) -> tuple[int, int]:
+        """The first and the last time-point at a distance in the interval."""
+        node, times = self.nodes[this], self.trace.time_stamps
+        assert node.interval is not None
+        now, lower, upper = times[where], node.interval.lower, node.interval.upper
+        if node.operator.is_past:
+            first = 0 if upper is None else bisect_left(times, now - upper, hi=where)
+            return first, bisect_right(times, now - lower, hi=where + 1) - 1
+        last = len(times) if upper is None else bisect_right(times, now + upper, lo=where)
+        return bisect_left(times, now + lower, lo=where), last - 1
+
+    def witness(self, this: int, where: int, witness: int) -> _Step:
+        operands = self.operands[this]
+        is_past = self.nodes[this].operator.is_past
+        between = (witness + 1, where) if is_past else (where, witness - 1)
+        if len(operands) == 1:
+            return _Step(Rule.WITNESS, ((operands[0], witness),))
+        if self.nodes[this].operator is ops.WEAK_UNTIL:
+            premises = ((operands[0], witness), (operands[1], witness))
+            return _Step(Rule.WITNESS, premises, (operands[1], *between))
+        return _Step(Rule.WITNESS, ((operands[1], witness),), (operands[0], *between))
+
+    def cut(self, this: int, where: int, cut: int) -> _Step:
+        operator = self.nodes[this].operator
+        first, last = self.window(this, where)
+        left, right = self.operands[this]
+        if operator is ops.WEAK_UNTIL:
+            return _Step(Rule.CUT, ((right, cut),), (left, first, min(last, cut - 1)))
+        if operator.is_past:
+            return _Step(Rule.CUT, ((left, cut),), (right, max(first, cut), last))
+        return _Step(Rule.CUT, ((left, cut),), (right, first, min(last, cut)))

@@ -1,0 +1,130 @@
+"""A recorded trace: the events read, and what is known about the time after them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Literal
+
+from mtlmon.errors import ExplanationError, TimeStampError
+from mtlmon.syntax.interval import MAXIMUM_BOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from mtlmon.syntax.interval import Interval
+
+__all__ = ["EndTime", "Trace"]
+
+EndTime = int | Literal["last", "inf"] | None
+
+
+class Trace:
+    """Consecutive time-points of a stream, numbered from 0, and what is known of the rest.
+
+    Attributes:
+        time_stamps: of the time-points; they never decrease.
+        letters: the atoms that hold at each time-point.
+        clock: no event after them has a time-stamp below this one.
+        is_closed: no event comes after them at all.
+        is_cut: there are events before them, too long ago to matter.
+    """
+
+    __slots__ = ("clock", "first_offset", "is_closed", "is_cut", "letters", "time_stamps")
+
+    def __init__(
+        self,
+        time_stamps: Sequence[int],
+        letters: Sequence[Collection[str]],
+        end_time: EndTime = None,
+        *,
+        is_cut: bool = False,
+        first_offset: int = 0,
+    ) -> None:
+        """A trace whose time-stamps are known to be in order.
+
+        Args:
+            time_stamps: of the time-points.
+            letters: the atoms of each.
+            end_time: None (nothing is known about the time after the trace), the time-stamp up to
+                and including which it is complete, "last" (its last time-stamp) or "inf" (no event
+                ever follows).
+            is_cut: see the attribute.
+            first_offset: the offset of the first time-point among those of its time-stamp.
+        """
+        self.time_stamps = time_stamps
+        self.letters = letters
+        self.is_closed = end_time == "inf"
+        self.is_cut = is_cut
+        self.first_offset = first_offset
+        last = time_stamps[-1] if time_stamps else 0
+        self.clock = last
+        if end_time == "last":
+            self.clock = last + 1
+        elif isinstance(end_time, int) and end_time >= last:
+            self.clock = end_time + 1
+
+    @classmethod
+    def of(cls, events: Iterable[tuple[int, Iterable[str]]], end_time: EndTime = None) -> Trace:
+        """The trace of pairs of a time-stamp and atoms.
+
+        Raises:
+            TimeStampError: a time-stamp is no integer from 0 to 2^63-1, or below the one before;
+                the message names the position.
+            TypeError: an event is no such pair.
+            ExplanationError: `end_time` is none of those that the constructor takes.
+        """
+        if end_time not in (None, "last", "inf"):
+            _check_time_stamp(end_time, "end_time")
+        time_stamps: list[int] = []
+        letters: list[Collection[str]] = []
+        known: dict[frozenset[str], frozenset[str]] = {}
+        for position, (time_stamp, atoms) in enumerate(events):
+            _check_time_stamp(time_stamp, f"the time-stamp of event {position}")
+            if time_stamps and time_stamp < time_stamps[-1]:
+                raise TimeStampError(
+                    f"the time-stamp of event {position} is {time_stamp}, below {time_stamps[-1]} "
+                    "of the event before: sort the trace by time"
+                )
+            if isinstance(atoms, str):
+                raise TypeError(
+                    f"the atoms of event {position} are the text {atoms!r}: give a set of names"
+                )
+            letter = frozenset(atoms)
+            time_stamps.append(time_stamp)
+            letters.append(known.setdefault(letter, letter))
+        return cls(time_stamps, letters, end_time)
+
+    def __len__(self) -> int:
+        return len(self.time_stamps)
+
+    def name(self, position: int) -> tuple[int, int]:
+        """A time-point's name: its time-stamp, and its offset among those of the time-stamp."""
+        time_stamp = self.time_stamps[position]
+        first = bisect_left(self.time_stamps, time_stamp)
+        return time_stamp, position - first + (0 if first else self.first_offset)
+
+    def position(self, time_stamp: int, offset: int) -> int:
+        """The position of a time-point.
+
+        Raises:
+            ExplanationError: the trace has no such time-point.
+        """
+        position = bisect_left(self.time_stamps, time_stamp)
+        position += offset - (0 if position else self.first_offset)
+        if not 0 <= position < len(self) or self.name(position) != (time_stamp, offset):
+            raise ExplanationError(f"the trace has no time-point {time_stamp}:{offset}")
+        return position
+
+    def may_grow_within(self, interval: Interval, position: int) -> bool:
+        """Whether an event still to come may be at a distance in the interval."""
+        if self.is_closed:
+            return False
+        waited = self.clock - self.time_stamps[position]
+        return interval.upper is None or waited <= interval.upper
+
+
+def _check_time_stamp(value: object, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TimeStampError(f"{what} is {value!r}: it must be an integer from 0 to 2^63-1")
+    if not 0 <= value <= MAXIMUM_BOUND:
+        raise TimeStampError(f"{what} is {value}: it must be an integer from 0 to 2^63-1")

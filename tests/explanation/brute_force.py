@@ -1,0 +1,68 @@
+"""The least size of a proof, found by trying every rule with all parts that there can be.
+
+What the checker accepts is a proof, so this asks nothing but the checker.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from mtlmon.explanation.checker import ProofError, check_step
+from mtlmon.explanation.proof import Proof, Rule
+from mtlmon.explanation.trace import Trace
+from mtlmon.syntax.formula import Formula
+
+
+class Search:
+    """All proofs of formulas on one short trace, as far as their least sizes go."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.positions: list[int | None] = [None, *range(len(trace))]
+        self.known: dict[tuple[Formula, int | None], Proof | None] = {}
+
+    def smallest(self, formula: Formula, position: int | None) -> Proof | None:
+        """A smallest proof that the formula holds or fails there; None if there is none.
+
+        Raises:
+            AssertionError: there are proofs of both.
+        """
+        key = formula, position
+        if key not in self.known:
+            proofs = [self._smallest(formula, position, value) for value in (False, True)]
+            assert None in proofs, "a contradiction"
+            self.known[key] = proofs[0] or proofs[1]
+        return self.known[key]
+
+    def _smallest(self, formula: Formula, position: int | None, value: bool) -> Proof | None:
+        best: Proof | None = None
+        for rule, premises, run in product(Rule, self._premises(formula), self._runs(formula)):
+            proof = Proof(formula, position, value, rule, self.trace, premises, run)
+            if best is None or proof.size < best.size:
+                try:
+                    check_step(proof)
+                except ProofError:
+                    continue
+                best = proof
+        return best
+
+    def _premises(self, formula: Formula) -> list[tuple[Proof, ...]]:
+        columns = [
+            [proof for position in self.positions if (proof := self.smallest(operand, position))]
+            for operand in formula.operands
+        ]
+        singles = [(proof,) for column in columns for proof in column]
+        return [(), *singles, *(product(*columns) if len(columns) == 2 else ())]
+
+    def _runs(self, formula: Formula) -> list[tuple[Proof, ...]]:
+        runs: list[tuple[Proof, ...]] = [()]
+        for operand in formula.operands:
+            for start in range(len(self.trace)):
+                run: list[Proof] = []
+                for position in range(start, len(self.trace)):
+                    proof = self.smallest(operand, position)
+                    if proof is None or proof.value is not (run or [proof])[0].value:
+                        break
+                    run.append(proof)
+                    runs.append(tuple(run))
+        return runs
