@@ -68,6 +68,9 @@ class Options(argparse.Namespace):
     bdd: Literal["auto", "cudd", "autoref"]
     summary: bool | None
     progress: bool
+    explain: bool
+    explain_output: str | None
+    explain_limit: int
     explain_formula: bool
 
 
@@ -102,6 +105,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> Options:
     if len(files) > 1:
         parser.error(f"several logs ({', '.join(files)}): one at a time, please")
     options.log = files[0] if files else STANDARD_STREAM
+    options.explain = options.explain or options.explain_output is not None
     if options.formula_file == options.log == STANDARD_STREAM and not options.explain_formula:
         parser.error("formula and log cannot both come from standard input")
     return options
@@ -122,6 +126,7 @@ def make_parser() -> Parser:
     add_formula_options(parser.add_argument_group("formula"))
     add_log_options(parser.add_argument_group("log"))
     add_verdict_options(parser.add_argument_group("verdicts"))
+    add_explanation_options(parser.add_argument_group("explanations"))
     add_other_options(parser.add_argument_group("other"))
     return parser
 
@@ -192,6 +197,27 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_explanation_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--explain",
+        action="store_true",
+        help="say on standard error why the first violations are such, once the log is read; it "
+        "must be a file, as it is read again",
+    )
+    group.add_argument(
+        "--explain-output",
+        metavar="FILE",
+        help="write explanations to FILE instead, as a page if its name ends in .html",
+    )
+    group.add_argument(
+        "--explain-limit",
+        type=explain_limit,
+        default=10,
+        metavar="N",
+        help="explain at most N violations (default: 10)",
+    )
+
+
 def add_other_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--summary",
@@ -213,6 +239,13 @@ def version_line() -> str:
     from mtlmon._version import __version__
 
     return f"mtlmon {__version__}"
+
+
+def explain_limit(text: str) -> int:
+    """The argument of --explain-limit."""
+    if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
 
 
 def end_time(text: str) -> int | str:

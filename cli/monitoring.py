@@ -40,6 +40,10 @@ def monitor_log(formula: Formula, options: Options) -> int:
     if monitor.mode != options.mode:
         note(f"the formula's future is unbounded: mode {options.mode} works as {monitor.mode} here")
     log = open_log(options.log)
+    if options.explain:
+        from mtlmon.cli.explaining import check_options
+
+        check_options(options, log)
     verdicts = open_verdicts(options.output, log, options.formula_file)
     text_monitor = TextMonitor(
         monitor,
@@ -59,9 +63,13 @@ def monitor_log(formula: Formula, options: Options) -> int:
         status = SIGNALLED + signal.number
     if status is None:
         status = VIOLATION if text_monitor.false_count else 0
-    log.close()
     verdicts.close()
     report_end(text_monitor, is_complete=pump.is_complete, is_resolved=options.resolve)
+    if options.explain and status == VIOLATION:
+        from mtlmon.cli.explaining import explain_violations
+
+        explain_violations(formula, options, log, pump.bytes_read)
+    log.close()
     wants_summary = options.summary
     if wants_summary is None:
         wants_summary = is_terminal(sys.stderr)

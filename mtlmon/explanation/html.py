@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["to_html"]
+__all__ = ["page", "section", "to_html"]
 
 _LINES = 400
 _CHARACTERS = 400
@@ -37,13 +37,13 @@ summary{cursor:pointer}
 .true{color:var(--true)}.false{color:var(--false)}.why,.where{color:var(--faint)}"""
 
 
-def to_html(proofs: Sequence[Proof], notes: Sequence[str] = ()) -> str:
-    """A page with a section for each proof.
+def to_html(proof: Proof) -> str:
+    """See `Proof.to_html`."""
+    return page([section(proof, 1)])
 
-    Args:
-        proofs: what to show.
-        notes: sentences to stand below them.
-    """
+
+def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """A page of sections, and sentences to stand below them."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -53,7 +53,7 @@ def to_html(proofs: Sequence[Proof], notes: Sequence[str] = ()) -> str:
             "<title>mtlmon: why</title>",
             f"<style>{_STYLE}</style></head>",
             "<body><main><h1>Why</h1>",
-            *(line for number, proof in enumerate(proofs, 1) for line in _section(proof, number)),
+            *sections,
             *(f"<p>{escape(note)}</p>" for note in notes),
             "</main></body></html>",
             "",
@@ -61,7 +61,12 @@ def to_html(proofs: Sequence[Proof], notes: Sequence[str] = ()) -> str:
     )
 
 
-def _section(proof: Proof, number: int) -> Iterator[str]:
+def section(proof: Proof, number: int) -> str:
+    """The part of a page that shows a proof, the one of that number on the page."""
+    return "\n".join(_lines(proof, number))
+
+
+def _lines(proof: Proof, number: int) -> Iterator[str]:
     entries = list(outline(proof, _LINES))
     heading = (
         f"{escape(verdict_text(proof))} <code>"

@@ -156,9 +156,9 @@ def grid(proof: Proof, entries: Sequence[Entry], columns: int, rows: int) -> Gri
                 positions[part.position] = None
             if len(formulas) < rows:
                 formulas[id(part.formula)] = part.formula
-    for position in _beyond_windows(entries):
+    for beyond in _beyond_windows(entries):
         if len(positions) < columns:
-            positions[position] = None
+            positions[beyond] = None
     row_of = {key: row for row, key in enumerate(formulas)}
     values: dict[tuple[int, int | None], bool] = {}
     for part in proof.distinct():
@@ -169,10 +169,10 @@ def grid(proof: Proof, entries: Sequence[Entry], columns: int, rows: int) -> Gri
         for position in positions:
             if formula.name is not None and position is not None:
                 values[row, position] = formula.name in proof.trace.letters[position]
-    order = sorted(
-        positions, key=lambda position: len(proof.trace) if position is None else position
-    )
-    return Grid(list(formulas.values()), order, values, row_of)
+    columns_in_order: list[int | None] = [*sorted(p for p in positions if p is not None)]
+    if None in positions:
+        columns_in_order.append(None)
+    return Grid(list(formulas.values()), columns_in_order, values, row_of)
 
 
 def _ends(proofs: Sequence[Proof]) -> Sequence[Proof]:

@@ -114,6 +114,8 @@ class Proof:
 
     __slots__ = ("formula", "position", "premises", "rule", "run", "size", "trace", "value")
 
+    size: int
+
     def __init__(
         self,
         formula: Formula,
@@ -184,7 +186,7 @@ class Proof:
         """A page of its own: the picture, and the tree of reasons to fold and unfold."""
         from mtlmon.explanation.html import to_html
 
-        return to_html([self])
+        return to_html(self)
 
     def __str__(self) -> str:
         return self.to_text()

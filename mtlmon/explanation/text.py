@@ -44,7 +44,7 @@ def to_text(proof: Proof, *, width: int, lines: int, ascii_only: bool) -> str:
 
 
 def _timeline(proof: Proof, entries: Sequence[Entry], width: int) -> list[str]:
-    """The table of values: a column for each time-point that the tree names, a row for each formula.
+    """The table of values: a column for each time-point that the tree names, a row per formula.
 
     Columns that are no neighbours in the trace have a gap between them.
     """

@@ -12,6 +12,17 @@ from mtlmon.explanation.proof import Proof, Rule
 from mtlmon.explanation.trace import Trace
 from mtlmon.syntax.formula import Formula
 
+_WITHOUT_PARTS = {Rule.CONSTANT, Rule.ATOM, Rule.NO_NEIGHBOUR, Rule.OUTSIDE}
+_WITH_RUN = {Rule.WITNESS, Rule.WINDOW, Rule.CUT}
+
+
+def _is_accepted(proof: Proof) -> bool:
+    try:
+        check_step(proof)
+    except ProofError:
+        return False
+    return True
+
 
 class Search:
     """All proofs of formulas on one short trace, as far as their least sizes go."""
@@ -35,15 +46,15 @@ class Search:
         return self.known[key]
 
     def _smallest(self, formula: Formula, position: int | None, value: bool) -> Proof | None:
+        all_premises, all_runs = self._premises(formula), self._runs(formula)
         best: Proof | None = None
-        for rule, premises, run in product(Rule, self._premises(formula), self._runs(formula)):
-            proof = Proof(formula, position, value, rule, self.trace, premises, run)
-            if best is None or proof.size < best.size:
-                try:
-                    check_step(proof)
-                except ProofError:
-                    continue
-                best = proof
+        for rule in Rule:
+            some_premises = [()] if rule in _WITHOUT_PARTS else all_premises
+            some_runs = all_runs if rule in _WITH_RUN else [()]
+            for premises, run in product(some_premises, some_runs):
+                proof = Proof(formula, position, value, rule, self.trace, premises, run)
+                if (best is None or proof.size < best.size) and _is_accepted(proof):
+                    best = proof
         return best
 
     def _premises(self, formula: Formula) -> list[tuple[Proof, ...]]:

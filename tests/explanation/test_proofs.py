@@ -73,20 +73,23 @@ _FAMILIES = pytest.mark.parametrize(
 @_FAMILIES
 def test_all_small_models(family: Family) -> None:
     formulas = list(formulas_of(family))
-    stride = max(1, len(formulas) // 200)
+    stride = max(1, len(formulas) // 100)
     for count, steps in enumerate(traces_of(family)):
         for formula in formulas[count % stride :: stride]:
             check_all(formula, events_of(steps), _ENDS[count % len(_ENDS)])
 
 
 @_FAMILIES
-def test_small_models_have_no_smaller_proofs(family: Family) -> None:
-    formulas = list(formulas_of(family))
-    traces = list(traces_of(family))
-    stride = max(1, len(formulas) * len(traces) // 1000)
-    for count, formula in enumerate(formulas):
-        for steps in traces[count % stride :: stride]:
-            check_sizes(formula, events_of(steps), _ENDS[count % len(_ENDS)])
+def test_small_models_have_no_smaller_proofs(family: Family, pytestconfig: pytest.Config) -> None:
+    """On some pairs of formula and trace, ten times as many for each level of `--exhaustive`."""
+    formulas, traces = list(formulas_of(family)), list(traces_of(family))
+    pairs = 15 * 10 ** int(pytestconfig.getoption("--exhaustive"))
+    everything = len(formulas) * len(traces)
+    # no common factor with the number of traces, so that neither lags behind
+    stride = max(1, everything // pairs) | 1
+    for number in range(0, everything, stride):
+        formula, steps = formulas[number // len(traces)], traces[number % len(traces)]
+        check_sizes(formula, events_of(steps), _ENDS[number % len(_ENDS)])
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
@@ -114,7 +117,7 @@ def test_huge_bounds_and_time_stamps(formula: Formula, steps: Steps, end_time: E
     check_all(formula, events_of(steps), end_time)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(strategies.formulas(depth=2), strategies.traces(maximum_length=4), strategies.end_times())
 def test_no_smaller_proofs(formula: Formula, steps: Steps, end_time: EndTime) -> None:
     check_sizes(formula, events_of(steps), end_time)

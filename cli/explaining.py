@@ -1,0 +1,289 @@
+"""Explaining violations: the log is read again for the events that they depend on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from bisect import bisect_left
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon._core import Monitor
+from mtlmon._scanner import Scanner
+from mtlmon._text import TextMonitor
+from mtlmon.analysis.reach import decision_delay, past_reach
+from mtlmon.analysis.subformulas import atoms
+from mtlmon.cli.failure import Failure, WriteFailure, note
+from mtlmon.cli.report import plural
+from mtlmon.errors import UndecidedError
+from mtlmon.explanation.explain import explain_position
+from mtlmon.explanation.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import LogFile
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.explanation.trace import EndTime
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["check_options", "explain_violations"]
+
+BLOCK_BYTES = 1 << 18
+WIDTH = 100
+"""Of lines that go to a file; a terminal has its own."""
+
+
+def check_options(options: Options, log: LogFile) -> None:
+    """Say early that explanations are not to be had.
+
+    Raises Failure when the log cannot be read again, or the file for them is another one's.
+    """
+    if not log.is_regular:
+        raise Failure(
+            f"cannot explain: {log.name} is no file that can be read again; save the log first"
+        )
+    path = options.explain_output
+    if path is None:
+        return
+    others = [options.log, options.formula_file, options.output]
+    if any(other and os.path.realpath(other) == os.path.realpath(path) for other in others) or (
+        os.path.exists(path) and os.path.samestat(os.stat(path), log.status)
+    ):
+        raise Failure(f"{path} is to hold the explanations, but is a file of another use")
+
+
+class Part(NamedTuple):
+    """The bytes of the log that were monitored."""
+
+    log: LogFile
+    start: int
+    size: int
+
+    def blocks(self) -> Iterator[bytes]:
+        """Its bytes once more.
+
+        Raises Failure when they cannot be read.
+        """
+        position, end = self.start, self.start + self.size
+        while position < end:
+            try:
+                block = os.pread(self.log.descriptor, min(BLOCK_BYTES, end - position), position)
+            except OSError as error:
+                raise Failure(f"cannot read {self.log.name}: {error.strerror}") from None
+            if not block:
+                return
+            position += len(block)
+            yield block
+
+
+def explain_violations(formula: Formula, options: Options, log: LogFile, size: int) -> None:
+    """Explain the first violations of a log, to standard error or to the file asked for.
+
+    Args:
+        formula: as it was written.
+        options: of the command.
+        log: still open; its end was reached, or what was wanted was found before.
+        size: how many bytes of it were monitored, up to the present position.
+
+    Raises:
+        Failure: the log cannot be read again, the explanations cannot be written.
+    """
+    position = os.lseek(log.descriptor, 0, os.SEEK_CUR)
+    part = Part(log, position - size, size)
+    limit = options.explain_limit
+    violations = sorted(find_violations(formula, options, part, limit + 1))
+    report = Report(options.explain_output)
+    for name, trace in events_around(formula, options, part, violations[:limit]):
+        try:
+            report.add(explain_position(formula, trace, trace.position(*name)))
+        except UndecidedError as error:
+            report.remark(str(error))
+    if len(violations) > limit:
+        report.remark(f"explained {plural(limit, 'violation')}, there are more (--explain-limit)")
+    report.write()
+
+
+def find_violations(
+    formula: Formula, options: Options, part: Part, count: int
+) -> list[tuple[int, int]]:
+    """The names of the first violations that are decided, at most so many."""
+    monitor = TextMonitor(
+        Monitor(formula, options.mode, bdd=options.bdd),
+        path=part.log.name,
+        verdicts="first" if options.verdicts == "first" else "false",
+        resolve=True,
+        skip_errors=options.on_error == "skip",
+    )
+    lines: list[bytes] = []
+
+    def work() -> None:
+        more = True
+        while more and len(lines) < count:
+            more = monitor.run()
+            lines.extend(monitor.writer.take().splitlines())
+
+    for block in part.blocks():
+        monitor.load(block)
+        work()
+        if monitor.is_stopped or len(lines) >= count:
+            break
+    else:
+        monitor.load_end()
+        work()
+        monitor.end(options.end_time)
+        work()
+    monitor.unload()
+    return [_name_of(line) for line in lines[:count]]
+
+
+def _name_of(line: bytes) -> tuple[int, int]:
+    time_stamp, _, offset = line.partition(b" ")[0].partition(b":")
+    return int(time_stamp), int(offset)
+
+
+def events_around(
+    formula: Formula, options: Options, part: Part, names: list[tuple[int, int]]
+) -> Iterator[tuple[tuple[int, int], Trace]]:
+    """For each time-point, in order, the part of the trace that its value depends on.
+
+    Memory goes with that part, not with the log. A trace changes when the next one is asked for.
+    """
+    before, after = past_reach(formula), decision_delay(formula)
+    scanner = Scanner(atoms(formula), path=part.log.name, skip_errors=options.on_error == "skip")
+    kept = Kept(scanner.atoms)
+    waiting = deque(names)
+    for events in _scanned(scanner, part):
+        for time_stamp, letter in events:
+            kept.add(time_stamp, letter)
+            while waiting and after is not None and time_stamp > waiting[0][0] + after:
+                yield waiting[0], kept.trace(None)
+                waiting.popleft()
+            if not waiting:
+                return
+        if before is not None:
+            kept.drop_before(waiting[0][0] - before)
+    for name in waiting:
+        yield name, kept.trace(options.end_time)
+
+
+def _scanned(scanner: Scanner, part: Part) -> Iterator[list[tuple[int, int]]]:
+    for block in part.blocks():
+        yield scanner.feed(block)
+    yield scanner.finish()
+
+
+class Kept:
+    """The events that are still needed.
+
+    Whole time-stamps are kept, and the event before them, which PREVIOUS looks at.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.time_stamps: list[int] = []
+        self.letters: list[frozenset[str]] = []
+        self.letter_of: dict[int, frozenset[str]] = {}
+        self.is_cut = False
+        self.first_offset = 0
+
+    def add(self, time_stamp: int, letter: int) -> None:
+        atoms = self.letter_of.get(letter)
+        if atoms is None:
+            names = enumerate(self.names)
+            atoms = frozenset(name for bit, name in names if letter >> bit & 1)
+            self.letter_of[letter] = atoms
+        self.time_stamps.append(time_stamp)
+        self.letters.append(atoms)
+
+    def drop_before(self, time_stamp: int) -> None:
+        """Forget events before that time-stamp, but for the last one."""
+        count = bisect_left(self.time_stamps, time_stamp) - 1
+        if count > 0:
+            first = self.trace(None).name(count)
+            del self.time_stamps[:count]
+            del self.letters[:count]
+            self.first_offset = first[1]
+            self.is_cut = True
+
+    def trace(self, end_time: EndTime) -> Trace:
+        return Trace(
+            self.time_stamps,
+            self.letters,
+            end_time,
+            is_cut=self.is_cut,
+            first_offset=self.first_offset,
+        )
+
+
+class Report:
+    """The explanations, as text as they come or as a page when all are there.
+
+    path: a file, a page if its name ends in .html; None for standard error.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.is_page = path is not None and path.lower().endswith((".html", ".htm"))
+        self.sections: list[str] = []
+        self.remarks: list[str] = []
+
+    def add(self, proof: Proof) -> None:
+        if self.is_page:
+            from mtlmon.explanation.html import section
+
+            self.sections.append(section(proof, len(self.sections) + 1))
+        elif self.path is not None:
+            self.sections.append(f"{proof.to_text(width=WIDTH)}\n\n")
+        else:
+            self.show(proof)
+
+    def remark(self, text: str) -> None:
+        if self.path is None:
+            note(text)
+        else:
+            self.remarks.append(text)
+
+    def show(self, proof: Proof) -> None:
+        """Write to standard error, if that is open."""
+        if sys.stderr is None:
+            return
+        width = WIDTH
+        if sys.stderr.isatty():
+            width = os.get_terminal_size(sys.stderr.fileno()).columns
+        text = f"{proof.to_text(width=width, ascii_only=not _shows_marks(sys.stderr.encoding))}\n\n"
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            # there is nobody left to tell
+            return
+
+    def write(self) -> None:
+        """Write the file, if one is asked for.
+
+        Raises WriteFailure.
+        """
+        if self.path is None:
+            return
+        if self.is_page:
+            from mtlmon.explanation.html import page
+
+            text = page(self.sections, self.remarks)
+        else:
+            text = "".join([*self.sections, *(f"{remark}\n" for remark in self.remarks)])
+        try:
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(text)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise WriteFailure(f"cannot write {self.path}: {reason}") from None
+
+
+def _shows_marks(encoding: str) -> bool:
+    try:
+        "✓✗└─…".encode(encoding)
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True

@@ -1,0 +1,169 @@
+"""Explanations of violations by the command."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from xml.dom import minidom
+
+import pytest
+
+from mtlmon.explanation import explain
+from tests.cli.process import mtlmon as run
+from tests.cli.process import shell
+
+FORMULA = "request IMPLIES EVENTUALLY[0,5] response"
+LOG = "@18 tick\n@20 request\n@22\n@25\n@26 response\n@40 request\n@40 request\n@50\n"
+EVENTS = [
+    (18, set()),
+    (20, {"request"}),
+    (22, set()),
+    (25, set()),
+    (26, {"response"}),
+    (40, {"request"}),
+    (40, {"request"}),
+    (50, set()),
+]
+VIOLATIONS = [(20, 0), (40, 0), (40, 1)]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "events.log"
+    path.write_text(LOG, encoding="utf-8")
+    return path
+
+
+def explanations(formula: str = FORMULA) -> str:
+    return "".join(f"{explain(formula, EVENTS, point)}\n\n" for point in VIOLATIONS)
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "naive"])
+def test_all_violations_are_explained_on_standard_error(log: Path, mode: str) -> None:
+    plain = run("--mode", mode, "-e", FORMULA, str(log))
+    done = run("--explain", "--mode", mode, "-e", FORMULA, str(log))
+    assert done == (1, plain.output, explanations())
+
+
+@pytest.mark.parametrize("verdicts", ["none", "false", "boolean"])
+def test_explanations_do_not_depend_on_what_is_written(log: Path, verdicts: str) -> None:
+    done = run("--explain", "--verdicts", verdicts, "-e", FORMULA, str(log))
+    assert (done.status, done.errors) == (1, explanations())
+
+
+def test_only_the_first_violation(log: Path) -> None:
+    done = run("--explain", "--verdicts", "first", "-e", FORMULA, str(log))
+    assert (done.status, done.output) == (1, "20:0 false\n")
+    assert done.errors == f"{explain(FORMULA, EVENTS, (20, 0))}\n\n"
+
+
+def test_limit(log: Path) -> None:
+    done = run("--explain", "--explain-limit", "2", "-e", FORMULA, str(log))
+    assert re.findall(r"^\S+ violates", done.errors, re.MULTILINE) == [
+        "20:0 violates",
+        "40:0 violates",
+    ]
+    assert done.errors.endswith(
+        "mtlmon: explained 2 violations, there are more (--explain-limit)\n"
+    )
+    for wrong in "0", "-1", "x", "":
+        done = run("--explain", f"--explain-limit={wrong}", "-e", FORMULA, str(log))
+        assert done.status == 2
+        assert "is not an integer from 1 on" in done.errors
+
+
+def test_nothing_to_explain(log: Path) -> None:
+    assert run("--explain", "-e", "NOT other", str(log)).errors == (
+        "mtlmon: never in the log: other\n"
+    )
+
+
+def test_files(log: Path, tmp_path: Path) -> None:
+    text, page = tmp_path / "why.txt", tmp_path / "why.html"
+    for path in text, page:
+        done = run("--explain-output", str(path), "-e", FORMULA, str(log))
+        assert (done.status, done.errors) == (1, "")
+    assert text.read_text(encoding="utf-8") == explanations()
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<section") == len(VIOLATIONS)
+    for picture in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
+        minidom.parseString(picture)
+    assert run("--explain-output", str(tmp_path), "-e", FORMULA, str(log)).status == 2
+
+
+def test_no_file_is_overwritten(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for path, arguments in (log, []), (out, ["-o", str(out)]):
+        done = run("--explain-output", str(path), *arguments, "-e", FORMULA, str(log))
+        assert done.status == 2
+        assert "is a file of another use" in done.errors
+    assert log.read_text(encoding="utf-8") == LOG
+
+
+def test_a_pipe_cannot_be_read_again() -> None:
+    done = run("--explain", "-e", FORMULA, log=LOG)
+    assert done == (
+        2,
+        "",
+        "mtlmon: cannot explain: <stdin> is no file that can be read again; save the log first\n",
+    )
+
+
+def test_a_file_as_standard_input(log: Path) -> None:
+    done = shell(f"$M --explain -e '{FORMULA}' < '{log}'")
+    assert (done.status, done.errors) == (1, explanations())
+
+
+def test_end_time(log: Path) -> None:
+    formula = "NOT request OR EVENTUALLY[0,20] response"
+    assert run("--explain", "-e", formula, str(log)).errors == ""
+    done = run("--explain", "--end-time", "60", "-e", formula, str(log))
+    assert done.status == 1
+    assert done.errors == "".join(
+        f"{explain(formula, EVENTS, point, end_time=60)}\n\n" for point in VIOLATIONS[1:]
+    )
+
+
+def test_decided_by_comparison_alone(log: Path) -> None:
+    done = run("--explain", "-e", "(EVENTUALLY p) AND NOT EVENTUALLY p", str(log))
+    assert done.status == 1
+    assert "mtlmon: 18:0 is false whatever comes, but only by comparing" in done.errors
+
+
+def test_skipped_lines(tmp_path: Path) -> None:
+    log = tmp_path / "events.log"
+    log.write_text(LOG.replace("@22", "@22\nbad\n@3"), encoding="utf-8")
+    done = run("--explain", "--on-error", "skip", "-e", FORMULA, str(log))
+    assert done.errors == f"mtlmon: skipped 2 lines that could not be read\n{explanations()}"
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "p IMPLIES ONCE[0,7] q",
+        "(PREVIOUS[0,2] PREVIOUS[1,3] p) IMPLIES q SINCE[1,6] r",
+        "(EVENTUALLY[2,4] HISTORICALLY[0,3] p) OR NOT (q OR r)",
+        "ALWAYS[0,3] (p IMPLIES (ONCE[1,4] q) OR NEXT[0,2] r)",
+        "(HISTORICALLY[0,5] EVENTUALLY[0,2] p) OR q OR r",
+        "NOT (p AND PREVIOUS (q AND NEXT[0,9] r))",
+    ],
+)
+def test_parts_of_long_logs_give_the_proofs_of_the_whole(formula: str, tmp_path: Path) -> None:
+    """The command keeps only the events within reach; more than one block is read."""
+    generator = random.Random(formula)
+    formula = f"NOT late OR ({formula})"
+    clock, events = 0, []
+    for number in range(20_000):
+        clock += generator.choice([0, 0, 1, 1, 2, 5])
+        atoms = {atom for atom in "pqr" if generator.random() < 0.5}
+        events.append((clock, atoms | ({"late"} if number > 16_000 else set())))
+    lines = [f"@{time} {' '.join(sorted(atoms))} and more of it\n" for time, atoms in events]
+    log = tmp_path / "events.log"
+    log.write_text("".join(lines), encoding="utf-8")
+    done = run("--explain", "--verdicts", "none", "-e", formula, str(log))
+    names = re.findall(r"^(\d+):(\d+) violates", done.errors, re.MULTILINE)
+    assert len(names) == 10
+    points = [(int(time), int(offset)) for time, offset in names]
+    expected = "".join(f"{explain(formula, events, point)}\n\n" for point in points)
+    assert expected in done.errors
