@@ -16,7 +16,7 @@ from mtlmon.analysis.subformulas import atoms
 from mtlmon.cli.failure import Failure, WriteFailure, note
 from mtlmon.cli.report import plural
 from mtlmon.errors import UndecidedError
-from mtlmon.explanation.explain import explain_position
+from mtlmon.explanation.explaining import explain_position
 from mtlmon.explanation.trace import Trace
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Why a formula holds or fails at a time-point of a recorded trace."""
 
 from mtlmon.explanation.checker import ProofError, check
-from mtlmon.explanation.explain import explain, explain_position
+from mtlmon.explanation.explaining import explain, explain_position
 from mtlmon.explanation.proof import Proof, Rule
 from mtlmon.explanation.trace import EndTime, Trace
 

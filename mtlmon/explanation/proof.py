@@ -192,6 +192,6 @@ class Proof:
         return self.to_text()
 
     def __repr__(self) -> str:
-        where = "everywhere" if self.time_point is None else "{}:{}".format(*self.time_point)
+        where = "everywhere" if self.position is None else f"at position {self.position}"
         verb = "holds" if self.value else "fails"
-        return f"<Proof of size {self.size}: {self.formula.operator} {verb} at {where}>"
+        return f"<Proof of size {self.size}: {self.formula.operator} {verb} {where}>"

@@ -42,6 +42,7 @@ _STYLE = """\
 @media (prefers-color-scheme:dark){.mtlmon{--ink:#e8eaed;--faint:#a3abb5;--rule:#3a4048;
 --ground:#16181c;--true:#5fd3a5;--false:#ff8a80;--window:#23272e}}
 .mtlmon text{fill:var(--ink)}.mtlmon .faint{fill:var(--faint)}.mtlmon .rule{stroke:var(--rule)}
+.mtlmon .ground{fill:var(--ground)}
 .mtlmon .window{fill:var(--window)}.mtlmon .link{stroke:var(--faint);fill:none;opacity:.7}
 .mtlmon .true{fill:var(--true)}.mtlmon .false{fill:var(--ground);stroke:var(--false);stroke-width:2}
 .mtlmon .tick{stroke:var(--ground);stroke-width:2;fill:none}
@@ -95,7 +96,7 @@ class _Picture:
         yield f'<title id="{self.name}-title">{escape(heading)}</title>'
         yield f'<desc id="{self.name}-text">{escape(self.description())}</desc>'
         yield f"<style>{_STYLE}</style>"
-        yield f'<rect width="{self.width:.0f}" height="{self.height:.0f}" fill="var(--ground)"/>'
+        yield f'<rect width="{self.width:.0f}" height="{self.height:.0f}" class="ground"/>'
         yield from self.windows()
         yield from self.heads()
         yield from self.links()
@@ -159,9 +160,11 @@ class _Picture:
                 if start is not None and end is not None:
                     (x1, y1), (x2, y2) = start, end
                     middle = (y1 + y2) / 2
+                    # a line straight down past other rows would seem to end at their marks
+                    aside = 2 * _RADIUS if x1 == x2 and y2 - y1 > _ROW_HEIGHT else 0
                     yield (
-                        f'<path class="link" d="M{x1:.1f} {y1:.1f}C{x1:.1f} {middle:.1f} '
-                        f'{x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"/>'
+                        f'<path class="link" d="M{x1:.1f} {y1:.1f}C{x1 - aside:.1f} {middle:.1f} '
+                        f'{x2 - aside:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"/>'
                     )
 
     def marks(self) -> Iterator[str]:

@@ -1,0 +1,211 @@
+"""Proofs as text, pictures and pages."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from xml.dom import minidom
+
+import pytest
+from hypothesis import given, settings
+
+import mtlmon
+from mtlmon.explanation.prover import prove
+from mtlmon.explanation.trace import Trace
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula, atom, make
+from tests import strategies
+from tests.explanation.test_proofs import events_of
+from tests.traces import EndTime, Step
+
+Steps = tuple[Step, ...]
+EVENTS: list[tuple[int, set[str]]] = [
+    (18, {"tick"}),
+    (20, {"request"}),
+    (22, set()),
+    (25, set()),
+    (26, {"response"}),
+    (30, {"p"}),
+    (31, {"p", "q"}),
+    (31, {"p"}),
+    (35, {"p"}),
+    (70, set()),
+]
+
+
+def shown(formula: str | Formula, position: int, **options: int) -> str:
+    return mtlmon.explain(formula, EVENTS, position).to_text(**options)  # type: ignore[arg-type]
+
+
+def test_witness_and_chain() -> None:
+    assert shown("p SINCE[2,10] q", 8) == (
+        "35:0 satisfies p SINCE[2,10] q\n"
+        "\n"
+        "  time-point       31:0  31:1  35:0\n"
+        "  distance           -4    -4     0\n"
+        "  p SINCE[2,10] q                 ✓\n"
+        "  q                   ✓     ✗     ✗\n"
+        "  p                   ✓     ✓     ✓\n"
+        "\n"
+        "✓ 35:0  p SINCE[2,10] q: the right side holds at 31:0 (4 back), the left side ever since\n"
+        "├─ ✓ 31:0  q\n"
+        "└─ ✓ 31:1 to 35:0 (2 time-points)  p"
+    )
+
+
+def test_gaps_and_everywhere() -> None:
+    text = shown("ALWAYS[0,20] NOT (response AND p)", 0)
+    heads = "18:0  … 25:0  26:0  30:0  … 35:0  70:0"
+    assert text.splitlines()[2].split(maxsplit=1) == ["time-point", heads]
+    text = shown("PREVIOUS EVENTUALLY[0,5] (q AND false)", 8)
+    assert text.splitlines()[2].split() == ["time-point", "31:1", "35:0", "everywhere"]
+    assert text.splitlines()[-1].strip() == "└─ ✗ everywhere  false"
+
+
+@pytest.mark.parametrize(
+    ("formula", "position", "reason"),
+    [
+        ("NEXT[0,3] q", 7, "the next time-point, 35:0, is not within [0,3] but 4 ahead"),
+        ("PREVIOUS q", 7, "at the previous time-point, 31:0, it holds (same time-stamp)"),
+        ("PREVIOUS q", 0, "no time-point is before"),
+        ("PREVIOUS[5,9] q", 8, "the previous time-point, 31:1, is not within [5,9] but 4 back"),
+        ("ONCE[100,*] q", 5, "there is no time-point 100 time units or more back"),
+        ("ONCE[0,4] q", 8, "it holds at 31:0 (4 back)"),
+        ("p SINCE q", 5, "the left side fails at 26:0, the right side from then on"),
+        ("p SINCE[0,2] q", 9, "the right side fails at every time-point up to 2 time units"),
+        ("p UNTIL[1,9] tick", 1, "the left side fails at 20:0"),
+        ("p UNTIL[0,9] q", 5, "the right side holds at 31:0 (1 ahead), the left side until then"),
+        ("q UNTIL p", 5, "the right side holds at 30:0 (same time-stamp)"),
+        ("p TRIGGER[0,9] q", 5, "the right side fails at 30:0 (same time-stamp)"),
+        (
+            "q TRIGGER[1,9] NOT p",
+            5,
+            "the right side holds at every time-point 1 to 9 time units back",
+        ),
+        ("q RELEASE p", 5, "the left side releases at 31:0, the right side holds up to then"),
+        ("q RELEASE p", 7, "the right side fails at 70:0 (39 ahead), not released before"),
+        ("p WEAK_UNTIL q", 5, "the right side holds at 31:0, the left side before"),
+        ("p WEAK_UNTIL tick", 5, "the left side fails at 70:0 (40 ahead), and the right side up"),
+        ("request EQUIV response", 0, "both sides fail"),
+        ("request OR response", 1, "the left side holds"),
+        ("request AND response", 1, "the right side fails"),
+        ("request IMPLIES response", 1, "the left side holds, the right side fails"),
+        ("NOT request", 1, "what is negated holds"),
+    ],
+)
+def test_reasons(formula: str, position: int, reason: str) -> None:
+    root = next(
+        line for line in shown(formula, position).splitlines() if line.startswith(("✓", "✗"))
+    )
+    assert root.partition(": ")[2].startswith(reason)
+
+
+def test_the_end_of_a_closed_stream() -> None:
+    proof = mtlmon.explain("NEXT p", EVENTS, 9, end_time="inf")
+    assert str(proof).endswith("NEXT p: no time-point follows")
+    proof = mtlmon.explain("NEXT[0,5] p", EVENTS, 9, end_time=75)
+    assert str(proof).endswith("NEXT[0,5] p: no time-point within [0,5] follows")
+
+
+def test_what_is_left_out_is_counted() -> None:
+    events = [(time, {"p"} if time % 2 else {"q"}) for time in range(100)]
+    proof = mtlmon.explain("HISTORICALLY (p OR q)", events, 99)
+    tree = proof.to_text().split("\n\n")[2].splitlines()
+    assert "├─ … 95 more time-points" in tree
+    few = proof.to_text(lines=3).split("\n\n")[2].splitlines()
+    assert len(few) == 4
+    assert few[-1].startswith("… ")
+
+
+def test_repeated_parts_are_shown_once() -> None:
+    formula = "((ONCE p) AND (ONCE p)) AND ONCE p"
+    text = shown(formula, 9)
+    assert text.count("ONCE p: it holds at 35:0 (35 back)") == 1
+    assert text.count("ONCE p (as above)") == 2
+
+
+def test_ascii() -> None:
+    proof = mtlmon.explain("ALWAYS[0,20] NOT (response AND p)", EVENTS, 0)
+    text = proof.to_text(ascii_only=True)
+    assert text.isascii()
+    assert [len(line) for line in text.splitlines()] == [
+        len(line) for line in str(proof).splitlines()
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 60, 80, 200])
+def test_width(width: int) -> None:
+    formula = "ALWAYS[0,20] NOT ((response AND p) OR (response AND NOT p AND q))"
+    lines = shown(formula, 0, width=width).splitlines()
+    timeline = lines[: lines.index("", 2)]
+    assert max(map(len, timeline)) <= max(width, 40)
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and collects what a page refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        assert not {"src", "href"} & values.keys()
+        if "id" in values:
+            self.ids.append(values["id"])
+        self.references += values.get("aria-labelledby", "").split()
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in {"rect", "circle", "path", "line"}
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def check_page(html: str) -> None:
+    page = Page()
+    page.feed(html)
+    page.close()
+    assert not page.open
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.references) <= set(page.ids)
+
+
+@settings(max_examples=150)
+@given(strategies.formulas(), strategies.traces(), strategies.end_times())
+def test_everything_can_be_shown(formula: Formula, steps: Steps, end_time: EndTime) -> None:
+    trace = Trace.of(events_of(steps), end_time)
+    for position in range(len(trace)):
+        proof = prove(formula, trace, position)
+        if proof is not None:
+            text = proof.to_text()
+            mark = "✓" if proof.value else "✗"
+            assert f"\n{mark} " in text
+            minidom.parseString(proof.to_svg())
+            check_page(proof.to_html())
+
+
+def test_pictures_speak() -> None:
+    proof = mtlmon.explain("request IMPLIES EVENTUALLY[0,5] response", EVENTS, 1)
+    picture = minidom.parseString(proof.to_svg())
+    (title,) = picture.getElementsByTagName("title")
+    assert title.toxml().endswith("20:0 violates request IMPLIES EVENTUALLY[0,5] response</title>")
+    (description,) = picture.getElementsByTagName("desc")
+    assert "At 20:0 to 25:0 (3 time-points), response fails." in description.toxml()
+    assert "prefers-color-scheme:dark" in proof.to_svg()
+    assert 'role="img"' in proof.to_svg()
+
+
+def test_names_are_escaped() -> None:
+    name = '<script>&"\x1b[31m'
+    proof = mtlmon.explain(make(ops.NOT, atom(name)), [(0, {name})], 0)
+    for picture in proof.to_svg(), proof.to_html():
+        assert "<script" not in picture
+        assert "\x1b" not in picture
+    assert "\x1b" not in str(proof)
+    check_page(proof.to_html())
+    assert re.search("&lt;script&gt;&amp;", proof.to_svg())
