@@ -16,7 +16,7 @@ from mtlmon.analysis.subformulas import atoms
 from mtlmon.cli.failure import Failure, WriteFailure, note
 from mtlmon.cli.report import plural
 from mtlmon.errors import UndecidedError
-from mtlmon.explanation.explaining import explain_position
+from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.trace import Trace
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ def explain_violations(formula: Formula, options: Options, log: LogFile, size: i
     limit = options.explain_limit
     violations = sorted(find_violations(formula, options, part, limit + 1))
     report = Report(options.explain_output)
-    for name, trace in events_around(formula, options, part, violations[:limit]):
-        try:
-            report.add(explain_position(formula, trace, trace.position(*name)))
-        except UndecidedError as error:
-            report.remark(str(error))
+    for names, trace in events_around(formula, options, part, violations[:limit]):
+        positions = [trace.position(*name) for name in names]
+        for proof in explain_positions(formula, trace, positions):
+            if isinstance(proof, UndecidedError):
+                report.remark(str(proof))
+            else:
+                report.add(proof)
     if len(violations) > limit:
         report.remark(f"explained {plural(limit, 'violation')}, there are more (--explain-limit)")
     report.write()
@@ -145,8 +147,8 @@ def _name_of(line: bytes) -> tuple[int, int]:
 
 def events_around(
     formula: Formula, options: Options, part: Part, names: list[tuple[int, int]]
-) -> Iterator[tuple[tuple[int, int], Trace]]:
-    """For each time-point, in order, the part of the trace that its value depends on.
+) -> Iterator[tuple[list[tuple[int, int]], Trace]]:
+    """For the time-points, in order, the parts of the trace that their values depend on.
 
     Memory goes with that part, not with the log. A trace changes when the next one is asked for.
     """
@@ -154,18 +156,18 @@ def events_around(
     scanner = Scanner(atoms(formula), path=part.log.name, skip_errors=options.on_error == "skip")
     kept = Kept(scanner.atoms)
     waiting = deque(names)
-    for events in _scanned(scanner, part):
+    for events in _scanned(scanner, part) if names else ():
         for time_stamp, letter in events:
             kept.add(time_stamp, letter)
             while waiting and after is not None and time_stamp > waiting[0][0] + after:
-                yield waiting[0], kept.trace(None)
+                yield [waiting[0]], kept.trace(None)
                 waiting.popleft()
             if not waiting:
                 return
         if before is not None:
             kept.drop_before(waiting[0][0] - before)
-    for name in waiting:
-        yield name, kept.trace(options.end_time)
+    if waiting:
+        yield list(waiting), kept.trace(options.end_time)
 
 
 def _scanned(scanner: Scanner, part: Part) -> Iterator[list[tuple[int, int]]]:

@@ -1,7 +1,7 @@
 """Why a formula holds or fails at a time-point of a recorded trace."""
 
 from mtlmon.explanation.checker import ProofError, check
-from mtlmon.explanation.explaining import explain, explain_position
+from mtlmon.explanation.explaining import explain, explain_position, explain_positions
 from mtlmon.explanation.proof import Proof, Rule
 from mtlmon.explanation.trace import EndTime, Trace
 
@@ -14,4 +14,5 @@ __all__ = [
     "check",
     "explain",
     "explain_position",
+    "explain_positions",
 ]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from mtlmon._core import Monitor, Verdict
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import ExplanationError, UndecidedError
-from mtlmon.explanation.prover import prove
+from mtlmon.explanation.prover import Prover
 from mtlmon.explanation.trace import Trace
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.parser import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon.explanation.proof import Proof
     from mtlmon.explanation.trace import EndTime
 
-__all__ = ["explain", "explain_position"]
+__all__ = ["explain", "explain_position", "explain_positions"]
 
 
 def explain(
@@ -80,10 +80,24 @@ def explain_position(formula: Formula, trace: Trace, position: int) -> Proof:
     Raises:
         UndecidedError: as `explain` does.
     """
-    proof = prove(formula, trace, position)
-    if proof is None:
-        raise _undecided(formula, trace, position)
+    (proof,) = explain_positions(formula, trace, [position])
+    if isinstance(proof, UndecidedError):
+        raise proof
     return proof
+
+
+def explain_positions(
+    formula: Formula, trace: Trace, positions: Sequence[int]
+) -> Iterator[Proof | UndecidedError]:
+    """A smallest proof for each position, or the error that says why there is none.
+
+    Cheaper than one by one if they are near to each other: sizes are computed once for all
+    time-points that matter to those between the first and the last.
+    """
+    if positions:
+        prover = Prover(formula, trace, min(positions), max(positions))
+        for position in positions:
+            yield prover.prove(position) or _undecided(formula, trace, position)
 
 
 def _position(trace: Trace, time_point: int | tuple[int, int] | Verdict) -> int:

@@ -10,7 +10,6 @@ constants settle where events are still to come.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.explanation.proof import Proof, Rule, Run
@@ -18,7 +17,7 @@ from mtlmon.explanation.sizes import (
     AND_SIGNS,
     EVERYWHERE,
     UNIVERSAL,
-    Table,
+    Range,
     everywhere_options,
     tables,
 )
@@ -27,21 +26,18 @@ from mtlmon.syntax import operators as ops
 from mtlmon.syntax.traversal import number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.explanation.trace import Trace
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
 
-__all__ = ["prove"]
+__all__ = ["Prover", "prove"]
 
 
 def prove(formula: Formula, trace: Trace, position: int) -> Proof | None:
-    """A smallest proof that the formula holds, or fails, at a position; None: of neither.
-
-    Time and memory are linear in the number of distinct subformulas times the number of time-points
-    within reach.
-    """
-    prover = _Prover(formula, trace, position)
-    return prover.proof(position) if prover.tables[-1].size(position) else None
+    """A smallest proof that the formula holds, or fails, at a position; None: of neither."""
+    return Prover(formula, trace, position, position).prove(position)
 
 
 class _Step(NamedTuple):
@@ -56,90 +52,107 @@ class _Step(NamedTuple):
 class _Needed:
     """The positions at which a proof needs one subformula, collected range by range."""
 
-    def __init__(self, table: Table) -> None:
-        self.first = table.first
-        self.changes = [0] * (len(table.sizes) + 1)
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []
         self.everywhere = False
 
     def add(self, first: int, last: int) -> None:
         if first <= last:
-            self.changes[first - self.first] += 1
-            self.changes[last + 1 - self.first] -= 1
+            self.ranges.append((first, last))
 
-    def positions(self) -> list[int]:
-        counts = accumulate(self.changes)
-        return [self.first + index for index, count in enumerate(counts) if count]
+    def positions(self) -> list[int | None]:
+        """Each once and in order, None for everywhere at the end."""
+        result: list[int | None] = []
+        begin = 0
+        for first, last in sorted(self.ranges):
+            result.extend(range(max(first, begin), last + 1))
+            begin = max(begin, last + 1)
+        return [*result, None] if self.everywhere else result
 
 
-class _Prover:
-    def __init__(self, formula: Formula, trace: Trace, position: int) -> None:
+class _Built:
+    """The proofs of one subformula: a list from the first position needed on, and everywhere."""
+
+    def __init__(self, positions: Sequence[int | None]) -> None:
+        needed = [position for position in positions if position is not None]
+        self.first = needed[0] if needed else 0
+        length = needed[-1] + 1 - self.first if needed else 0
+        self.proofs: list[Proof | None] = [None] * length
+        self.everywhere: Proof | None = None
+
+    def put(self, position: int | None, proof: Proof) -> None:
+        if position is None:
+            self.everywhere = proof
+        else:
+            self.proofs[position - self.first] = proof
+
+    def at(self, position: int | None) -> Proof:
+        proof = self.everywhere if position is None else self.proofs[position - self.first]
+        assert proof is not None
+        return proof
+
+    def run(self, first: int, last: int) -> Run:
+        return Run(self.proofs, first - self.first, last + 1 - self.first)
+
+
+class Prover:
+    """Proves a formula at the positions from `first` to `last` of a trace.
+
+    Making one takes time and memory linear in the number of distinct subformulas times the number
+    of time-points within reach; what a proof takes next to that goes with its distinct parts.
+    """
+
+    def __init__(self, formula: Formula, trace: Trace, first: int, last: int) -> None:
         self.trace = trace
         self.nodes, numbers = number(formula)
         self.operands = [
             tuple(numbers[id(operand)] for operand in node.operands) for node in self.nodes
         ]
-        self.tables = tables(self.nodes, self.operands, trace, position)
+        self.tables = tables(self.nodes, self.operands, trace, Range(first, last))
 
-    def proof(self, position: int) -> Proof:
-        """The proof of the formula: what it needs is found from above and built from below."""
-        steps = self.needed_steps(position)
-        built: list[list[Proof | None]] = []
-        everywhere: list[Proof | None] = []
-        for this, (node, table) in enumerate(zip(self.nodes, self.tables, strict=True)):
-            proofs: list[Proof | None] = [None] * len(table.sizes)
+    def prove(self, position: int) -> Proof | None:
+        """A smallest proof that the formula holds, or fails, at a position; None: of neither.
+
+        What it needs is found from above and built from below.
+        """
+        if self.tables[-1].size(position) == 0:
+            return None
+        built: list[_Built] = []
+        for this, steps in enumerate(self.needed_steps(position)):
+            proofs = _Built(list(steps))
             built.append(proofs)
-            everywhere.append(None)
-            for where, step in steps[this].items():
-                proof = self.built(node, where, table.size(where), step, built, everywhere)
-                if where is None:
-                    everywhere[this] = proof
-                else:
-                    proofs[where - table.first] = proof
-        result = built[-1][position - self.tables[-1].first]
-        assert result is not None
-        return result
+            for where, step in steps.items():
+                proofs.put(where, self.built(this, where, step, built))
+        return built[-1].at(position)
 
     def needed_steps(self, position: int) -> list[dict[int | None, _Step]]:
-        needed = [_Needed(table) for table in self.tables]
+        """The rule at each position where the proof needs a subformula, by subformula."""
+        needed = [_Needed() for _ in self.nodes]
         needed[-1].add(position, position)
         steps: list[dict[int | None, _Step]] = [{} for _ in self.nodes]
         for this in range(len(self.nodes) - 1, -1, -1):
-            wanted: list[int | None] = [*needed[this].positions()]
-            if needed[this].everywhere:
-                wanted.append(None)
-            for where in wanted:
+            for where in needed[this].positions():
                 step = steps[this][where] = self.step(this, where)
-                for operand, position_of_operand in step.premises:
-                    if position_of_operand is None:
+                for operand, at in step.premises:
+                    if at is None:
                         needed[operand].everywhere = True
                     else:
-                        needed[operand].add(position_of_operand, position_of_operand)
+                        needed[operand].add(at, at)
                 if step.run is not None:
                     operand, first, last = step.run
                     needed[operand].add(first, last)
         return steps
 
-    def built(
-        self,
-        node: Formula,
-        where: int | None,
-        size: int,
-        step: _Step,
-        built: list[list[Proof | None]],
-        everywhere: list[Proof | None],
-    ) -> Proof:
-        premises = []
-        for operand, at in step.premises:
-            table = self.tables[operand]
-            premise = everywhere[operand] if at is None else built[operand][at - table.first]
-            assert premise is not None
-            premises.append(premise)
+    def built(self, this: int, where: int | None, step: _Step, built: Sequence[_Built]) -> Proof:
+        size = self.tables[this].size(where)
+        premises = tuple(built[operand].at(at) for operand, at in step.premises)
         run: Run | tuple[()] = ()
         if step.run is not None:
             operand, first, last = step.run
-            start = self.tables[operand].first
-            run = Run(built[operand], first - start, last + 1 - start)
-        return Proof(node, where, size > 0, step.rule, self.trace, tuple(premises), run, abs(size))
+            run = built[operand].run(first, last)
+        return Proof(
+            self.nodes[this], where, size > 0, step.rule, self.trace, premises, run, abs(size)
+        )
 
     def step(self, this: int, where: int | None) -> _Step:
         """The rule that gives the least size."""

@@ -73,34 +73,34 @@ class Table:
 
 
 def tables(
-    nodes: Sequence[Formula], operands: Sequence[tuple[int, ...]], trace: Trace, position: int
+    nodes: Sequence[Formula], operands: Sequence[tuple[int, ...]], trace: Trace, wanted: Range
 ) -> list[Table]:
-    """The tables of the distinct subformulas, of which the last is to be explained.
+    """The tables of the distinct subformulas, of which the last is to be explained in a range.
 
     Time and memory are linear in the number of subformulas times the number of time-points within
     reach, whatever the bounds of the intervals (and sizes are integers of any length).
     """
-    ranges = _ranges(nodes, operands, trace, position)
+    ranges = _ranges(nodes, operands, trace, wanted)
     result: list[Table] = []
-    for node, numbers, wanted in zip(nodes, operands, ranges, strict=True):
+    for node, numbers, needed in zip(nodes, operands, ranges, strict=True):
         parts = [result[number] for number in numbers]
         if not node.operands:
-            result.append(_leaf(node, trace, wanted))
+            result.append(_leaf(node, trace, needed))
         elif node.interval is None:
-            result.append(_boolean(node, parts, wanted))
+            result.append(_boolean(node, parts, needed))
         elif node.operator in (ops.PREVIOUS, ops.NEXT):
-            result.append(_step(node, parts[0], trace, wanted))
+            result.append(_step(node, parts[0], trace, needed))
         else:
-            result.append(_Sweep(node, parts, trace, wanted).table())
+            result.append(_Sweep(node, parts, trace, needed).table())
     return result
 
 
 def _ranges(
-    nodes: Sequence[Formula], operands: Sequence[tuple[int, ...]], trace: Trace, position: int
+    nodes: Sequence[Formula], operands: Sequence[tuple[int, ...]], trace: Trace, wanted: Range
 ) -> list[Range]:
     """The positions at which each subformula may matter; none as `0 .. -1`."""
     firsts, lasts = [len(trace)] * len(nodes), [-1] * len(nodes)
-    firsts[-1] = lasts[-1] = position
+    firsts[-1], lasts[-1] = wanted
     for number in range(len(nodes) - 1, -1, -1):
         if firsts[number] > lasts[number]:
             continue

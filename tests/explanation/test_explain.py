@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mtlmon
+from mtlmon.explanation import explain_positions
 from mtlmon.explanation.checker import check
 from mtlmon.explanation.prover import prove
 from mtlmon.explanation.trace import Trace
@@ -98,6 +99,18 @@ def test_explanations_are_imported_on_use() -> None:
     subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=60)
     with pytest.raises(AttributeError, match="has no attribute 'explanations'"):
         _ = mtlmon.explanations
+
+
+def test_many_at_a_time_as_one_by_one() -> None:
+    formula = mtlmon.parse("NOT p OR EVENTUALLY[0,5] (q AND ONCE[2,4] p)")
+    trace = Trace.of(EVENTS)
+    found = list(explain_positions(formula, trace, [0, 3, 2]))
+    assert [str(proof) for proof in found] == [
+        str(mtlmon.explain(formula, EVENTS, position)) for position in (0, 3, 2)
+    ]
+    assert not list(explain_positions(formula, trace, []))
+    *_, open_still = explain_positions(mtlmon.parse("NEXT p"), trace, [0, 3])
+    assert isinstance(open_still, mtlmon.UndecidedError)
 
 
 @pytest.mark.parametrize("operator", [ops.NOT, ops.NEXT, ops.ONCE, ops.ALWAYS])
