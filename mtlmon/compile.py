@@ -39,6 +39,7 @@ def compile_formula(formula: Formula) -> Program:
         operands = [operand_of[id(operand)] for operand in node.operands]
         operand_of[id(node)] = _BUILD[node.operator](builder, node, *operands)
     rows, root = _without_dead_rows(builder.rows, operand_of[id(kernel)])
+    rows, root = _balanced(rows, root)
     names = {index: name for name, index in builder.atoms.items()}
     used = sorted(row[5] for row in rows if row[0] == _ATOM)
     renumbered = {index: number for number, index in enumerate(used)}
@@ -146,6 +147,56 @@ def _without_dead_rows(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
             new_right = 2 * new_number[right >> 1] + (right & 1)
             kept.append((operation, new_left, new_right, lower, upper, index))
     return kept, 2 * new_number[root >> 1] + (root & 1)
+
+
+def _balanced(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
+    """Conjunctions of conjunctions as trees of least depth.
+
+    An event makes a conjunction of each row's value: over n obligations, a row for each prefix
+    would make expressions of n^2 / 2 literals in all, where a balanced tree makes n log n.
+    """
+    uses = [0] * len(rows)
+    for _, left, right, *_ in rows:
+        uses[left >> 1] += 1
+        uses[right >> 1] += 1
+    uses[root >> 1] += 1
+    inner = {
+        operand >> 1
+        for operation, left, right, *_ in rows
+        if operation == _AND
+        for operand in (left, right)
+        if not operand & 1 and uses[operand >> 1] == 1 and rows[operand >> 1][0] == _AND
+    }
+    new_operand = [0] * len(rows)
+    balanced: list[_Row] = []
+    for number, (operation, left, right, lower, upper, index) in enumerate(rows):
+        if number in inner:
+            continue
+        operands = _gathered(rows, inner, number) if operation == _AND else [left, right]
+        operands = [new_operand[operand >> 1] ^ (operand & 1) for operand in operands]
+        while len(operands) > 2:
+            pairs = []
+            for i in range(0, len(operands) - 1, 2):
+                balanced.append((_AND, operands[i], operands[i + 1], 0, 0, 0))
+                pairs.append(2 * len(balanced) - 2)
+            operands = pairs + operands[2 * len(pairs) :]
+        new_operand[number] = 2 * len(balanced)
+        balanced.append((operation, operands[0], operands[1], lower, upper, index))
+    return balanced, new_operand[root >> 1] ^ (root & 1)
+
+
+def _gathered(rows: list[_Row], inner: set[int], number: int) -> list[int]:
+    """The operands of a conjunction, those of its inner conjunctions in their place."""
+    operands = []
+    waiting = [2 * number]
+    while waiting:
+        operand = waiting.pop()
+        if operand & 1 or (operand >> 1 != number and operand >> 1 not in inner):
+            operands.append(operand)
+        else:
+            _, left, right, *_ = rows[operand >> 1]
+            waiting += [right, left]
+    return operands
 
 
 def _placed(rows: list[_Row], root: int) -> list[_Row]:
