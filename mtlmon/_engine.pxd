@@ -63,6 +63,7 @@ cdef class Engine:
     # A program at work in one thread: the workspace, and scratch memory for one event.
     cdef Program program
     cdef Workspace workspace
+    cdef bint is_shared                 # somebody else sees to the compaction of the workspace
     cdef bint kinds_are_exact           # no two kinds of variables share a bit
     cdef Expression *values             # by instruction
     cdef Expression *fixed_images       # by fixed slot

@@ -450,7 +450,7 @@ cdef class Engine:
         for i in range(self.program.family_count):
             if members_in_use(&state.families[i]) > state.families[i].sweep_at:
                 self._sweep(self.workspace, state, i)
-        if is_worth_compacting(self.workspace):
+        if not self.is_shared and is_worth_compacting(self.workspace):
             with gil:
                 self._compact(state)
         if MTLMON_CHECKS:

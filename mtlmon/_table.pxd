@@ -39,6 +39,9 @@ cdef struct Script:
 cdef class Table:
     cdef Engine engine
     cdef bint is_used
+    # Other states than the one at work rest in its configurations: it forgets none by itself.
+    cdef bint is_shared
+    cdef size_t budget
     # A letter's column is its number, or the place where it was first seen.
     cdef uint32_t columns, letter_count
     cdef bint letters_are_columns
@@ -73,6 +76,10 @@ cdef class Table:
         size_t count, Verdicts *verdicts
     ) except? 0 nogil
     cdef int structure(self, State *state) except -1 nogil
+    cdef int rest(self, State *state) except -1 nogil
+    cdef int forget(self, void *kept, size_t stride, size_t count) except -1 nogil
+    cdef void rehash(self) noexcept nogil
+    cdef size_t bytes(self) noexcept nogil
 
     cdef size_t _follow(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
@@ -90,5 +97,4 @@ cdef class Table:
     cdef int _find_action(self, State *state, uint32_t *action) except -1 nogil
     cdef int _new_script(self, State *state, uint32_t *action) except -1 nogil
     cdef int _grow_configuration_table(self) except -1 nogil
-    cdef void _flush(self) noexcept nogil
-    cdef size_t _bytes(self) noexcept nogil
+    cdef bint _intern_state(self, State *state, uint32_t *number) except -1 nogil

@@ -88,6 +88,7 @@ cdef class Table:
                 raise MemoryError("mtlmon: out of memory")
         self.credit = FIRST_CREDIT
         self.next_pause = FIRST_PAUSE
+        self.budget = BUDGET
 
     def __dealloc__(self):
         free(self.letters)
@@ -259,20 +260,18 @@ cdef class Table:
             count * sizeof(VerdictRecord)
         )
         verdicts.count += count
-        if not self.is_used or self._is_paused():
+        if not self.is_shared:
+            if not self.is_used or self._is_paused():
+                return 0
+            if (
+                self.compactions != self.engine.workspace.compactions
+                or self.bytes() > self.budget
+            ):
+                self.compactions = self.engine.workspace.compactions
+                self.forget(NULL, 0, 0)
+                configuration = NO_CONFIGURATION
+        if not self._intern_state(state, &target):
             return 0
-        if self.compactions != self.engine.workspace.compactions:
-            self.compactions = self.engine.workspace.compactions
-            self._flush()
-            configuration = NO_CONFIGURATION
-        if state.history.pending_count > MOST_REGISTERS or not describe(
-            self.engine, state, &self.key
-        ):
-            return 0
-        if self._bytes() > BUDGET:
-            self._flush()
-            configuration = NO_CONFIGURATION
-        self._intern_key(&target)
         if configuration != NO_CONFIGURATION:
             column = self._intern_letter(letter[0])
             if column != NO_COLUMN:
@@ -284,6 +283,24 @@ cdef class Table:
         state.configuration = target
         # A build that checks itself takes every state apart and builds it anew.
         state.is_structured = not MTLMON_CHECKS
+        return 0
+
+    cdef bint _intern_state(self, State *state, uint32_t *number) except -1 nogil:
+        """The configuration of a state whose structures are up to date, if it has one."""
+        if (
+            not self.is_used or state.history.pending_count > MOST_REGISTERS
+            or not describe(self.engine, state, &self.key)
+        ):
+            return False
+        self._intern_key(number)
+        return True
+
+    cdef int rest(self, State *state) except -1 nogil:
+        """Give a state that has seen an event its small form, if it has one."""
+        cdef uint32_t number
+        if state.configuration == NO_CONFIGURATION and self._intern_state(state, &number):
+            load_registers(state)
+            state.configuration = number
         return 0
 
     cdef bint _is_paused(self) noexcept nogil:
@@ -467,31 +484,83 @@ cdef class Table:
     cdef int _grow_configuration_table(self) except -1 nogil:
         cdef uint32_t size = max(64, 2 * self.configuration_table_size)
         cdef uint32_t *table = <uint32_t *> calloc(size, sizeof(uint32_t))
-        cdef uint32_t i, position
         if table == NULL:
             with gil:
                 raise MemoryError("mtlmon: out of memory")
-        for i in range(self.configuration_count):
-            position = self.configurations[i].hash & (size - 1)
-            while table[position]:
-                position = (position + 1) & (size - 1)
-            table[position] = i + 1
         free(self.configuration_table)
         self.configuration_table = table
         self.configuration_table_size = size
+        self.rehash()
         return 0
 
-    cdef void _flush(self) noexcept nogil:
-        """Forget all transitions."""
-        if self.configuration_table_size:
-            memset(
-                self.configuration_table, 0, self.configuration_table_size * sizeof(uint32_t)
-            )
-        self.configuration_count = self.later_count = self.word_count = 0
-        self.script_count = self.operation_count = 0
-        self.flushes += 1
+    cdef int forget(self, void *kept, size_t stride, size_t count) except -1 nogil:
+        """Forget all transitions, and all configurations but those that are kept.
 
-    cdef size_t _bytes(self) noexcept nogil:
+        `count` numbers of configurations, or NO_CONFIGURATION, stand at `kept` every `stride`
+        bytes; they become the new ones.
+        """
+        cdef uint32_t *renumbered = <uint32_t *> calloc(
+            <size_t> self.configuration_count + 1, sizeof(uint32_t)
+        )
+        cdef uint32_t *number
+        cdef uint32_t old_number
+        cdef uint32_t kept_count = 0
+        cdef uint32_t kept_words = 0
+        cdef size_t i
+        cdef Configuration *configuration
+        if renumbered == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        for i in range(count):
+            number = <uint32_t *> (<char *> kept + i * stride)
+            if number[0] != NO_CONFIGURATION:
+                renumbered[number[0]] = 1
+        for old_number in range(self.configuration_count):
+            if renumbered[old_number] == 0:
+                continue
+            # Kept ones move down, over what has been looked at.
+            configuration = &self.configurations[kept_count]
+            configuration[0] = self.configurations[old_number]
+            memmove(
+                self.words + kept_words, self.words + configuration.start,
+                configuration.length * sizeof(uint64_t)
+            )
+            configuration.start = kept_words
+            configuration.later = NO_ROW
+            kept_words += configuration.length
+            kept_count += 1
+            renumbered[old_number] = kept_count
+        for i in range(count):
+            number = <uint32_t *> (<char *> kept + i * stride)
+            if number[0] != NO_CONFIGURATION:
+                number[0] = renumbered[number[0]] - 1
+        free(renumbered)
+        for i in range(<size_t> kept_count * self.columns):
+            self.present_rows[i].target = 0
+        self.configuration_count = kept_count
+        self.word_count = kept_words
+        self.later_count = self.script_count = self.operation_count = 0
+        self.flushes += 1
+        self.rehash()
+        return 0
+
+    cdef void rehash(self) noexcept nogil:
+        """Put the configurations into the table anew, under what their keys are by now."""
+        cdef uint32_t mask = self.configuration_table_size - 1
+        cdef uint32_t i, position
+        if self.configuration_table_size == 0:
+            return
+        memset(self.configuration_table, 0, self.configuration_table_size * sizeof(uint32_t))
+        for i in range(self.configuration_count):
+            self.configurations[i].hash = hash_words(
+                self.words + self.configurations[i].start, self.configurations[i].length
+            )
+            position = self.configurations[i].hash & mask
+            while self.configuration_table[position]:
+                position = (position + 1) & mask
+            self.configuration_table[position] = i + 1
+
+    cdef size_t bytes(self) noexcept nogil:
         cdef size_t row = self.columns * sizeof(Transition)
         return (
             self.configuration_count * (sizeof(Configuration) + row)
