@@ -9,6 +9,7 @@
 """
 
 from mtlmon._core import Monitor, Verdict
+from mtlmon._monitors import Monitors
 from mtlmon._program import Program
 from mtlmon._version import __version__
 from mtlmon.errors import (
@@ -37,6 +38,7 @@ __all__ = [
     "LogError",
     "Monitor",
     "MonitorBrokenError",
+    "Monitors",
     "MtlmonError",
     "Program",
     "Proof",

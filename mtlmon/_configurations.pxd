@@ -28,6 +28,9 @@ cdef inline uint64_t TIME_LIMIT() noexcept nogil:
 
 cdef bint suits(Program program) noexcept
 cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil
+cdef uint32_t expression_places(
+    Engine engine, const uint64_t *words, uint32_t *places
+) noexcept nogil
 cdef int load_registers(State *state) except -1 nogil
 cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 nogil
 cdef void pass_threshold(

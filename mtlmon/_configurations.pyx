@@ -191,6 +191,37 @@ cdef uint64_t oldest_age(const History *history) noexcept nogil:
     return age
 
 
+cdef uint32_t expression_places(
+    Engine engine, const uint64_t *words, uint32_t *places
+) noexcept nogil:
+    """Which words of a key are expressions, in their lower halves; how many they are.
+
+    `places` has room for MOST_WORDS.
+    """
+    cdef uint32_t place = 0
+    cdef uint32_t count = 0
+    cdef uint32_t i, _i, _j, runs
+    for _i in range(engine.program.family_count):
+        place += 1 + <uint32_t> (words[place] >> 32) + 2 * <uint32_t> words[place]
+    for _i in range(engine.program.previous_count):
+        places[count] = place
+        count += 1
+        place += 1
+    for _i in range(engine.program.since_count):
+        runs = <uint32_t> (words[place] >> 32)
+        places[count] = place
+        count += 1
+        place += 1
+        for _j in range(runs):
+            places[count] = place + 2
+            count += 1
+            place += 3
+    for i in range(<uint32_t> (words[place] >> 32)):
+        places[count] = place + 1 + i
+        count += 1
+    return count
+
+
 cdef int load_registers(State *state) except -1 nogil:
     """Copy what the history's entries are called."""
     cdef History *history = &state.history

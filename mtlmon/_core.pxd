@@ -38,6 +38,9 @@ cdef class Monitor:
     cdef int push_end(self) except -1 nogil
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
 
+    cdef bint is_broken(self) noexcept nogil
+    cdef void revive(self) noexcept nogil
+
     cdef int _enter(self) except -1 nogil
     cdef int _require_ready(self) except -1
     cdef void _leave(self, const VerdictRecord *verdicts, size_t count) noexcept nogil

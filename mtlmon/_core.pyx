@@ -273,6 +273,14 @@ cdef class Monitor:
             )
         return 0
 
+    cdef bint is_broken(self) noexcept nogil:
+        """Whether an error has left the state in the middle of an event."""
+        return self.condition == INSIDE
+
+    cdef void revive(self) noexcept nogil:
+        """Be ready again, for a state that somebody else has put in place."""
+        self.condition = READY
+
     cdef size_t _pending_count(self) noexcept:
         if self.state.is_structured:
             return self.state.history.pending_count

@@ -105,6 +105,7 @@ cdef class Engine:
     cdef int _tidy(self, State *state) except -1 nogil
     cdef int _collect_roots(self, State *state) except -1 nogil
     cdef int _add_root(self, Expression *root) except -1 nogil
+    cdef int _add_roots(self, State *state) except -1 nogil
     cdef int _sweep(self, Workspace workspace, State *state, uint32_t family) except -1 nogil
     cdef int _compact(self, State *state) except -1
     cdef int _check(self, State *state) except -1

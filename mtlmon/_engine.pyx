@@ -469,8 +469,11 @@ cdef class Engine:
 
     cdef int _collect_roots(self, State *state) except -1 nogil:
         """Where all stored expressions stand."""
-        cdef uint32_t i, j
         self.root_count = 0
+        return self._add_roots(state)
+
+    cdef int _add_roots(self, State *state) except -1 nogil:
+        cdef uint32_t i, j
         for i in range(self.program.previous_count):
             self._add_root(&state.stored[i])
         for i in range(self.program.since_count):

@@ -255,10 +255,11 @@ cdef class Table:
             <void **> &verdicts.records, &verdicts.capacity,
             <size_t> verdicts.count + count + MOST_REGISTERS + 2, sizeof(VerdictRecord)
         )
-        memcpy(
-            verdicts.records + verdicts.count, state.history.verdicts,
-            count * sizeof(VerdictRecord)
-        )
+        if count:
+            memcpy(
+                verdicts.records + verdicts.count, state.history.verdicts,
+                count * sizeof(VerdictRecord)
+            )
         verdicts.count += count
         if not self.is_shared:
             if not self.is_used or self._is_paused():
