@@ -19,11 +19,43 @@ from mtlmon.errors import (
     MtlmonError,
     SnapshotError,
     TimeStampError,
+    UnitError,
 )
-from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom
 from mtlmon.syntax.parser import parse
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.syntax.build import (
+        always,
+        atoms,
+        conjunction,
+        disjunction,
+        eventually,
+        historically,
+        next_,
+        once,
+        previous,
+    )
+
+# Names that the command does without, and the modules to import when they are first used.
+_LATER = {
+    "mtlmon.syntax.build": (
+        "always",
+        "atoms",
+        "conjunction",
+        "disjunction",
+        "eventually",
+        "historically",
+        "next_",
+        "once",
+        "previous",
+    ),
+}
+
 __all__ = [
+    "FALSE",
+    "TRUE",
     "Formula",
     "FormulaError",
     "LimitError",
@@ -34,7 +66,33 @@ __all__ = [
     "Program",
     "SnapshotError",
     "TimeStampError",
+    "UnitError",
     "Verdict",
     "__version__",
+    "always",
+    "atom",
+    "atoms",
+    "conjunction",
+    "disjunction",
+    "eventually",
+    "historically",
+    "next_",
+    "once",
     "parse",
+    "previous",
 ]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _LATER.items():
+        if name in names:
+            from importlib import import_module
+
+            value: object = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -31,6 +31,7 @@ class Monitor:
         mode: Literal["local", "global", "naive"] = "local",
         *,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
     ) -> None: ...
     @property
     def program(self) -> Program: ...
