@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         once,
         previous,
     )
+    from mtlmon.verdicts import Resolution, Summary, first, resolve, violations
 
 # Names that the command does without, and the modules to import when they are first used.
 _LATER = {
@@ -51,6 +52,7 @@ _LATER = {
         "once",
         "previous",
     ),
+    "mtlmon.verdicts": ("Resolution", "Summary", "first", "resolve", "violations"),
 }
 
 __all__ = [
@@ -64,7 +66,9 @@ __all__ = [
     "MonitorBrokenError",
     "MtlmonError",
     "Program",
+    "Resolution",
     "SnapshotError",
+    "Summary",
     "TimeStampError",
     "UnitError",
     "Verdict",
@@ -75,11 +79,14 @@ __all__ = [
     "conjunction",
     "disjunction",
     "eventually",
+    "first",
     "historically",
     "next_",
     "once",
     "parse",
     "previous",
+    "resolve",
+    "violations",
 ]
 
 

@@ -1,9 +1,10 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal, final
 
 from typing_extensions import Buffer
 
 from mtlmon._program import Program
+from mtlmon._stream import VerdictStream
 from mtlmon.syntax.formula import Formula
 
 LARGEST_TIME_STAMP: int
@@ -48,4 +49,8 @@ class Monitor:
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> list[Verdict]: ...
     def snapshot(self) -> bytes: ...
     def restore(self, snapshot: Buffer) -> None: ...
-    def __call__(self, events: Iterable[tuple[int, Iterable[str]]]) -> Iterator[Verdict]: ...
+    def __call__(
+        self,
+        events: Iterable[tuple[int, Iterable[str]]],
+        end_time: int | Literal["last", "inf"] | None = None,
+    ) -> VerdictStream: ...

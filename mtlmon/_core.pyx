@@ -130,7 +130,7 @@ def _monitor(program, mode, bdd, snapshot):
     return monitor
 
 
-cdef inline Verdict new_verdict(const VerdictRecord *record):
+cdef Verdict new_verdict(const VerdictRecord *record):
     cdef Verdict verdict = Verdict.__new__(Verdict)
     verdict.record = record[0]
     return verdict
@@ -415,14 +415,19 @@ cdef class Monitor:
         bdd = self.engine.workspace.bdd_choice
         return _monitor, (self.program, self.mode, bdd, self.snapshot())
 
-    def __call__(self, events):
+    def __call__(self, events, end_time=None):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.
 
-        Verdicts come as early as they are known. The monitor is not finished afterwards: the
-        stream may go on, and `finish` says what is known about its end.
+        Verdicts come as early as they are known. Unless an end time is given, the monitor is not
+        finished afterwards: the stream may go on, and `finish` says what is known about its end.
+
+        Args:
+            events: the pairs.
+            end_time: what `finish` is told after the last of them, if it is not None.
         """
-        for time_stamp, atoms in events:
-            yield from self.step(time_stamp, atoms)
+        from mtlmon._stream import VerdictStream
+
+        return VerdictStream(self, events, end_time)
 
     @property
     def atoms(self):

@@ -7,9 +7,9 @@ at time-stamp T says that every time-point before T - reach has its verdict. Wit
 held to the end. Of the time-points at T - reach itself, those are released that continue the
 offsets released already, for offsets count from 0 without gaps.
 
-What is held of a stream is a skew heap of runs of neighbours (D. Sleator, R. Tarjan, "Self-adjusting
-heaps", SIAM Journal on Computing 15, 1986): no balance to keep, and merged from the top down without
-recursion.
+What is held of a stream is a skew heap of runs of neighbours (D. Sleator, R. Tarjan,
+"Self-adjusting heaps", SIAM Journal on Computing 15, 1986): no balance to keep, and merged from the
+top down without recursion.
 """
 
 cimport cython

@@ -202,7 +202,9 @@ cdef class TextResolver:
                 self.resolver.outcomes[k].offset,
             ):
                 with gil:
-                    raise self.lines.failure("later time-points are written: the reach is too small")
+                    raise self.lines.failure(
+                        "later time-points are written: the reach is too small"
+                    )
             if not self.sequencer.add(self.stream, self.resolver.outcomes + k):
                 with gil:
                     raise MemoryError
