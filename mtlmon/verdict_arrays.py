@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["as_records", "in_time_point_order", "verdict_type"]
 
-_FIELDS = ("time_stamp", "offset", "reference_time_stamp", "reference_offset", "kind")
+# The fields and their largest values.
+_FIELDS = {
+    "time_stamp": 2**63 - 1,
+    "offset": 2**64 - 1,
+    "reference_time_stamp": 2**63 - 1,
+    "reference_offset": 2**64 - 1,
+    "kind": 2,
+}
 
 
 def verdict_type() -> np.dtype[np.void]:
@@ -24,7 +31,7 @@ def verdict_type() -> np.dtype[np.void]:
     """
     return np.dtype(
         {
-            "names": _FIELDS,
+            "names": list(_FIELDS),
             "formats": ["i8", "u8", "i8", "u8", "u1"],
             "offsets": [0, 8, 16, 24, 32],
             "itemsize": 40,
@@ -36,7 +43,8 @@ def as_records(verdicts: NDArray[np.void]) -> NDArray[np.void]:
     """A contiguous array of type `verdict_type()`, the same one where it can be.
 
     Raises:
-        MtlmonError: it is not one-dimensional, or a field is missing or holds no integers.
+        MtlmonError: it is not one-dimensional, or a field is missing, holds no integers or one
+            that is out of range.
     """
     array = np.asarray(verdicts)
     names = array.dtype.names or ()
@@ -52,6 +60,7 @@ def as_records(verdicts: NDArray[np.void]) -> NDArray[np.void]:
     for name in _FIELDS:
         if array.dtype[name].kind not in "iu":
             raise MtlmonError(f"the field {name} holds {array.dtype[name]}, not integers")
+        _check_range(name, array[name])
         records[name] = array[name]
     return records
 
@@ -59,3 +68,14 @@ def as_records(verdicts: NDArray[np.void]) -> NDArray[np.void]:
 def in_time_point_order(verdicts: NDArray[np.void]) -> NDArray[np.void]:
     """The verdicts, sorted by time-stamp and offset."""
     return verdicts[np.lexsort((verdicts["offset"], verdicts["time_stamp"]))]
+
+
+def _check_range(name: str, column: NDArray[np.integer]) -> None:
+    largest = _FIELDS[name]
+    if len(column) == 0 or (int(column.min()) >= 0 and int(column.max()) <= largest):
+        return
+    for index, value in enumerate(column.tolist()):
+        if not 0 <= value <= largest:
+            raise MtlmonError(
+                f"verdict {index} of the array: {name} {value} is not from 0 to {largest}"
+            )

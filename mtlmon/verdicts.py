@@ -17,10 +17,10 @@ tells which time-points are pending, so that order costs no more waiting than it
 '9:0 false'
 >>> print(Summary(verdicts()))
 time-points  6
-true         5  83.33 %
-false        1  16.67 %  first 9:0
-undecided    0   0.00 %
-equivalent   1  16.67 %  answered by way of an earlier time-point
+true         5   83.33 %
+false        1   16.67 %  first 9:0
+undecided    0    0.00 %
+equivalent   1   16.67 %  answered by way of an earlier time-point
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Summary:
         width = len(f"{total:,}")
         lines = [f"time-points  {total:,}"]
         for name, count, remark in rows:
-            share = f"{count / total:8.2%}".replace("%", " %") if total else ""
+            share = f"{count / total:9.2%}".replace("%", " %") if total else ""
             lines.append(f"{name:<11}  {count:>{width},}{share}  {remark}".rstrip())
         return "\n".join(lines)
 
