@@ -14,10 +14,9 @@ from mtlmon._resolver cimport Resolver
 from mtlmon._stream cimport VerdictStream
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VerdictRecord
 
-from mtlmon._core import LARGEST_TIME_STAMP
 from mtlmon.errors import MtlmonError
 
-cdef uint64_t LARGEST = LARGEST_TIME_STAMP
+cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 # what no iterator gives
 cdef object END = object()
 
@@ -52,7 +51,7 @@ cdef class Resolution:
         self.resolver = Resolver()
         self.resolver.is_flat = True
         # a reach beyond all time-stamps holds all to the end, as none does
-        self.sequencer = Sequencer(None if reach is None or reach > LARGEST else reach)
+        self.sequencer = Sequencer(None if reach is None or reach > LARGEST_TIME_STAMP else reach)
         self.in_order = in_order
         self.monitor = monitor
 
@@ -403,7 +402,7 @@ cdef int check(const VerdictRecord *records, size_t count) except -1:
     for k in range(count):
         if records[k].kind > VERDICT_EQUIVALENT:
             raise MtlmonError(f"verdict {k} of the array: {records[k].kind} is no kind of verdict")
-        if records[k].time_stamp > LARGEST:
+        if records[k].time_stamp > LARGEST_TIME_STAMP:
             raise MtlmonError(f"verdict {k} of the array: its time-stamp is not from 0 to 2^63-1")
         if not is_earlier_reference(records + k):
             raise MtlmonError(
