@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from mtlmon.cli.failure import Failure, show
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, NoReturn
 
-__all__ = ["STANDARD_STREAM", "Options", "parse_arguments"]
+__all__ = ["STANDARD_STREAM", "Options", "Parser", "parse_arguments", "time_stamp"]
 
 # the file name that stands for standard input
 STANDARD_STREAM = "-"
@@ -21,7 +20,8 @@ LARGEST_DIGITS = 40
 
 USAGE = """\
 mtlmon [options] FORMULA_FILE [LOG]
-       mtlmon [options] -e FORMULA [LOG]"""
+       mtlmon [options] -e FORMULA [LOG]
+       mtlmon resolve [options] [VERDICTS]"""
 
 DESCRIPTION = """\
 Check a log against a policy in metric temporal logic: one verdict for every time-point.
@@ -45,6 +45,8 @@ examples:
       only the earliest violation; the log is complete up to its last time-stamp
   mtlmon --resolve --unit s -e 'publish IMPLIES ONCE[0,7d] approve' events.log
       the Boolean value of every time-point; bounds with units
+  mtlmon resolve yesterday.verdicts
+      the Boolean values behind equivalences (mtlmon resolve --help)
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
       how a formula is read, and what monitoring it takes
 
@@ -78,21 +80,20 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Failure`."""
 
     def error(self, message: str) -> NoReturn:
-        raise Failure(f"{message} (see mtlmon --help)")
+        raise Failure(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: object = None) -> None:
         # argparse's own passes over errors
         show(message)
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> Options:
-    """Read the arguments, those of the process by default.
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Read the arguments.
 
     Raises Failure on wrong ones, SystemExit after `--help` and `--version`.
     """
     parser = make_parser()
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    options = parser.parse_intermixed_args(arguments, Options())
+    options = parser.parse_intermixed_args(list(arguments), Options())
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
         parser.error("several formulas: -e can be given once")
@@ -250,12 +251,15 @@ def explain_limit(text: str) -> int:
 
 def end_time(text: str) -> int | str:
     """The argument of --end-time."""
-    if text in ("last", "inf"):
-        return text
+    return text if text in ("last", "inf") else time_stamp(text, "'last', 'inf' or ")
+
+
+def time_stamp(text: str, others: str = "") -> int:
+    """An argument that is a time-stamp or a length of time, or one of others known already."""
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS:
-        time_stamp = int(text)
-        if time_stamp <= LARGEST_TIME_STAMP:
-            return time_stamp
+        value = int(text)
+        if value <= LARGEST_TIME_STAMP:
+            return value
     raise argparse.ArgumentTypeError(
-        f"'{text}' is not 'last', 'inf' or an integer from 0 to {LARGEST_TIME_STAMP}"
+        f"'{text}' is not {others}an integer from 0 to {LARGEST_TIME_STAMP}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from mtlmon.cli.arguments import Options, parse_arguments
 from mtlmon.cli.failure import (
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: without the command's name; by default those of the process.
     """
     try:
-        return run(parse_arguments(arguments))
+        return dispatch(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
@@ -55,6 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{' '.join(str(error).split())} (MTLMON_TRACEBACK=1 shows where)"
         )
         return FAULT
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    """Run the subcommand that the first word names, or monitor; return the exit status."""
+    if arguments and arguments[0] == "resolve":
+        from mtlmon.cli.resolving import resolve
+
+        return resolve(arguments[1:])
+    return run(parse_arguments(arguments))
 
 
 def run(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""Monitoring a log: blocks in, verdicts out, in time for whoever waits for them."""
+"""Monitoring a log: what `mtlmon` does unless a subcommand says otherwise."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ import time
 
 from mtlmon._core import Monitor
 from mtlmon._text import TextMonitor
-from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, WriteFailure, note
+from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
-from mtlmon.cli.report import Progress, report_end, summary
+from mtlmon.cli.pump import Pump
+from mtlmon.cli.report import Progress, is_terminal, report_end, summary
 from mtlmon.cli.signals import Interrupted, Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TextIO
-
     from mtlmon.cli.arguments import Options
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["monitor_log"]
-
-BLOCK_BYTES = 1 << 18
-# verdicts are written when there are so many bytes of them, or after so many seconds
-FLUSH_BYTES = 1 << 16
-FLUSH_SECONDS = 0.1
 
 
 def monitor_log(formula: Formula, options: Options) -> int:
@@ -86,103 +80,3 @@ def progress_for(log: LogFile, verdicts: VerdictFile, options: Options) -> Progr
         and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
     )
     return Progress(log.size if is_shown else 0)
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
-
-
-class Pump:
-    """Moves the log through the monitor to the file of verdicts.
-
-    Attributes:
-        is_complete: the log was read to its end.
-    """
-
-    def __init__(
-        self,
-        monitor: TextMonitor,
-        log: LogFile,
-        verdicts: VerdictFile,
-        signals: Signals,
-        progress: Progress,
-    ) -> None:
-        self.monitor = monitor
-        self.log = log
-        self.verdicts = verdicts
-        self.signals = signals
-        self.is_complete = False
-        self.bytes_read = 0
-        self.flushed_at = time.monotonic()
-        self.progress = progress
-
-    def run(self, end_time: int | Literal["last", "inf"] | None) -> None:
-        """Read the log to its end.
-
-        Whatever ends it before, the verdicts earned are written. Raises `Interrupted` on a signal.
-        """
-        try:
-            self.read_log()
-            if self.is_complete:
-                self.monitor.end(end_time)
-                self.work()
-            self.flush()
-        except Interrupted:
-            self.flush_at_last()
-            raise
-        except (WriteFailure, ClosedPipe):
-            raise
-        except Exception:
-            self.flush()
-            raise
-        finally:
-            self.monitor.unload()
-            self.progress.erase()
-
-    def read_log(self) -> None:
-        block = memoryview(bytearray(BLOCK_BYTES))
-        while not self.monitor.is_stopped:
-            size = self.read_block(block)
-            if size == 0:
-                self.monitor.load_end()
-                self.work()
-                self.is_complete = not self.monitor.is_stopped
-                return
-            self.bytes_read += size
-            self.monitor.load(block[:size])
-            self.work()
-
-    def read_block(self, block: memoryview) -> int:
-        """Read a block; before that waits, what is earned is written."""
-        if self.log.is_regular:
-            return self.log.read_into(block) or 0
-        while True:
-            if not self.signals.wait(self.log.descriptor, 0):
-                self.flush()
-                self.signals.wait(self.log.descriptor, None)
-            size = self.log.read_into(block)
-            if size is not None:
-                return size
-
-    def work(self) -> None:
-        """Monitor what is loaded."""
-        more = True
-        while more:
-            more = self.monitor.run()
-            if len(self.monitor.writer) >= FLUSH_BYTES or (
-                time.monotonic() - self.flushed_at > FLUSH_SECONDS
-            ):
-                self.flush()
-            self.progress.show(self.bytes_read, self.monitor.event_count)
-
-    def flush_at_last(self) -> None:
-        """After a signal: write what is earned, if its reader takes it soon."""
-        try:
-            self.signals.limit_grace()
-            self.flush()
-        except Interrupted:
-            return
-
-    def flush(self) -> None:
-        self.verdicts.flush(self.monitor.writer)
-        self.flushed_at = time.monotonic()

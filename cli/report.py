@@ -9,13 +9,20 @@ from mtlmon.cli.failure import note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtlmon._text import TextMonitor
+    from typing import TextIO
 
-__all__ = ["Progress", "report_end", "summary"]
+    from mtlmon._text import TextMonitor
+    from mtlmon._text_resolver import TextResolver
+
+__all__ = ["Progress", "is_terminal", "report_end", "resolving_summary", "summary"]
 
 REFRESH_SECONDS = 0.1
 BAR_WIDTH = 24
 NAMES_SHOWN = 10
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 class Progress:
@@ -90,10 +97,26 @@ def summary(monitor: TextMonitor, seconds: float) -> str:
     ]
     if monitor.scanner.skipped_count:
         rows.append(("skipped", monitor.scanner.skipped_count, "lines that cannot be read"))
+    return table(rows, monitor.event_count, "events", seconds)
+
+
+def resolving_summary(resolver: TextResolver, seconds: float) -> str:
+    """Counts and speed of resolving, aligned."""
+    rows = [
+        ("time-points", resolver.event_count, "resolved"),
+        ("true", resolver.true_count, ""),
+        ("false", resolver.false_count, ""),
+        ("open", resolver.open_count, ""),
+    ]
+    return table(rows, resolver.event_count, "time-points", seconds)
+
+
+def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: float) -> str:
+    """Names, counts and remarks, aligned; after the first row, how long it took."""
     width = max(len(f"{count:,}") for _, count, _ in rows)
     lines = [f"{name:<12}  {count:>{width},}  {remark}".rstrip() for name, count, remark in rows]
-    speed = quantity(monitor.event_count / seconds) if seconds > 0 else "-"
-    lines.insert(1, f"{'seconds':<12}  {seconds:>{width}.2f}  {speed} events/s")
+    speed = quantity(count / seconds) if seconds > 0 else "-"
+    lines.insert(1, f"{'seconds':<12}  {seconds:>{width}.2f}  {speed} {what}/s")
     return "\n".join(lines)
 
 

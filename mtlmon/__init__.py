@@ -22,15 +22,47 @@ from mtlmon.errors import (
     SnapshotError,
     TimeStampError,
     UndecidedError,
+    UnitError,
 )
-from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom
 from mtlmon.syntax.parser import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.explanation import Proof, explain
+    from mtlmon.syntax.build import (
+        always,
+        atoms,
+        conjunction,
+        disjunction,
+        eventually,
+        historically,
+        next_,
+        once,
+        previous,
+    )
+    from mtlmon.verdicts import Resolution, Summary, first, resolve, violations
+
+# Names that the command does without, and the modules to import when they are first used.
+_LATER = {
+    "mtlmon.explanation": ("Proof", "explain"),
+    "mtlmon.syntax.build": (
+        "always",
+        "atoms",
+        "conjunction",
+        "disjunction",
+        "eventually",
+        "historically",
+        "next_",
+        "once",
+        "previous",
+    ),
+    "mtlmon.verdicts": ("Resolution", "Summary", "first", "resolve", "violations"),
+}
 
 __all__ = [
+    "FALSE",
+    "TRUE",
     "ExplanationError",
     "Formula",
     "FormulaError",
@@ -42,20 +74,42 @@ __all__ = [
     "MtlmonError",
     "Program",
     "Proof",
+    "Resolution",
     "SnapshotError",
+    "Summary",
     "TimeStampError",
     "UndecidedError",
+    "UnitError",
     "Verdict",
     "__version__",
+    "always",
+    "atom",
+    "atoms",
+    "conjunction",
+    "disjunction",
+    "eventually",
     "explain",
+    "first",
+    "historically",
+    "next_",
+    "once",
     "parse",
+    "previous",
+    "resolve",
+    "violations",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Explanations are imported when they are asked for: watching a stream needs none."""
-    if name in ("Proof", "explain"):
-        import mtlmon.explanation
+    for module, names in _LATER.items():
+        if name in names:
+            from importlib import import_module
 
-        return getattr(mtlmon.explanation, name)
+            value: object = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,6 +13,9 @@ cdef class Verdict:
     cdef VerdictRecord record
 
 
+cdef Verdict new_verdict(const VerdictRecord *record)
+
+
 cdef class Monitor:
     cdef readonly Program program
     cdef readonly str mode

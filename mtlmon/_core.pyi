@@ -1,9 +1,10 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal, final
 
 from typing_extensions import Buffer
 
 from mtlmon._program import Program
+from mtlmon._stream import VerdictStream
 from mtlmon.syntax.formula import Formula
 
 LARGEST_TIME_STAMP: int
@@ -31,6 +32,7 @@ class Monitor:
         mode: Literal["local", "global", "naive"] = "local",
         *,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
     ) -> None: ...
     @property
     def program(self) -> Program: ...
@@ -47,4 +49,8 @@ class Monitor:
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> list[Verdict]: ...
     def snapshot(self) -> bytes: ...
     def restore(self, snapshot: Buffer) -> None: ...
-    def __call__(self, events: Iterable[tuple[int, Iterable[str]]]) -> Iterator[Verdict]: ...
+    def __call__(
+        self,
+        events: Iterable[tuple[int, Iterable[str]]],
+        end_time: int | Literal["last", "inf"] | None = None,
+    ) -> VerdictStream: ...

@@ -12,7 +12,7 @@ from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
 from operator import index
 
-from mtlmon.errors import MonitorBrokenError, MtlmonError, TimeStampError
+from mtlmon.errors import MonitorBrokenError, MtlmonError, TimeStampError, UnitError
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
 _MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
@@ -130,7 +130,7 @@ def _monitor(program, mode, bdd, snapshot):
     return monitor
 
 
-cdef inline Verdict new_verdict(const VerdictRecord *record):
+cdef Verdict new_verdict(const VerdictRecord *record):
     cdef Verdict verdict = Verdict.__new__(Verdict)
     verdict.record = record[0]
     return verdict
@@ -147,16 +147,21 @@ cdef class Monitor:
             formula "local" works as "global", which keeps memory bounded; the attribute `mode`
             tells.
         bdd: the back end of the library dd: "auto", "cudd" or "autoref".
+        unit: of the time-stamps: "ns", "us", "ms", "s", "m", "h" or "d". Bounds of the formula may
+            then carry units, and are converted exactly.
 
     Raises:
-        FormulaError: the text is no formula.
+        FormulaError: the text is no formula, or a bound is no whole number of units.
         MtlmonError: unknown mode or back end.
+        UnitError: unknown unit, or one for a Program, whose bounds are numbers already.
 
     After an error in the middle of an event the monitor cannot go on and raises
     `MonitorBrokenError`.
     """
 
-    def __cinit__(self, formula, str mode not None="local", *, str bdd not None="auto"):
+    def __cinit__(
+        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None
+    ):
         from mtlmon.bdd import BACK_ENDS, load_back_end
 
         if mode not in _MODES:
@@ -170,12 +175,16 @@ cdef class Monitor:
             from mtlmon.syntax.parser import parse
 
             if isinstance(formula, str):
-                formula = parse(formula)
-            elif not isinstance(formula, Formula):
+                formula = parse(formula, unit=unit)
+            elif isinstance(formula, Formula):
+                formula = formula if unit is None else formula.in_unit(unit)
+            else:
                 raise TypeError(
                     f"a formula is a text, a Formula or a Program, not {type(formula).__name__}"
                 )
             formula = compile_formula(formula)
+        elif unit is not None:
+            raise UnitError("a Program has bounds in numbers: declare the unit before compiling")
         self.program = formula
         if mode == "local" and not self.program.is_bounded:
             mode = "global"
@@ -414,14 +423,19 @@ cdef class Monitor:
         bdd = self.engine.workspace.bdd_choice
         return _monitor, (self.program, self.mode, bdd, self.snapshot())
 
-    def __call__(self, events):
+    def __call__(self, events, end_time=None):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.
 
-        Verdicts come as early as they are known. The monitor is not finished afterwards: the
-        stream may go on, and `finish` says what is known about its end.
+        Verdicts come as early as they are known. Unless an end time is given, the monitor is not
+        finished afterwards: the stream may go on, and `finish` says what is known about its end.
+
+        Args:
+            events: the pairs.
+            end_time: what `finish` is told after the last of them, if it is not None.
         """
-        for time_stamp, atoms in events:
-            yield from self.step(time_stamp, atoms)
+        from mtlmon._stream import VerdictStream
+
+        return VerdictStream(self, events, end_time)
 
     @property
     def atoms(self):

@@ -4,7 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 
-from mtlmon._verdict cimport VerdictRecord
+from mtlmon._verdict cimport VerdictKind, VerdictRecord
 
 
 cdef struct Run:
@@ -18,6 +18,7 @@ cdef struct Run:
 
 cdef struct Chain:
     # the open time-point whose equivalents these are
+    uint64_t stream
     uint64_t time_stamp
     uint64_t offset
     # numbers of runs; `first` is NONE in a free slot
@@ -26,7 +27,11 @@ cdef struct Chain:
 
 
 cdef class Resolver:
-    cdef readonly uint64_t open_count
+    cdef readonly uint64_t open_count, true_count, false_count
+    # which stream the verdicts to come belong to: references stay within one
+    cdef uint64_t stream
+    # verdicts come one by one, not event by event
+    cdef bint is_flat
     cdef Chain *chains
     cdef size_t chain_count, chain_mask
     cdef Run *runs
@@ -41,6 +46,9 @@ cdef class Resolver:
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil
+    cdef bint settle_equivalents(
+        self, uint64_t time_stamp, uint64_t offset, VerdictKind kind
+    ) noexcept nogil
     cdef bint add_outcome(
         self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
     ) noexcept nogil

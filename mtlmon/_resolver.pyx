@@ -4,6 +4,8 @@
 The resolver keeps, for every open time-point that others are equivalent to, the chain of those
 others; when its Boolean verdict comes, they all get it. Neighbouring time-points of one
 time-stamp are kept as one run, so memory grows with the runs of equivalents that are open.
+
+Several streams may share a resolver: the caller sets `stream` before `push`.
 """
 
 cimport cython
@@ -26,7 +28,9 @@ cdef size_t NONE = SIZE_MAX
 cdef class Resolver:
     """Gives each time-point of a stream of verdicts its Boolean value.
 
-    `open_count` is the number of time-points whose equivalence still waits for its value.
+    Attributes:
+        open_count: the number of time-points whose equivalence still waits for its value.
+        true_count, false_count: how many got which value.
     """
 
     def __cinit__(self):
@@ -77,7 +81,8 @@ cdef class Resolver:
         What an earlier call resolved must have been fetched. False when there is no memory.
 
         The equivalences come first and the latest first, so that a reference is still known when
-        it is itself the subject of an equivalence or a Boolean verdict of the same event.
+        it is itself the subject of an equivalence or a Boolean verdict of the same event. Where
+        events are not known (`is_flat`), equivalents of equivalents are looked for instead.
         """
         cdef size_t k
         self.outcome_count = self.outcome_index = 0
@@ -137,6 +142,7 @@ cdef class Resolver:
             if number == NONE:
                 return False
             if chain.first == NONE:
+                chain.stream = self.stream
                 chain.time_stamp = verdict.reference_time_stamp
                 chain.offset = verdict.reference_offset
                 chain.first = number
@@ -154,21 +160,45 @@ cdef class Resolver:
 
     cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil:
         """Give a Boolean verdict to a time-point and to its equivalents."""
-        cdef size_t slot, first, number, last
-        cdef Run *run
+        cdef size_t number = self.outcome_count
+        cdef uint64_t k
+        cdef Run run
         if not self.add_outcome(verdict.time_stamp, verdict.offset, 1, verdict.kind):
             return False
         if self.chain_count == 0:
             return True
-        slot = self.find(verdict.time_stamp, verdict.offset)
-        first = number = self.chains[slot].first
+        if not self.is_flat:
+            return self.settle_equivalents(
+                verdict.time_stamp, verdict.offset, <VerdictKind> verdict.kind
+            )
+        while number < self.outcome_count:
+            run = self.outcomes[number]
+            for k in range(run.length):
+                if self.chain_count == 0:
+                    return True
+                if not self.settle_equivalents(
+                    run.time_stamp, run.offset + k, <VerdictKind> verdict.kind
+                ):
+                    return False
+            number += 1
+        return True
+
+    cdef bint settle_equivalents(
+        self, uint64_t time_stamp, uint64_t offset, VerdictKind kind
+    ) noexcept nogil:
+        """Give a Boolean verdict to the equivalents of a time-point."""
+        cdef size_t slot = self.find(time_stamp, offset)
+        cdef size_t first = self.chains[slot].first
+        cdef size_t number = first
+        cdef size_t last
+        cdef Run *run
         if first == NONE:
             return True
         last = self.chains[slot].last
         self.remove(slot)
         while True:
             run = self.runs + number
-            if not self.add_outcome(run.time_stamp, run.offset, run.length, verdict.kind):
+            if not self.add_outcome(run.time_stamp, run.offset, run.length, kind):
                 return False
             self.open_count -= run.length
             if number == last:
@@ -194,6 +224,10 @@ cdef class Resolver:
         run.length = length
         run.next = kind
         self.outcome_count += 1
+        if kind == VERDICT_TRUE:
+            self.true_count += length
+        else:
+            self.false_count += length
         return True
 
     cdef void sort_outcomes(self) noexcept nogil:
@@ -205,11 +239,15 @@ cdef class Resolver:
 
     cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
         """The slot of a time-point's chain, or the free slot where it belongs."""
-        cdef size_t slot = hash_time_point(time_stamp, offset) & self.chain_mask
-        while self.chains[slot].first != NONE and (
-            self.chains[slot].time_stamp != time_stamp or self.chains[slot].offset != offset
+        cdef size_t slot = hash_time_point(self.stream, time_stamp, offset) & self.chain_mask
+        cdef const Chain *chain = self.chains + slot
+        while chain.first != NONE and (
+            chain.time_stamp != time_stamp
+            or chain.offset != offset
+            or chain.stream != self.stream
         ):
             slot = (slot + 1) & self.chain_mask
+            chain = self.chains + slot
         return slot
 
     cdef void remove(self, size_t slot) noexcept nogil:
@@ -221,10 +259,7 @@ cdef class Resolver:
             slot = (slot + 1) & self.chain_mask
             if self.chains[slot].first == NONE:
                 break
-            home = (
-                hash_time_point(self.chains[slot].time_stamp, self.chains[slot].offset)
-                & self.chain_mask
-            )
+            home = hash_chain(self.chains + slot) & self.chain_mask
             # distances run forward from the home slot, around the table's end
             if ((slot - home) & self.chain_mask) >= ((slot - hole) & self.chain_mask):
                 self.chains[hole] = self.chains[slot]
@@ -235,7 +270,7 @@ cdef class Resolver:
         """Make sure that one more chain fits; False when there is no memory."""
         cdef Chain *old = self.chains
         cdef size_t old_size = 0 if old == NULL else self.chain_mask + 1
-        cdef size_t slot, size
+        cdef size_t slot, place, size
         if 4 * (self.chain_count + 1) <= 3 * old_size:
             return True
         size = max(<size_t> 64, 2 * old_size)
@@ -250,7 +285,10 @@ cdef class Resolver:
             self.chains[slot].first = NONE
         for slot in range(old_size):
             if old[slot].first != NONE:
-                self.chains[self.find(old[slot].time_stamp, old[slot].offset)] = old[slot]
+                place = hash_chain(old + slot) & self.chain_mask
+                while self.chains[place].first != NONE:
+                    place = (place + 1) & self.chain_mask
+                self.chains[place] = old[slot]
         free(old)
         return True
 
@@ -286,8 +324,15 @@ cdef void *enlarged(Run *runs, size_t *room) noexcept nogil:
     return larger
 
 
-cdef inline size_t hash_time_point(uint64_t time_stamp, uint64_t offset) noexcept nogil:
+cdef inline size_t hash_chain(const Chain *chain) noexcept nogil:
+    return hash_time_point(chain.stream, chain.time_stamp, chain.offset)
+
+
+cdef inline size_t hash_time_point(
+    uint64_t stream, uint64_t time_stamp, uint64_t offset
+) noexcept nogil:
     cdef uint64_t value = (time_stamp * <uint64_t> 0x9E3779B97F4A7C15) ^ offset
+    value += stream * <uint64_t> 0xC2B2AE3D27D4EB4F
     value *= <uint64_t> 0xD6E8FEB86659FD93
     return <size_t> (value ^ (value >> 32))
 

@@ -103,6 +103,14 @@ cdef class Writer:
             self.room = wanted
         return True
 
+    cdef bint append(self, const uint8_t *text, size_t size) noexcept nogil:
+        """Append text that stands before a line's verdict; False when there is no memory."""
+        if size > self.room - self.size and not self.reserve(size // LINE_ROOM + 1):
+            return False
+        memcpy(self.data + self.size, text, size)
+        self.size += size
+        return True
+
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil:

@@ -19,6 +19,7 @@ __all__ = [
     "SnapshotError",
     "TimeStampError",
     "UndecidedError",
+    "UnitError",
 ]
 
 
@@ -83,6 +84,10 @@ class LogError(MtlmonError, ValueError):
         self.line = line
         self.column = column
         super().__init__(f"{path}:{line}:{column}: {message}")
+
+
+class UnitError(MtlmonError, ValueError):
+    """A unit of time that is unknown, or declared where it comes too late."""
 
 
 class LimitError(MtlmonError):

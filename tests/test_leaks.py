@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
+import numpy as np
 import pytest
 
 import mtlmon
 from mtlmon._text import TextMonitor
+from mtlmon._text_resolver import TextResolver
 from mtlmon.errors import FormulaError, LogError, TimeStampError
+from mtlmon.verdict_arrays import verdict_type
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
 # Caches fill and freelists grow in the first rounds.
@@ -145,7 +148,7 @@ def test_one_monitor_goes_on(formula: str) -> None:
     _assert_flat(work)
 
 
-def _run_text(text: TextMonitor, *blocks: bytes) -> None:
+def _run_text(text: TextMonitor | TextResolver, *blocks: bytes) -> None:
     for block in blocks:
         text.load(block)
         while text.run():
@@ -173,6 +176,48 @@ def test_text_runs_with_errors(formula: str) -> None:
         with pytest.raises(LogError):
             _run_text(TextMonitor(mtlmon.Monitor(formula)), LOG, b"@ 5\n")
         _run_text(TextMonitor(mtlmon.Monitor(formula), skip_errors=True), LOG, b"@ 5\n", b"@99")
+
+    _assert_flat(work)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_text_resolvers_come_and_go(in_order: bool) -> None:
+    keys = range(100)
+    opened = b"".join(b"k%d\t1:1 = 1:0\n1:%d = 1:0\n" % (key, 2 * key + 1) for key in keys)
+    closed = b"".join(b"k%d\t1:0 true\nk%d\t3:0 false\n" % (key, key) for key in keys)
+
+    def work() -> None:
+        for blocks in (opened, closed, b"1:0 true\n"), (opened,), (opened, closed[:-7], b" true"):
+            _run_text(TextResolver(in_order=in_order), *blocks)
+        with pytest.raises(LogError):
+            _run_text(TextResolver(in_order=in_order), opened, b"1:0 = 1:0\n")
+
+    _assert_flat(work)
+
+
+def test_resolutions_come_and_go() -> None:
+    verdicts = list(mtlmon.Monitor("EVENTUALLY[0,5] p")(EVENTS))
+    array = np.zeros(20, verdict_type())
+    array["offset"] = range(20)
+    array["kind"][1:] = 2
+
+    def work() -> None:
+        list(mtlmon.resolve(verdicts, in_order=True))
+        next(mtlmon.resolve(mtlmon.Monitor("EVENTUALLY[0,5] p")(EVENTS), in_order=True))
+        mtlmon.Summary(verdicts[:-1])
+        mtlmon.resolve(array)
+        mtlmon.Resolution(in_order=True).push_array(array)
+        with pytest.raises(mtlmon.MtlmonError):
+            mtlmon.resolve(array[["kind"]])
+
+    _assert_flat(work)
+
+
+def test_formulas_are_built_and_dropped() -> None:
+    def work() -> None:
+        formula = mtlmon.atom("p").until(mtlmon.eventually(mtlmon.atom("q"), 0, "5s"), "1s", "2s")
+        formula.substitute({"p": formula}).in_unit("ms")
+        repr(formula)
 
     _assert_flat(work)
 

@@ -44,7 +44,7 @@ def test_first_example() -> None:
 
 
 def test_python_example() -> None:
-    (example,) = _blocks("python")
+    example = "\n".join(_blocks("python"))
     test = doctest.DocTestParser().get_doctest(example, {}, "README", "README.md", 0)
     report: list[str] = []
     result = doctest.DocTestRunner().run(test, out=report.append)

@@ -9,8 +9,10 @@ from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
+
+    from mtlmon.syntax.build import Bound
 
     # Operator, numbers of the operands, interval, name, span.
     _Row = tuple[Operator, tuple[int, ...], Interval | None, str | None, "Span | None"]
@@ -53,6 +55,10 @@ class Formula:
 
     Immutable; equality and hash are structural and ignore spans. Nodes may be shared (a formula is
     a directed acyclic graph), and may nest as deep as memory allows: nothing here recurses.
+
+    Formulas combine with `&`, `|`, `~` and `>>` (implies), and with the methods named like the
+    binary operators. Python's `>>` binds tighter than `&` and `|`, so write `(p & q) >> r` or
+    `(p & q).implies(r)`.
 
     Attributes:
         operator: a row of `mtlmon.syntax.operators`.
@@ -122,7 +128,111 @@ class Formula:
         return to_text(self)
 
     def __repr__(self) -> str:
-        return f"parse({str(self)!r})"
+        from mtlmon.syntax.rewrite import has_durations
+
+        unit = ", unit='later'" if has_durations(self) else ""
+        return f"parse({str(self)!r}{unit})"
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "a formula is neither true nor false: combine formulas with & | ~ and >>, "
+            "not with and, or, not"
+        )
+
+    def __invert__(self) -> Formula:
+        return Formula(ops.NOT, (self,))
+
+    def __and__(self, other: Formula | bool) -> Formula:
+        return _combined(ops.AND, self, other)
+
+    def __rand__(self, other: bool) -> Formula:
+        return _combined(ops.AND, other, self)
+
+    def __or__(self, other: Formula | bool) -> Formula:
+        return _combined(ops.OR, self, other)
+
+    def __ror__(self, other: bool) -> Formula:
+        return _combined(ops.OR, other, self)
+
+    def __rshift__(self, other: Formula | bool) -> Formula:
+        return _combined(ops.IMPLIES, self, other)
+
+    def __rrshift__(self, other: bool) -> Formula:
+        return _combined(ops.IMPLIES, other, self)
+
+    def implies(self, other: Formula | bool) -> Formula:
+        """`self IMPLIES other`, the same as `self >> other`."""
+        return _joined(ops.IMPLIES, self, other)
+
+    def iff(self, other: Formula | bool) -> Formula:
+        """`self EQUIV other`: true where both are, or neither."""
+        return _joined(ops.IFF, self, other)
+
+    def since(
+        self, other: Formula | bool, lower: Bound | None = None, upper: Bound | None = None
+    ) -> Formula:
+        """`self SINCE[lower,upper] other`: self ever since other. Bounds as in `eventually`."""
+        return _joined(ops.SINCE, self, other, lower, upper)
+
+    def trigger(
+        self, other: Formula | bool, lower: Bound | None = None, upper: Bound | None = None
+    ) -> Formula:
+        """`self TRIGGER[lower,upper] other`: other ever since self triggered it."""
+        return _joined(ops.TRIGGER, self, other, lower, upper)
+
+    def until(
+        self, other: Formula | bool, lower: Bound | None = None, upper: Bound | None = None
+    ) -> Formula:
+        """`self UNTIL[lower,upper] other`: self until other comes. Bounds as in `eventually`."""
+        return _joined(ops.UNTIL, self, other, lower, upper)
+
+    def release(
+        self, other: Formula | bool, lower: Bound | None = None, upper: Bound | None = None
+    ) -> Formula:
+        """`self RELEASE[lower,upper] other`: other until self releases it."""
+        return _joined(ops.RELEASE, self, other, lower, upper)
+
+    def weak_until(
+        self, other: Formula | bool, lower: Bound | None = None, upper: Bound | None = None
+    ) -> Formula:
+        """`self WEAK_UNTIL[lower,upper] other`: self until other, which need not come."""
+        return _joined(ops.WEAK_UNTIL, self, other, lower, upper)
+
+    def substitute(self, parts: Mapping[str, Formula | bool]) -> Formula:
+        """The formula with atoms replaced by formulas, all at once.
+
+        Args:
+            parts: what to put in the place of the atoms of these names. Atoms that it does not
+                name stay, and names that the formula does not have are passed over.
+
+        >>> from mtlmon import parse
+        >>> policy = parse("late IMPLIES ONCE[0,9] excuse")
+        >>> policy.substitute({"late": parse("arrive AND NOT ONCE[0,5] ring")})
+        parse('(arrive AND NOT ONCE[0,5] ring) IMPLIES ONCE[0,9] excuse')
+        """
+        from mtlmon.syntax.rewrite import substitute
+
+        return substitute(self, parts)
+
+    def in_unit(self, unit: str) -> Formula:
+        """The formula for time-stamps in this unit: bounds that carry units become numbers of it.
+
+        Bare bounds are taken to be in the unit already.
+
+        Args:
+            unit: "ns", "us", "ms", "s", "m", "h" or "d".
+
+        Raises:
+            FormulaError: a bound is no whole number of units, or an interval is empty.
+            UnitError: the unit is unknown.
+
+        >>> from mtlmon import atom, eventually
+        >>> eventually(atom("response"), 0, "5s").in_unit("ms")
+        parse('EVENTUALLY[0,5000] response')
+        """
+        from mtlmon.syntax.rewrite import in_unit
+
+        return in_unit(self, unit)
 
     def __copy__(self) -> Formula:
         return self
@@ -180,6 +290,25 @@ def atom(name: str) -> Formula:
 
 TRUE = Formula(ops.TRUE)
 FALSE = Formula(ops.FALSE)
+
+
+def _combined(operator: Operator, left: Formula | bool, right: Formula | bool) -> Formula:
+    """For Python's operators: what is neither a formula nor a constant may know better."""
+    if not isinstance(left, Formula | bool) or not isinstance(right, Formula | bool):
+        return NotImplemented
+    return _joined(operator, left, right)
+
+
+def _joined(
+    operator: Operator,
+    left: Formula | bool,
+    right: Formula | bool,
+    lower: Bound | None = None,
+    upper: Bound | None = None,
+) -> Formula:
+    from mtlmon.syntax.build import apply
+
+    return apply(operator, (left, right), lower, upper)
 
 
 def _equal(left: Formula, right: Formula) -> bool:

@@ -14,7 +14,7 @@ How tightly operators bind is in the table of `mtlmon.syntax.operators`. Two rul
 from __future__ import annotations
 
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.bounds import UNITS, opens_interval, read_interval
+from mtlmon.syntax.bounds import LATER, opens_interval, read_interval, require_unit
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Formula, Span
 from mtlmon.syntax.hints import (
@@ -36,16 +36,17 @@ def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> F
 
     Args:
         text: the formula.
-        unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`; without
-            one, bounds must be bare numbers.
+        unit: the unit of the stream's time-stamps: "ns", "us", "ms", "s", "m", "h" or "d". Without
+            one, bounds must be bare numbers. With "later", bounds keep their units until
+            `formula.in_unit` or a monitor declares one.
         source: what errors call the text, a file name for instance.
 
     Raises:
         FormulaError: the text is no formula; the error says where, why and how to mend it.
-        ValueError: the unit is unknown.
+        UnitError: the unit is unknown.
     """
-    if unit is not None and unit not in UNITS:
-        raise ValueError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
+    if unit is not None and unit != LATER:
+        require_unit(unit)
     return _Parser(Cursor(text, source), unit).formula()
 
 

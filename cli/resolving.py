@@ -1,0 +1,153 @@
+"""The subcommand `mtlmon resolve`: from equivalence verdicts to Boolean ones."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from mtlmon._text_resolver import TextResolver
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser, time_stamp
+from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
+from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.pump import Pump
+from mtlmon.cli.report import Progress, is_terminal, plural, resolving_summary
+from mtlmon.cli.signals import Interrupted, Signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+__all__ = ["resolve"]
+
+USAGE = "mtlmon resolve [options] [VERDICTS]"
+
+DESCRIPTION = """\
+Give every time-point its Boolean verdict, as early as it is known: '5:1 = 5:0' becomes '5:1 false'
+when '5:0 false' comes.
+
+  VERDICTS  lines as mtlmon writes them; - or nothing for standard input. Fields may stand before
+            the time-point, each followed by a tab: equivalences are within equal fields.
+"""
+
+EPILOG = """\
+examples:
+  mtlmon resolve yesterday.verdicts
+  mtlmon -e 'p IMPLIES EVENTUALLY[0,5] q' events.log | mtlmon resolve --in-order --reach 5
+
+exit status: 0 no violation, 1 a violation, 2 an error in usage, verdicts or writing
+"""
+
+
+class Options(argparse.Namespace):
+    """What the command line asks for."""
+
+    verdict_file: str
+    in_order: bool
+    reach: int | None
+    verdicts: Literal["all", "false", "none"]
+    output: str | None
+    summary: bool | None
+
+
+def resolve(arguments: Sequence[str]) -> int:
+    """Run the subcommand; return the exit status.
+
+    Raises:
+        Failure: wrong arguments, or a file cannot be read or written.
+        ClosedPipe: nobody reads the verdicts.
+        LogError: a line cannot be read.
+        SystemExit: after --help.
+    """
+    options = parse_arguments(arguments)
+    source = open_log(options.verdict_file)
+    target = open_verdicts(options.output, source, "")
+    resolver = TextResolver(
+        path=source.name,
+        verdicts=options.verdicts,
+        in_order=options.in_order,
+        reach=options.reach,
+    )
+    signals = Signals()
+    pump = Pump(resolver, source, target, signals, Progress(0))
+    start = time.perf_counter()
+    status = None
+    try:
+        with signals:
+            pump.run()
+    except Interrupted as signal:
+        status = SIGNALLED + signal.number
+    if status is None:
+        status = VIOLATION if resolver.false_count else 0
+    source.close()
+    target.close()
+    report_end(resolver, is_complete=pump.is_complete)
+    wants_summary = options.summary
+    if wants_summary is None:
+        wants_summary = is_terminal(sys.stderr)
+    if wants_summary and sys.stderr is not None:
+        print(resolving_summary(resolver, time.perf_counter() - start), file=sys.stderr)
+    return status
+
+
+def report_end(resolver: TextResolver, *, is_complete: bool) -> None:
+    """Say what a user should know who only looks at the verdicts."""
+    if resolver.open_count:
+        points = plural(resolver.open_count, "time-point")
+        stay = "stays" if resolver.open_count == 1 else "stay"
+        note(f"{points} {stay} open: equivalent to ones without a Boolean verdict")
+    if not is_complete and resolver.held_count:
+        note(f"{plural(resolver.held_count, 'verdict')} not written: what is before is not known")
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Read the arguments."""
+    parser = Parser(
+        prog="mtlmon resolve",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    add_options(parser)
+    options = parser.parse_intermixed_args(list(arguments), Options())
+    files: list[str] = options.files
+    if len(files) > 1:
+        parser.error(f"several files ({', '.join(files)}): one at a time, please")
+    if options.reach is not None and not options.in_order:
+        parser.error("--reach is for --in-order")
+    options.verdict_file = files[0] if files else STANDARD_STREAM
+    return options
+
+
+def add_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--in-order",
+        action="store_true",
+        help="in the order of time-points (for each prefix), which takes waiting: without --reach "
+        "to the end",
+    )
+    parser.add_argument(
+        "--reach",
+        type=time_stamp,
+        metavar="N",
+        help="for --in-order: how long a verdict of the formula may wait (mtlmon "
+        "--explain-formula tells), so that no more than that is held back",
+    )
+    parser.add_argument(
+        "--verdicts",
+        choices=("all", "false", "none"),
+        default="all",
+        help="which to write (default: all)",
+    )
+    parser.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
+    parser.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        help="counts and speed on standard error (default: if that is a terminal)",
+    )
+    parser.add_argument("-h", "--help", action="help", help="show this help")

@@ -1,0 +1,16 @@
+# cython: language_level=3
+"""The verdicts of a stream of events, for use from C."""
+
+from mtlmon._core cimport Monitor
+
+
+cdef class VerdictStream:
+    cdef readonly Monitor monitor
+    cdef object events
+    cdef object end_time
+    # the verdicts of the last event, of which those before `place` have been given out
+    cdef list verdicts
+    cdef Py_ssize_t place
+    cdef bint is_over
+
+    cdef list next_event(self)

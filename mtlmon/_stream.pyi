@@ -1,0 +1,19 @@
+from collections.abc import Iterable, Iterator
+from typing import Literal, final
+
+from mtlmon._core import Monitor, Verdict
+
+@final
+class VerdictStream(Iterator[Verdict]):
+    """An iterator over the verdicts of a stream of events, as early as they are known."""
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        events: Iterable[tuple[int, Iterable[str]]],
+        end_time: int | Literal["last", "inf"] | None = None,
+    ) -> None: ...
+    @property
+    def monitor(self) -> Monitor: ...
+    def __iter__(self) -> VerdictStream: ...
+    def __next__(self) -> Verdict: ...

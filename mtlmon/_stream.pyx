@@ -1,0 +1,50 @@
+# cython: language_level=3
+"""The verdicts of a stream of events."""
+
+from cython cimport final
+
+from mtlmon._core cimport Monitor
+
+
+@final
+cdef class VerdictStream:
+    """An iterator over the verdicts of a stream of events, as early as they are known.
+
+    Made by calling a monitor. What works on whole events, such as `resolve`, takes them from it.
+
+    Attributes:
+        monitor: the monitor.
+    """
+
+    def __cinit__(self, Monitor monitor not None, events, end_time=None):
+        self.monitor = monitor
+        self.events = iter(events)
+        self.end_time = end_time
+        self.verdicts = []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while self.place == len(self.verdicts):
+            self.verdicts = self.next_event()
+            self.place = 0
+            if self.verdicts is None:
+                self.verdicts = []
+                raise StopIteration
+        self.place += 1
+        return self.verdicts[self.place - 1]
+
+    cdef list next_event(self):
+        """The verdicts of the last event that are left, or those of the next; None at the end."""
+        cdef list verdicts = self.verdicts[self.place:]
+        self.verdicts = []
+        self.place = 0
+        if verdicts:
+            return verdicts
+        for time_stamp, atoms in self.events:
+            return self.monitor.step(time_stamp, atoms)
+        if self.is_over or self.end_time is None:
+            return None
+        self.is_over = True
+        return self.monitor.finish(self.end_time)

@@ -1,0 +1,178 @@
+"""Bounds that carry a unit of time while the unit of the time-stamps is not declared yet."""
+
+from __future__ import annotations
+
+from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
+from mtlmon.syntax.report import formula_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn, TypeAlias
+
+    from mtlmon.errors import FormulaError
+
+    _Bound: TypeAlias = "int | Duration"
+
+
+class Duration:
+    """A length of time as it was written: so many units. Equal lengths are equal.
+
+    Attributes:
+        amount: how many, at least 0.
+        unit: of what, a key of `mtlmon.syntax.bounds.UNITS`.
+    """
+
+    __slots__ = ("amount", "unit")
+
+    def __init__(self, amount: int, unit: str) -> None:
+        self.amount = amount
+        self.unit = unit
+
+    @classmethod
+    def of_nanoseconds(cls, nanoseconds: int) -> Duration:
+        """That many nanoseconds, in the largest unit they are a whole number of."""
+        for unit, length in reversed(UNITS.items()):
+            if nanoseconds % length == 0:
+                return cls(nanoseconds // length, unit)
+        raise AssertionError("a nanosecond is a unit")
+
+    @property
+    def nanoseconds(self) -> int:
+        return self.amount * UNITS[self.unit]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Duration):
+            return NotImplemented
+        return self.nanoseconds == other.nanoseconds
+
+    def __hash__(self) -> int:
+        return hash(self.nanoseconds)
+
+    def __reduce__(self) -> tuple[type[Duration], tuple[int, str]]:
+        return Duration, (self.amount, self.unit)
+
+    def __str__(self) -> str:
+        return f"{self.amount}{self.unit}"
+
+
+class DurationInterval(Interval):
+    """An interval with bounds that carry units; what numbers they are is not known yet.
+
+    It belongs to formulas made before the unit of the time-stamps is declared, and `in_unit` makes
+    a plain interval of it. Bare numbers among its bounds are in the unit of the time-stamps.
+
+    Attributes:
+        written: the bounds as written, the upper one None for infinity.
+        is_open: whether the lower and the upper bound are left out.
+
+    Raises:
+        FormulaError: `lower` or `upper` is read.
+    """
+
+    __slots__ = ("is_open", "written")
+
+    written: tuple[_Bound, _Bound | None]
+    is_open: tuple[bool, bool]
+
+    def __init__(
+        self,
+        lower: _Bound,
+        upper: _Bound | None,
+        is_open: tuple[bool, bool] = (False, False),
+    ) -> None:
+        object.__setattr__(self, "written", (lower, upper))
+        object.__setattr__(self, "is_open", is_open)
+
+    @property
+    def lower(self) -> NoReturn:  # type: ignore[override]
+        """Not known."""
+        raise self._undeclared()
+
+    @property
+    def upper(self) -> NoReturn:  # type: ignore[override]
+        """Not known."""
+        raise self._undeclared()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a finite upper bound."""
+        return self.written[1] is not None
+
+    @property
+    def is_surely_empty(self) -> bool:
+        """Whether no unit of the time-stamps leaves anything of it."""
+        lower, upper = self.written
+        if not isinstance(lower, Duration) or not isinstance(upper, Duration):
+            return False
+        difference = upper.nanoseconds - lower.nanoseconds
+        return difference < 0 or (difference == 0 and any(self.is_open))
+
+    def in_unit(self, unit: str, context: str = "") -> Interval:
+        """The interval in a unit.
+
+        Args:
+            unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`.
+            context: what stands before the interval, for errors.
+
+        Raises:
+            FormulaError: a bound is no whole number of units or too large, or the interval is
+                empty.
+        """
+        lower, upper = self.written
+        place = len(context) + 1
+        first = self._converted(lower, unit, context, place) + self.is_open[0]
+        last = None
+        if upper is not None:
+            place += len(str(lower)) + 1
+            last = self._converted(upper, unit, context, place) - self.is_open[1]
+        if first > MAXIMUM_BOUND or (last is not None and last < first):
+            raise self._error(f"the interval {self} is empty", context, len(context))
+        return Interval(first, last)
+
+    def _converted(self, bound: _Bound, unit: str, context: str, place: int) -> int:
+        if isinstance(bound, int):
+            return bound
+        converted, rest = divmod(bound.nanoseconds, UNITS[unit])
+        if rest:
+            message = f"{bound} is no whole number of the stream's unit, {unit}"
+            raise self._error(message, context, place)
+        if converted > MAXIMUM_BOUND:
+            message = f"this bound is above the largest one, {MAXIMUM_BOUND}"
+            raise self._error(message, context, place)
+        return converted
+
+    def _undeclared(self) -> FormulaError:
+        lower, upper = self.written
+        bound, place = (lower, 1) if isinstance(lower, Duration) else (upper, 2 + len(str(lower)))
+        return self._error(
+            f"{bound} has a unit, but the unit of the stream's time-stamps is not declared",
+            "",
+            place,
+            "declare it, as in Monitor(formula, unit='ms') or formula.in_unit('ms')",
+        )
+
+    def _error(
+        self, message: str, context: str, place: int, hint: str | None = None
+    ) -> FormulaError:
+        return formula_error(f"{context}{self}", place, message, source="<formula>", hint=hint)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DurationInterval):
+            # not NotImplemented: a plain interval would go on to ask for the bounds
+            return False
+        return self.written == other.written and self.is_open == other.is_open
+
+    def __hash__(self) -> int:
+        return hash((self.written, self.is_open))
+
+    def __reduce__(self) -> tuple[type[DurationInterval], tuple[object, ...]]:  # type: ignore[override]
+        return DurationInterval, (*self.written, self.is_open)
+
+    def __str__(self) -> str:
+        lower, upper = self.written
+        opening, closing = "[("[self.is_open[0]], "])"[self.is_open[1]]
+        return f"{opening}{lower},*)" if upper is None else f"{opening}{lower},{upper}{closing}"
+
+    def __repr__(self) -> str:
+        return f"<DurationInterval {self}>"

@@ -1,0 +1,76 @@
+"""Formulas made from formulas, node by node: operands first, without recursion, sharing kept."""
+
+from __future__ import annotations
+
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.bounds import require_unit
+from mtlmon.syntax.build import as_formula
+from mtlmon.syntax.durations import DurationInterval
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    # A node and its operands, some of them new; what stands in its place.
+    _Rule = Callable[[Formula, tuple[Formula, ...]], Formula]
+
+
+def substitute(formula: Formula, parts: Mapping[str, Formula | bool]) -> Formula:
+    """The formula with the atoms of these names replaced, all at once.
+
+    Raises:
+        TypeError: a part is neither a formula nor a bool.
+    """
+    replacements = {name: as_formula(part) for name, part in parts.items()}
+
+    def replaced(node: Formula, operands: tuple[Formula, ...]) -> Formula:
+        if node.operator is ops.ATOM:
+            assert node.name is not None
+            return replacements.get(node.name, node)
+        return with_operands(node, operands)
+
+    return _rewritten(formula, replaced)
+
+
+def in_unit(formula: Formula, unit: str) -> Formula:
+    """The formula with bounds that carry units converted to numbers of this one.
+
+    Raises:
+        FormulaError: a bound is no whole number of units or too large, or an interval is empty.
+        UnitError: the unit is unknown.
+    """
+    require_unit(unit)
+
+    def converted(node: Formula, operands: tuple[Formula, ...]) -> Formula:
+        if not isinstance(node.interval, DurationInterval):
+            return with_operands(node, operands)
+        interval = node.interval.in_unit(unit, node.operator.word)
+        return Formula(node.operator, operands, interval, None, node.span)
+
+    return _rewritten(formula, converted)
+
+
+def has_durations(formula: Formula) -> bool:
+    """Whether bounds carry units, so that the formula has to be told the one of time-stamps."""
+    return any(isinstance(node.interval, DurationInterval) for node in postorder(formula))
+
+
+def with_operands(node: Formula, operands: tuple[Formula, ...]) -> Formula:
+    """The node with these operands; itself when they are its own."""
+    if all(map(_is, operands, node.operands)):
+        return node
+    return Formula(node.operator, operands, node.interval)
+
+
+def _rewritten(formula: Formula, rule: _Rule) -> Formula:
+    result_of: dict[int, Formula] = {}
+    for node in postorder(formula):
+        operands = tuple(result_of[id(operand)] for operand in node.operands)
+        result_of[id(node)] = rule(node, operands)
+    return result_of[id(formula)]
+
+
+def _is(one: Formula, other: Formula) -> bool:
+    return one is other
