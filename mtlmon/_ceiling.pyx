@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The scanner and the writer with no engine between them: what benchmarks hold a monitor against."""
+"""Scanner and writer with no engine between them: what benchmarks hold a monitor against."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

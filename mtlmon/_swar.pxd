@@ -11,7 +11,12 @@ from libc.string cimport memcpy
 
 cdef extern from *:
     """
+    #include <stddef.h>
     #include <stdint.h>
+    #include <string.h>
+    #ifdef __SSE2__
+    #include <emmintrin.h>
+    #endif
 
     /* A word as it is in memory, from or to one whose lowest byte comes first. */
     static inline uint64_t mtlmon_lowest_first(uint64_t word) {
@@ -21,7 +26,49 @@ cdef extern from *:
         return word;
     #endif
     }
+
+    /* The 64 bytes at a place: bit i of `blanks` says whether the i-th is a blank or a control
+       character, bit i of `others` whether it is one of ()", and delete. */
+    static inline void mtlmon_classify_64(
+        const uint8_t *place, uint64_t *blanks, uint64_t *others
+    ) {
+        size_t part;
+        *blanks = *others = 0;
+    #ifdef __SSE2__
+        for (part = 0; part < 64; part += 16) {
+            __m128i text = _mm_loadu_si128((const __m128i *) (place + part));
+            __m128i blank = _mm_cmpeq_epi8(_mm_min_epu8(text, _mm_set1_epi8(' ')), text);
+            __m128i other = _mm_or_si128(
+                _mm_or_si128(
+                    _mm_cmpeq_epi8(text, _mm_set1_epi8('"')),
+                    _mm_cmpeq_epi8(text, _mm_set1_epi8(','))
+                ),
+                _mm_or_si128(
+                    _mm_cmpeq_epi8(_mm_or_si128(text, _mm_set1_epi8(1)), _mm_set1_epi8(')')),
+                    _mm_cmpeq_epi8(text, _mm_set1_epi8(127))
+                )
+            );
+            *blanks |= (uint64_t) (unsigned) _mm_movemask_epi8(blank) << part;
+            *others |= (uint64_t) (unsigned) _mm_movemask_epi8(other) << part;
+        }
+    #else
+        for (part = 0; part < 64; part++) {
+            uint8_t byte = place[part];
+            int other = byte == '"' || byte == ',' || (byte | 1) == ')' || byte == 127;
+            *blanks |= (uint64_t) (byte <= ' ') << part;
+            *others |= (uint64_t) other << part;
+        }
+    #endif
+    }
+
+    static const uint8_t mtlmon_first_bytes[32] = {
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255
+    };
     """
+    void classify_64 "mtlmon_classify_64"(
+        const uint8_t *place, uint64_t *blanks, uint64_t *others
+    ) noexcept nogil
+    const uint8_t *first_bytes "mtlmon_first_bytes"
     uint64_t lowest_first "mtlmon_lowest_first"(uint64_t word) noexcept nogil
     int trailing_zeros "__builtin_ctzll"(unsigned long long word) noexcept nogil
 
@@ -61,16 +108,22 @@ cdef inline uint64_t find_byte(uint64_t word, uint8_t byte) noexcept nogil:
     return (word - <uint64_t> 0x0101010101010101) & ~word & <uint64_t> 0x8080808080808080
 
 
-cdef inline uint64_t find_below(uint64_t word, uint8_t limit) noexcept nogil:
-    """As `find_byte`, for the first byte below a limit of at most 128."""
-    return (
-        (word - limit * <uint64_t> 0x0101010101010101) & ~word & <uint64_t> 0x8080808080808080
-    )
-
-
 cdef inline size_t found_at(uint64_t found) noexcept nogil:
     """The index of the byte found; `found` is not 0."""
     return <size_t> trailing_zeros(found) // 8
+
+
+cdef inline void load_text(
+    const uint8_t *place, size_t size, uint64_t *first, uint64_t *second
+) noexcept nogil:
+    """Load up to 16 characters into two words, with zeros after them; 16 bytes are read."""
+    first[0] = load_word(place) & load_word(first_bytes + 2 * WORD_SIZE - size)
+    second[0] = load_word(place + WORD_SIZE) & load_word(first_bytes + 3 * WORD_SIZE - size)
+
+
+cdef inline uint64_t bytes_through(uint64_t found) noexcept nogil:
+    """All bits of the bytes up to the one found, and its own."""
+    return found ^ (found - 1)
 
 
 cdef inline uint64_t digits_in(uint64_t text) noexcept nogil:

@@ -15,7 +15,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._core cimport Monitor
 from mtlmon._resolver cimport Resolver
-from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner, ScanStatus
+from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner
 from mtlmon._verdict cimport VERDICT_FALSE, VerdictRecord
 from mtlmon._writer cimport (
     FILTER_ALL,

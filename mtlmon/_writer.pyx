@@ -197,7 +197,7 @@ cdef inline uint8_t *put_time_point(
     store_word(place + WORD_SIZE, prefix.high[1])
     store_word(place + prefix.high_size, prefix.low)
     place += prefix.size
-    place[-1] = c':'
+    (place - 1)[0] = c':'
     return put_offset(writer, place, offset)
 
 
