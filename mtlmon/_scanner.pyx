@@ -42,6 +42,7 @@ from mtlmon._items cimport (
     LineError,
     ends_item,
 )
+from mtlmon._repeated cimport EXPECTED_AFTER, read_repeated
 from mtlmon._tails cimport LONGEST_TAIL, TAIL_BUCKETS, TailBucket, TailMemo, learn_tail, recall_tail
 from mtlmon._time_stamps cimport (
     LARGEST_TIME_STAMP,
@@ -423,6 +424,9 @@ cdef inline const uint8_t *scan_lines_alike(
     cdef const uint8_t *stop = scanner.stop - QUICK_ROOM
     cdef const uint8_t *tail
     cdef const uint8_t *next_line
+    cdef size_t repeats = 0
+    cdef uint64_t letter = 0
+    cdef uint64_t differs
     if last.digit_count == 0 or scanner.stop - place < QUICK_ROOM:
         return place
     while n < capacity and place <= stop and place[0] == c'@':
@@ -439,10 +443,19 @@ cdef inline const uint8_t *scan_lines_alike(
             next_line = read_tail(scanner, tail, letters + n * words)
             if next_line == NULL:
                 break
+        differs = (last.value ^ present.value) | (letters[n * words] ^ letter)
+        letter = letters[n * words]
+        # PERF: no branch, since letters are as good as random
+        repeats = (repeats + 1) & (0 - <size_t> (differs == 0))
         last = present
         time_stamps[n] = last.value
-        place = next_line
         n += 1
+        if repeats == EXPECTED_AFTER and words == 1:
+            repeats = 0
+            next_line = read_repeated(
+                place, next_line, stop, time_stamps, letters, capacity, &n
+            )
+        place = next_line
     scanner.last = last
     scanner.line_count += n - count[0]
     count[0] = n
