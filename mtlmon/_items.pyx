@@ -150,7 +150,9 @@ cdef inline const uint8_t *read_window(
     WINDOW_ROOM bytes can be read, and letters have one word.
 
     PERF: loops over names of random lengths mispredict at each of them, and so do branches on
-    whether the formula names an atom. A line of seven atoms takes 54 ns with both, 30 with neither.
+    whether the formula names an atom: lines of about six atoms, of a hundred, took 54 ns instead
+    of 43. A memo of all atoms that ever occurred took 46, and for atoms that do not recur 8 ns
+    more an atom. A lone atom is read faster by `read_item` (11 instead of 18 ns).
     """
     cdef uint64_t ends, others
     cdef uint64_t first, second

@@ -160,8 +160,11 @@ cdef uint8_t *put_lines(
 ) noexcept nogil:
     """Write lines where there is room for them; return the place after them.
 
-    PERF: kinds of verdicts follow each other at random, so what depends on them is looked up
-    rather than branched on.
+    PERF: Boolean verdicts follow each other at random, so their texts are looked up rather than
+    branched on. An equivalence is a branch: where half the verdicts are, at random, the branch
+    costs 2 ns a line, and writing a second time-point after every verdict would cost as much.
+    Making the digits of every number by arithmetic, without tables, took 5.5 ns a line instead
+    of 2.1.
     """
     cdef const VerdictRecord *verdict
     # PERF: copies, which no store to the lines can change
