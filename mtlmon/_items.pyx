@@ -147,7 +147,8 @@ cdef inline const uint8_t *read_window(
 ) noexcept nogil:
     """Read plain atoms; return the next line's beginning, or the place before what is left to read.
 
-    WINDOW_ROOM bytes can be read, and letters have one word.
+    WINDOW_ROOM bytes can be read, and letters have one word. Where `classify_64` finds nothing, all
+    is left to read.
 
     PERF: loops over names of random lengths mispredict at each of them, and so do branches on
     whether the formula names an atom: lines of about six atoms, of a hundred, took 54 ns instead

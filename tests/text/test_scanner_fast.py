@@ -133,6 +133,13 @@ def test_repeated_lines(size: int) -> None:
                 )
 
 
+def test_tails_that_differ_late() -> None:
+    generator = random.Random(1)
+    tails = [f" filler_{k:04}" + generator.choice([" p", " q", ""]) for k in range(3000)]
+    log = "".join(f"@1{tail}\n" for tail in 3 * tails).encode()
+    assert scan(log)[0] == read_log(log, ATOMS)[0]
+
+
 def test_more_tails_than_are_kept() -> None:
     generator = random.Random(1)
     names = [f"n{k}" for k in range(3000)]
