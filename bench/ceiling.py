@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import sys
 
-from mtlmon import _text
+from mtlmon._ceiling import Ceiling
 
 
 def main() -> None:
     log, *atoms = sys.argv[1:]
-    _text.ceiling(os.open(log, os.O_RDONLY), sys.stdout.fileno(), atoms)
+    Ceiling(atoms).copy(os.open(log, os.O_RDONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

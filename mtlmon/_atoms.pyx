@@ -9,10 +9,16 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 
+cdef enum:
+    # of finding places for short atoms, after some of which the table is doubled
+    ATTEMPTS = 48
+    ATTEMPTS_PER_SIZE = 8
+
 cdef size_t NOT_FOUND = SIZE_MAX
+cdef uint64_t MULTIPLIER_STEP = <uint64_t> 0x5851F42D4C957F2D
 
 
 @cython.final
@@ -29,9 +35,12 @@ cdef class AtomTable:
         if self.letter_words > UINT32_MAX:
             raise MemoryError
         self.fill()
+        if self.letter_words == 1:
+            self.fill_short()
 
     def __dealloc__(self):
         free(self.slots)
+        free(self.short_atoms)
 
     cdef int fill(self) except -1:
         """Enter the atoms into the hash table and the short cuts before it."""
@@ -64,6 +73,50 @@ cdef class AtomTable:
                 self.lengths[slot.name[0]] |= <uint64_t> 1 << (slot.length % 64)
         return 0
 
+    cdef int fill_short(self) except -1:
+        """Enter the short atoms into a table in which no two of them share a place."""
+        cdef ShortAtom atoms[64]
+        cdef size_t count = 0, index
+        cdef unsigned bits = 3
+        cdef unsigned attempt
+        cdef bytes name
+        for index, name in enumerate(self.names):
+            # neither a longer name nor one with such a byte is read as a short one
+            if len(name) <= LONGEST_SHORT and b"\0" not in name:
+                padded = name.ljust(LONGEST_SHORT, b"\0")
+                atoms[count].first = int.from_bytes(padded[:8], "little")
+                atoms[count].second = int.from_bytes(padded[8:], "little")
+                atoms[count].bit = <uint64_t> 1 << index
+                count += 1
+        while 1 << bits < 2 * count:
+            bits += 1
+        self.multipliers[:] = [0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93]
+        # 64 atoms find places of their own in 2^11 once in three attempts
+        for attempt in range(ATTEMPTS):
+            if self.place_short(atoms, count, bits + attempt // ATTEMPTS_PER_SIZE):
+                break
+            self.multipliers[0] *= MULTIPLIER_STEP
+            self.multipliers[1] *= MULTIPLIER_STEP
+        return 0
+
+    cdef int place_short(self, const ShortAtom *atoms, size_t count, unsigned bits) except -1:
+        """Fill a table of 2^bits places; if two atoms share one, leave none and return False."""
+        cdef size_t size = <size_t> 1 << bits
+        cdef size_t k
+        cdef ShortAtom *place
+        self.short_atoms = <ShortAtom *> calloc(size, sizeof(ShortAtom))
+        if self.short_atoms == NULL:
+            raise MemoryError
+        self.short_shift = 64 - bits
+        for k in range(count):
+            place = self.short_atoms + short_place(self, atoms[k].first, atoms[k].second)
+            if place.bit != 0:
+                free(self.short_atoms)
+                self.short_atoms = NULL
+                return False
+            place[0] = atoms[k]
+        return True
+
     cdef void add(self, const uint8_t *name, size_t length, uint64_t *letter) noexcept nogil:
         """Set the bit of an atom in a letter; a name that the table does not hold changes nothing.
 
@@ -72,6 +125,9 @@ cdef class AtomTable:
         cdef uint64_t name_hash
         cdef size_t position
         cdef AtomSlot *slot
+        if length == 1:
+            letter[self.single_word[name[0]]] |= self.single_bit[name[0]]
+            return
         if not self.lengths[name[0]] >> (length % 64) & 1:
             return
         name_hash = hash_name(name, length)

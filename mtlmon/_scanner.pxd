@@ -4,32 +4,15 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 
-from mtlmon._atoms cimport AtomTable
+from mtlmon._items cimport ItemReader, LineError
+from mtlmon._tails cimport TailMemo
+from mtlmon._time_stamps cimport LastTimeStamp
 
 
 cdef enum ScanStatus:
     SCAN_FULL  # the batch is full; there may be more in the block
     SCAN_EMPTY  # every complete line of the block has been read
     SCAN_ERROR  # the next line cannot be read; `note_failure` keeps why
-
-
-cdef enum LineError:
-    NO_ERROR
-    NO_TIME_STAMP
-    EMPTY_TIME_STAMP
-    TIME_STAMP_NOT_INTEGER
-    TIME_STAMP_TOO_LARGE
-    TIME_STAMP_DECREASES
-    STRAY_BYTE
-    ARGUMENTS
-    EMPTY_PARENTHESES
-    OPEN_PARENTHESIS
-    OPEN_QUOTE
-    EMPTY_QUOTE
-    BAD_ESCAPE
-    NO_BLANK
-    LINE_TOO_LONG
-    OUT_OF_MEMORY
 
 
 cdef class Scanner:
@@ -42,8 +25,7 @@ cdef class Scanner:
 
     cdef readonly object failure  # the LogError or None
 
-    cdef AtomTable table
-    cdef uint8_t classes[256]
+    cdef ItemReader items
     cdef uint64_t *occurrences
 
     # the block: lines from `cursor` to `stop` are complete, `rest` to `limit` is not looked at yet
@@ -55,16 +37,9 @@ cdef class Scanner:
     cdef uint8_t *carry
     cdef size_t carry_size, carry_room
     cdef bint carry_is_line, in_long_line
-    cdef uint8_t *unescaped
-    cdef size_t unescaped_room
 
-    # the last time-stamp, the text that begins with its digits (their count is 0 where they are
-    # not known), and for each count masks that select so many bytes
-    cdef bint has_time_stamp
-    cdef uint64_t time_stamp
-    cdef size_t digit_count
-    cdef uint64_t digits[3]
-    cdef uint64_t masks[20][3]
+    cdef LastTimeStamp last
+    cdef TailMemo tails
 
     cdef LineError error
     cdef const uint8_t *error_line
@@ -85,9 +60,7 @@ cdef class Scanner:
     cdef const uint8_t *scan_time_stamp(
         self, const uint8_t *place, uint64_t *time_stamp
     ) noexcept nogil
-    cdef const uint8_t *scan_item(self, const uint8_t *place, uint64_t *letter) noexcept nogil
-    cdef const uint8_t *scan_quoted(
-        self, const uint8_t *place, const uint8_t **name, size_t *name_length
-    ) noexcept nogil
-    cdef bint ends_item(self, const uint8_t *place) noexcept nogil
     cdef const uint8_t *fail(self, LineError error, const uint8_t *place) noexcept nogil
+    cdef const uint8_t *scan_line(
+        self, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
+    ) noexcept nogil

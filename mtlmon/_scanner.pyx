@@ -15,9 +15,42 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memchr, memcpy
 
 from mtlmon._atoms cimport AtomTable
+from mtlmon._items cimport (
+    ARGUMENTS,
+    BAD_ESCAPE,
+    BLANK,
+    EMPTY_PARENTHESES,
+    EMPTY_QUOTE,
+    EMPTY_TIME_STAMP,
+    LINE_TOO_LONG,
+    NO_BLANK,
+    NO_ERROR,
+    NO_TIME_STAMP,
+    OPEN_PARENTHESIS,
+    OPEN_QUOTE,
+    OTHER,
+    OUT_OF_MEMORY,
+    RETURN,
+    STRAY_BYTE,
+    TIME_STAMP_DECREASES,
+    TIME_STAMP_NOT_INTEGER,
+    TIME_STAMP_TOO_LARGE,
+    ItemReader,
+    LineError,
+    ends_item,
+)
+from mtlmon._repeated cimport EXPECTED_AFTER, read_repeated
+from mtlmon._tails cimport LONGEST_TAIL, TAIL_BUCKETS, TailBucket, TailMemo, learn_tail, recall_tail
+from mtlmon._time_stamps cimport (
+    LARGEST_TIME_STAMP,
+    LONGEST_DIGITS,
+    LastTimeStamp,
+    read_alike,
+    remember_time_stamp,
+)
 
 from mtlmon.errors import LogError
 
@@ -27,21 +60,11 @@ cdef enum:
     LONGEST_LINE = 64 << 20
     # a larger carry is given back once its line is read
     CARRY_KEPT = 1 << 20
-    LONGEST_DIGITS = 19
-    # the three words that hold them
-    DIGITS_ROOM = 24
+    # '@', the digits of a time-stamp and a tail can be read as words
+    QUICK_ROOM = 1 + LONGEST_DIGITS + LONGEST_TAIL
     # 18 digits never overflow, so only what follows them is checked
     UNCHECKED_DIGITS = 18
     BATCH_WORDS = 4096
-
-cdef enum ByteClass:
-    BLANK
-    LINE_FEED
-    RETURN
-    ATOM
-    OTHER
-
-cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 
 MAX_LINE_BYTES = LONGEST_LINE
 
@@ -56,24 +79,26 @@ cdef class Scanner:
     """
 
     def __cinit__(self, atoms, *, str path="<log>", bint skip_errors=False):
-        cdef size_t count
-        self.table = AtomTable(atoms)
-        self.atoms = self.table.atoms
-        self.letter_words = self.table.letter_words
+        cdef AtomTable table = AtomTable(atoms)
+        self.items = ItemReader(table)
+        self.atoms = table.atoms
+        self.letter_words = table.letter_words
         self.path = path
         self.skip_errors = skip_errors
         self.occurrences = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
         if self.occurrences == NULL:
             raise MemoryError
+        # letters of several words are not kept
+        if self.letter_words == 1:
+            self.tails.buckets = <TailBucket *> calloc(TAIL_BUCKETS, sizeof(TailBucket))
+            if self.tails.buckets == NULL:
+                raise MemoryError
         self.error = NO_ERROR
-        classify_bytes(self.classes)
-        for count in range(LONGEST_DIGITS + 1):
-            memset(self.masks[count], 0xFF, count)
 
     def __dealloc__(self):
         free(self.occurrences)
+        free(self.tails.buckets)
         free(self.carry)
-        free(self.unescaped)
 
     @property
     def absent(self):
@@ -88,7 +113,7 @@ cdef class Scanner:
     @property
     def last_time_stamp(self):
         """The time-stamp of the last line read, None before the first."""
-        return self.time_stamp if self.has_time_stamp else None
+        return self.last.value if self.last.is_known else None
 
     def feed(self, data):
         """Take a block of the log and return the events of the lines it completes.
@@ -177,7 +202,7 @@ cdef class Scanner:
             before,
             largest=LARGEST_TIME_STAMP,
             longest=LONGEST_LINE,
-            previous=self.time_stamp,
+            previous=self.last.value,
         )
         self.failure = LogError(message, path=self.path, line=self.line_count, column=column)
         return 0
@@ -283,6 +308,9 @@ cdef class Scanner:
                     return SCAN_EMPTY if self.error == NO_ERROR else SCAN_ERROR
                 place = self.cursor
                 stop = self.stop
+            place = scan_lines_alike(self, place, time_stamps, letters, capacity, &n)
+            if n == capacity or place == stop:
+                continue
             line = place
             if place[0] != c'@':
                 if self.line_count == 0:
@@ -292,7 +320,7 @@ cdef class Scanner:
             if place[0] == c'\n':
                 place += 1
                 continue
-            place = scan_line(self, place, letters + n * self.letter_words, time_stamps + n)
+            place = self.scan_line(place, letters + n * self.letter_words, time_stamps + n)
             if place != NULL:
                 n += 1
                 continue
@@ -309,7 +337,7 @@ cdef class Scanner:
 
     cdef const uint8_t *skip_to_stamp(self, const uint8_t *place) noexcept nogil:
         """The first byte of a line that matters: the line feed in blank lines and comments."""
-        while self.classes[place[0]] == BLANK:
+        while self.items.classes[place[0]] == BLANK:
             place += 1
         if place[0] == c'#':
             return <const uint8_t *> memchr(place, c'\n', <size_t> (self.stop - place))
@@ -333,201 +361,128 @@ cdef class Scanner:
             value = 10 * value + (place[0] - c'0')
             too_large = too_large or value > LARGEST_TIME_STAMP
             place += 1
-        if not self.ends_item(place):
-            if place == digits and self.classes[place[0]] == OTHER:
+        if not ends_item(self.items.classes, place):
+            if place == digits and self.items.classes[place[0]] == OTHER:
                 return self.fail(STRAY_BYTE, place)
             return self.fail(TIME_STAMP_NOT_INTEGER, digits)
         if place == digits:
             return self.fail(EMPTY_TIME_STAMP, digits)
         if too_large:
             return self.fail(TIME_STAMP_TOO_LARGE, digits)
-        if self.has_time_stamp and value < self.time_stamp:
+        if self.last.is_known and value < self.last.value:
             return self.fail(TIME_STAMP_DECREASES, digits)
         time_stamp[0] = value
         return place
-
-    cdef const uint8_t *scan_item(self, const uint8_t *place, uint64_t *letter) noexcept nogil:
-        """Read an item of any form; return the byte after it, NULL on an error."""
-        cdef const uint8_t *item = place
-        cdef const uint8_t *name
-        cdef size_t length
-        cdef bint in_parentheses = place[0] == c'('
-        place += in_parentheses
-        if place[0] == c'"':
-            place = self.scan_quoted(place, &name, &length)
-            if place == NULL:
-                return NULL
-        elif self.classes[place[0]] == ATOM:
-            name = place
-            while self.classes[place[0]] == ATOM:
-                place += 1
-            length = <size_t> (place - name)
-        elif in_parentheses and (place[0] == c')' or self.ends_item(place)):
-            return self.fail(EMPTY_PARENTHESES, item)
-        else:
-            return self.fail(STRAY_BYTE, place)
-        if in_parentheses:
-            if place[0] != c')':
-                return self.fail(OPEN_PARENTHESIS, place)
-            place += 1
-        elif place[0] == c'(':
-            if place[1] != c')':
-                return self.fail(ARGUMENTS, place)
-            place += 2
-        if not self.ends_item(place):
-            if self.classes[place[0]] == ATOM or place[0] == c'(' or place[0] == c'"':
-                return self.fail(NO_BLANK, place)
-            return self.fail(STRAY_BYTE, place)
-        self.table.add(name, length, letter)
-        return place
-
-    cdef const uint8_t *scan_quoted(
-        self, const uint8_t *place, const uint8_t **name, size_t *name_length
-    ) noexcept nogil:
-        """Read text in double quotes; return the byte after it, NULL on an error."""
-        cdef const uint8_t *quote = place
-        cdef const uint8_t *text = place + 1
-        cdef size_t length = 0
-        cdef void *larger
-        place += 1
-        while place[0] != c'"':
-            if place[0] == c'\\' and place[1] != c'\n':
-                place += 1
-                if place[0] != c'"' and place[0] != c'\\':
-                    return self.fail(BAD_ESCAPE, place - 1)
-            if place[0] == c'\n':
-                return self.fail(OPEN_QUOTE, quote)
-            place += 1
-            length += 1
-        if length == 0:
-            return self.fail(EMPTY_QUOTE, quote)
-        if length != <size_t> (place - text):
-            if length > self.unescaped_room:
-                larger = realloc(self.unescaped, length)
-                if larger == NULL:
-                    return self.fail(OUT_OF_MEMORY, quote)
-                self.unescaped = <uint8_t *> larger
-                self.unescaped_room = length
-            length = 0
-            while text != place:
-                text += text[0] == c'\\'
-                self.unescaped[length] = text[0]
-                length += 1
-                text += 1
-            text = self.unescaped
-        name[0] = text
-        name_length[0] = length
-        return place + 1
-
-    cdef inline bint ends_item(self, const uint8_t *place) noexcept nogil:
-        return self.classes[place[0]] <= LINE_FEED or (place[0] == c'\r' and place[1] == c'\n')
 
     cdef const uint8_t *fail(self, LineError error, const uint8_t *place) noexcept nogil:
         self.error = error
         self.error_place = place
         return NULL
 
+    cdef const uint8_t *scan_line(
+        self, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
+    ) noexcept nogil:
+        """Read a line from its '@' on; return the beginning of the next, NULL on an error."""
+        cdef const uint8_t *digits = place + 1
+        cdef const uint8_t *tail
+        if place[0] != c'@':
+            return self.fail(NO_TIME_STAMP, place)
+        tail = self.scan_time_stamp(digits, time_stamp)
+        if tail == NULL:
+            return NULL
+        place = read_tail(self, tail, letter)
+        if place == NULL:
+            return self.fail(self.items.error, self.items.error_place)
+        remember_time_stamp(&self.last, time_stamp[0], <size_t> (tail - digits))
+        return place
+
 
 # PERF: the functions of the hot loop are not methods, because the compiler does not inline those.
 
 
-cdef inline const uint8_t *scan_line(
-    Scanner scanner, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
+cdef inline const uint8_t *scan_lines_alike(
+    Scanner scanner,
+    const uint8_t *place,
+    uint64_t *time_stamps,
+    uint64_t *letters,
+    size_t capacity,
+    size_t *count,
 ) noexcept nogil:
-    """Read a line from its '@' on; return the beginning of the next, NULL on an error."""
-    cdef const uint8_t *digits = place + 1
-    cdef size_t word
+    """Read lines as long as their time-stamps have as many digits as the one before.
+
+    Stops at a line that has to be read by `scan_line`.
+
+    PERF: the next line's beginning depends on nothing but the place of a line feed, so the time for
+    finding that is most of what a line costs.
+    """
+    # copies, which no store to the arrays can change
+    cdef LastTimeStamp last = scanner.last
+    cdef LastTimeStamp present = last
+    cdef TailMemo tails = scanner.tails
     cdef size_t words = scanner.letter_words
-    if place[0] != c'@':
-        return scanner.fail(NO_TIME_STAMP, place)
-    letter[0] = 0
-    for word in range(1, words):
-        letter[word] = 0
-    if has_same_digits(scanner, digits):
-        time_stamp[0] = scanner.time_stamp
-        place = scan_items(scanner, digits + scanner.digit_count, letter)
-        if place == NULL:
-            return NULL
-    else:
-        place = scanner.scan_time_stamp(digits, time_stamp)
-        if place == NULL:
-            return NULL
-        word = <size_t> (place - digits)
-        place = scan_items(scanner, place, letter)
-        if place == NULL:
-            return NULL
-        remember_time_stamp(scanner, time_stamp[0], digits, word)
-    for word in range(words):
-        scanner.occurrences[word] |= letter[word]
+    cdef size_t n = count[0]
+    cdef const uint8_t *stop = scanner.stop - QUICK_ROOM
+    cdef const uint8_t *tail
+    cdef const uint8_t *next_line
+    cdef size_t repeats = 0
+    cdef uint64_t letter = 0
+    cdef uint64_t differs
+    if last.digit_count == 0 or scanner.stop - place < QUICK_ROOM:
+        return place
+    while n < capacity and place <= stop and place[0] == c'@':
+        tail = place + 1 + last.digit_count
+        present = last
+        if not read_alike(&present, place + 1):
+            break
+        next_line = NULL
+        if tails.buckets != NULL:
+            next_line = recall_tail(&tails, tail, letters + n)
+        if next_line == NULL:
+            if scanner.items.classes[tail[0]] > RETURN:
+                break
+            next_line = read_tail(scanner, tail, letters + n * words)
+            if next_line == NULL:
+                break
+        differs = (last.value ^ present.value) | (letters[n * words] ^ letter)
+        letter = letters[n * words]
+        # PERF: no branch, since letters are as good as random
+        repeats = (repeats + 1) & (0 - <size_t> (differs == 0))
+        last = present
+        time_stamps[n] = last.value
+        n += 1
+        if repeats == EXPECTED_AFTER and words == 1:
+            repeats = 0
+            next_line = read_repeated(
+                place, next_line, stop, time_stamps, letters, capacity, &n
+            )
+        place = next_line
+    scanner.last = last
+    scanner.line_count += n - count[0]
+    count[0] = n
     return place
 
 
-cdef inline bint has_same_digits(Scanner scanner, const uint8_t *digits) noexcept nogil:
-    """Whether the time-stamp at this place is written as the last one was.
-
-    PERF: most lines share their time-stamp with the one before, and then this is one comparison
-    of words instead of a loop over digits.
-    """
-    cdef uint64_t text[3]
-    cdef uint64_t *masks = scanner.masks[scanner.digit_count]
-    if scanner.digit_count == 0 or scanner.stop - digits <= DIGITS_ROOM:
-        return False
-    memcpy(text, digits, DIGITS_ROOM)
-    return (
-        ((text[0] ^ scanner.digits[0]) & masks[0])
-        | ((text[1] ^ scanner.digits[1]) & masks[1])
-        | ((text[2] ^ scanner.digits[2]) & masks[2])
-    ) == 0 and scanner.classes[digits[scanner.digit_count]] <= LINE_FEED
-
-
-cdef inline void remember_time_stamp(
-    Scanner scanner, uint64_t time_stamp, const uint8_t *digits, size_t count
+cdef const uint8_t *read_tail(
+    Scanner scanner, const uint8_t *tail, uint64_t *letter
 ) noexcept nogil:
-    scanner.has_time_stamp = True
-    scanner.time_stamp = time_stamp
-    # no short cut for the next line where the copy would reach beyond the block
-    scanner.digit_count = 0
-    if count <= LONGEST_DIGITS and scanner.stop - digits >= DIGITS_ROOM:
-        scanner.digit_count = count
-        memcpy(scanner.digits, digits, DIGITS_ROOM)
-
-
-cdef inline const uint8_t *scan_items(
-    Scanner scanner, const uint8_t *place, uint64_t *letter
-) noexcept nogil:
-    """Add the items of a line to a letter; return the next line's beginning or NULL.
-
-    PERF: plain atoms are read here, all else by `scan_item`. One-byte atoms take no branch on
-    whether the formula names them.
-    """
-    cdef const uint8_t *classes = scanner.classes
-    cdef const uint8_t *item
-    cdef uint8_t first
-    while True:
-        first = place[0]
-        if classes[first] == BLANK:
-            place += 1
-        elif classes[first] == ATOM:
-            item = place
-            place += 1
-            if classes[place[0]] != ATOM:
-                letter[scanner.table.single_word[first]] |= scanner.table.single_bit[first]
-            else:
-                while classes[place[0]] == ATOM:
-                    place += 1
-                scanner.table.add(item, <size_t> (place - item), letter)
-            if classes[place[0]] > RETURN:
-                place = scanner.scan_item(item, letter)
-                if place == NULL:
-                    return NULL
-        elif first == c'\n':
-            return place + 1
-        elif first == c'\r' and place[1] == c'\n':
-            return place + 2
-        else:
-            place = scanner.scan_item(place, letter)
-            if place == NULL:
-                return NULL
+    """Read a line after its time-stamp into a letter; return the next line, NULL on an error."""
+    cdef const uint8_t *next_line
+    cdef size_t word, size
+    for word in range(scanner.letter_words):
+        letter[word] = 0
+    next_line = scanner.items.read_items(tail, scanner.stop, letter)
+    if next_line == NULL:
+        return NULL
+    for word in range(scanner.letter_words):
+        scanner.occurrences[word] |= letter[word]
+    size = <size_t> (next_line - tail)
+    if (
+        scanner.tails.buckets != NULL
+        and size <= LONGEST_TAIL
+        and scanner.stop - tail >= LONGEST_TAIL
+    ):
+        learn_tail(&scanner.tails, tail, size, letter[0])
+    return next_line
 
 
 cdef inline bint is_digit(uint8_t byte) noexcept nogil:
@@ -546,16 +501,6 @@ cdef const uint8_t *last_line_feed(const uint8_t *data, size_t size) noexcept no
         if data[size] == c'\n':
             return data + size
     return NULL
-
-
-cdef void classify_bytes(uint8_t *classes) noexcept nogil:
-    cdef size_t byte
-    for byte in range(256):
-        classes[byte] = ATOM if byte > c' ' and byte != 0x7F else OTHER
-    classes[c' '] = classes[c'\t'] = BLANK
-    classes[c'\n'] = LINE_FEED
-    classes[c'\r'] = RETURN
-    classes[c'('] = classes[c')'] = classes[c'"'] = classes[c','] = OTHER
 
 
 cdef str error_message(LineError error):

@@ -8,17 +8,15 @@ the writer when it sees fit.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport errno
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
-from posix.unistd cimport read as read_from
 
 from mtlmon._core cimport Monitor
 from mtlmon._resolver cimport Resolver
-from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner, ScanStatus
-from mtlmon._verdict cimport VERDICT_FALSE, VERDICT_TRUE, VerdictRecord
+from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner
+from mtlmon._verdict cimport VERDICT_FALSE, VerdictRecord
 from mtlmon._writer cimport (
     FILTER_ALL,
     FILTER_BOOLEAN,
@@ -26,8 +24,6 @@ from mtlmon._writer cimport (
     FILTER_NONE,
     Writer,
 )
-
-from os import strerror
 
 cdef enum:
     # events scanned at a time: little enough to stay in the first-level cache
@@ -37,9 +33,6 @@ cdef enum:
     OUTPUT_BYTES = 1 << 18
     RUN_NANOSECONDS = 50 * 1000 * 1000
     RESOLVED_AT_ONCE = 256
-    INPUT_BYTES = 1 << 18
-
-cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 
 # "first" writes one line of its own making
 _FILTERS = {
@@ -299,67 +292,3 @@ cdef int64_t nanoseconds() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec
-
-
-def ceiling(int input_file, int output_file, atoms=("p", "q")):
-    """Scan a log and write one verdict for each event, without monitoring; for benchmarks.
-
-    input_file, output_file: file descriptors.
-
-    Raises:
-        LogError, OSError.
-    """
-    cdef Scanner scanner = Scanner(atoms)
-    cdef Writer writer = Writer()
-    cdef uint8_t *block = <uint8_t *> malloc(INPUT_BYTES)
-    cdef Py_ssize_t size = 1
-    cdef int error = 0
-    cdef VerdictRecord verdict
-    try:
-        if block == NULL:
-            raise MemoryError
-        # no event has this time-stamp, so the first one begins to count
-        verdict.time_stamp = LARGEST_TIME_STAMP + 1
-        verdict.offset = 0
-        verdict.kind = VERDICT_TRUE
-        while size > 0:
-            with nogil:
-                size = read_from(input_file, block, INPUT_BYTES)
-                error = errno
-            if size < 0:
-                raise OSError(error, strerror(error))
-            if size > 0:
-                scanner.load(block, <size_t> size)
-            else:
-                scanner.load_end()
-            copy_events(scanner, writer, &verdict)
-            writer.flush(output_file)
-    finally:
-        free(block)
-
-
-cdef int copy_events(Scanner scanner, Writer writer, VerdictRecord *verdict) except -1:
-    """Write a verdict for each event of the loaded block; `verdict` is the last one."""
-    cdef uint64_t time_stamps[BATCH_EVENTS]
-    cdef uint64_t *letters = <uint64_t *> calloc(
-        BATCH_EVENTS * scanner.letter_words, sizeof(uint64_t)
-    )
-    cdef size_t count, k
-    cdef ScanStatus status = SCAN_FULL
-    cdef bint has_memory = letters != NULL
-    with nogil:
-        while has_memory and status == SCAN_FULL:
-            status = scanner.scan(time_stamps, letters, BATCH_EVENTS, &count)
-            for k in range(count):
-                verdict.offset += 1
-                if time_stamps[k] != verdict.time_stamp:
-                    verdict.time_stamp = time_stamps[k]
-                    verdict.offset = 0
-                has_memory = has_memory and writer.write(verdict, 1, FILTER_ALL)
-    free(letters)
-    if not has_memory:
-        raise MemoryError
-    if status == SCAN_ERROR:
-        scanner.note_failure()
-        raise scanner.failure
-    return 0

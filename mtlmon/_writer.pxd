@@ -2,7 +2,7 @@
 """The writer of verdict lines, for use from C."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mtlmon._verdict cimport VerdictRecord
 
@@ -14,14 +14,32 @@ cdef enum VerdictFilter:
     FILTER_NONE
 
 
+cdef struct Prefix:
+    # a time-stamp's text with its colon: `high_size` characters of two words, for the digits
+    # before the last eight, and `low` for these; its last three begin at bit `units_shift`
+    uint64_t time_stamp
+    uint64_t thousands
+    unsigned units_shift
+    uint64_t high_value
+    uint64_t high[2]
+    size_t high_size
+    uint64_t low
+    size_t size
+
+
 cdef class Writer:
     cdef uint8_t *data
     # what is written stands from `taken` up to `size`
     cdef size_t taken, size, room
-    # the present time-stamp's text with its colon, kept because most lines share it
-    cdef uint64_t time_stamp
-    cdef size_t prefix_size
-    cdef uint8_t prefix[24]
+    # the last time-stamps, kept because most lines share them
+    cdef Prefix prefix, reference_prefix
+    # what follows the time-point of a verdict, by its kind: a word and how much of it counts
+    cdef uint64_t ends[3]
+    cdef size_t end_sizes[3]
+    # the numbers below 1000 in three digits, and without zeros before them, their size in the
+    # highest byte
+    cdef uint32_t three_digits[1000]
+    cdef uint32_t few_digits[1000]
 
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter

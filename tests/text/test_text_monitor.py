@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mtlmon import LogError, Monitor
-from mtlmon._text import TextMonitor, ceiling
+from mtlmon._ceiling import Ceiling
+from mtlmon._text import TextMonitor
 from mtlmon._writer import Writer
 
 LARGEST = (1 << 63) - 1
@@ -192,7 +193,7 @@ def test_ceiling_writes_a_line_for_each_event(tmp_path: Path) -> None:
     log, out = tmp_path / "log", tmp_path / "out"
     log.write_bytes(b"# c\n@0 p\n@3 q\n@3\n@4 x")
     source, target = os.open(log, os.O_RDONLY), os.open(out, os.O_WRONLY | os.O_CREAT)
-    ceiling(source, target)
+    Ceiling().copy(source, target)
     os.close(source)
     os.close(target)
     assert [line.split()[0] for line in out.read_text().splitlines()] == [

@@ -1,0 +1,94 @@
+"""Scanning and writing alone, without an engine between them: `pytest bench`."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from bench.workloads import PAIR, REQUESTS, probability
+from mtlmon._ceiling import Ceiling, VerdictBatch
+from mtlmon._writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+    Row = tuple[int, int, Literal["false", "true", "equivalent"], int, int]
+
+# Enough that branch predictors do not learn them by heart.
+_EVENTS = 100_000
+_RATE = 1000
+# A time-stamp of thirteen digits: milliseconds.
+_MILLISECONDS = 1_700_000_000_000
+
+_SHAPES: dict[str, tuple[tuple[str, ...], str, Callable[[int], int]]] = {
+    "dense, 1000 to a time-stamp": (PAIR, "dense", lambda k: k // _RATE),
+    "sparse, 1000 to a time-stamp": (PAIR, "sparse", lambda k: k // _RATE),
+    "dense, 1 to a time-stamp": (PAIR, "dense", lambda k: k),
+    "dense, milliseconds": (PAIR, "dense", lambda k: _MILLISECONDS + 10 * k),
+    "100 atoms": (REQUESTS, "dense", lambda k: k),
+}
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_scan(benchmark: BenchmarkFixture, shape: str) -> None:
+    atoms, density, time_stamp = _SHAPES[shape]
+    generator = random.Random(1)
+    lines = [
+        " ".join(
+            [f"@{time_stamp(k)}"]
+            + [atom for atom in atoms if generator.random() < probability(atom, density)]
+        )
+        for k in range(_EVENTS)
+    ]
+    log = "\n".join([*lines, ""]).encode()
+    assert benchmark(lambda: Ceiling(atoms[:2]).scan(log)) == _EVENTS
+
+
+def test_scan_unique_atoms(benchmark: BenchmarkFixture) -> None:
+    """Every line names an atom of its own, so that no line has been read before."""
+    log = "".join(f"@{k // _RATE} id{k * 7919 % 10**6:06}\n" for k in range(_EVENTS)).encode()
+    assert benchmark(lambda: Ceiling(PAIR).scan(log)) == _EVENTS
+
+
+def _boolean(generator: random.Random, k: int) -> Row:
+    return k // _RATE, k % _RATE, generator.choice(("false", "true")), 0, 0
+
+
+def _mixed(generator: random.Random, k: int) -> Row:
+    return k // _RATE, k % _RATE, generator.choice(("true", "equivalent")), k // _RATE, 0
+
+
+def _distinct(generator: random.Random, k: int) -> Row:
+    return _MILLISECONDS + 10 * k, 0, generator.choice(("false", "true")), 0, 0
+
+
+@pytest.fixture
+def null_device() -> Iterator[int]:
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("row", [_boolean, _mixed, _distinct], ids=lambda row: row.__name__[1:])
+def test_write(
+    benchmark: BenchmarkFixture,
+    row: Callable[[random.Random, int], Row],
+    null_device: int,
+) -> None:
+    generator = random.Random(1)
+    rows = [row(generator, k) for k in range(_EVENTS)]
+    batches = [VerdictBatch(rows[start : start + 500]) for start in range(0, _EVENTS, 500)]
+    writer = Writer()
+
+    def run() -> None:
+        for batch in batches:
+            batch.write(writer)
+            if len(writer) > 1 << 18:
+                writer.flush(null_device)
+
+    benchmark(run)

@@ -1,0 +1,99 @@
+"""The native writer against obvious formatting: numbers of all lengths, kinds, filters, batches."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal, get_args
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mtlmon._ceiling import VerdictBatch
+from mtlmon._writer import Writer
+
+Kind = Literal["false", "true", "equivalent"]
+Filter = Literal["all", "boolean", "false", "none"]
+Row = tuple[int, int, Kind, int, int]
+
+PASSING: dict[Filter, tuple[Kind, ...]] = {
+    "all": ("false", "true", "equivalent"),
+    "boolean": ("false", "true"),
+    "false": ("false",),
+    "none": (),
+}
+LARGEST = (1 << 64) - 1
+# where a number gains a digit, or one of the parts it is written in changes
+EDGES = sorted(
+    {
+        value
+        for power in range(20)
+        for near in range(-2, 3)
+        for value in (10**power + near, 5 * 10**power + near)
+        if 0 <= value <= LARGEST
+    }
+    | {LARGEST, LARGEST - 1, (1 << 63) - 1, 1 << 63}
+)
+NUMBERS = st.integers(0, 1100) | st.sampled_from(EDGES) | st.integers(0, LARGEST)
+
+
+def expected(rows: list[Row], verdicts: Filter) -> bytes:
+    lines = []
+    for time_stamp, offset, kind, reference_time_stamp, reference_offset in rows:
+        if kind in PASSING[verdicts]:
+            end = f"= {reference_time_stamp}:{reference_offset}" if kind == "equivalent" else kind
+            lines.append(f"{time_stamp}:{offset} {end}\n")
+    return "".join(lines).encode()
+
+
+def written(batches: list[list[Row]], verdicts: Filter = "all") -> bytes:
+    writer = Writer()
+    for batch in batches:
+        VerdictBatch(batch).write(writer, verdicts)
+    return writer.take()
+
+
+ROWS = st.lists(
+    st.tuples(NUMBERS, NUMBERS, st.sampled_from(get_args(Kind)), NUMBERS, NUMBERS), max_size=12
+)
+
+
+@given(ROWS, ROWS, st.sampled_from(get_args(Filter)))
+@example([(0, 0, "equivalent", 0, 0)], [(LARGEST, LARGEST, "equivalent", LARGEST, LARGEST)], "all")
+def test_any_numbers_in_any_order(first: list[Row], second: list[Row], verdicts: Filter) -> None:
+    assert written([first, second], verdicts) == expected(first + second, verdicts)
+
+
+@pytest.mark.parametrize("step", [1, 7, 999, 1000, 10**5, 12_345_678, 10**8, 10**15 + 1])
+def test_growing_time_stamps(step: int) -> None:
+    for start in [0, *EDGES]:
+        rows: list[Row] = [
+            (time_stamp, k, "equivalent", max(0, time_stamp - 3 * step), k)
+            for k, time_stamp in enumerate(range(start, start + 40 * step, step))
+            if time_stamp <= LARGEST
+        ]
+        assert written([rows]) == expected(rows, "all")
+
+
+def test_every_small_offset() -> None:
+    rows: list[Row] = [(5, offset, "true", 0, 0) for offset in range(10_001)]
+    assert written([rows]) == expected(rows, "all")
+
+
+@pytest.mark.parametrize("verdicts", get_args(Filter))
+def test_large_batches(verdicts: Filter) -> None:
+    generator = random.Random(1)
+    rows: list[Row] = [
+        (
+            k // 1000,
+            k % 1000,
+            generator.choice(get_args(Kind)),
+            k // 1000 - (k > 5000),
+            generator.randrange(1000),
+        )
+        for k in range(9000)
+    ]
+    whole = expected(rows, verdicts)
+    assert written([rows], verdicts) == whole
+    assert written([rows[:1], rows[1:512], rows[512:1025], rows[1025:]], verdicts) == whole
+    assert written([[row] for row in rows], verdicts) == whole
