@@ -1,29 +1,26 @@
-"""The commands that are measured, and how one is run."""
+"""How a command is run and what is measured of it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import ROOT
-from mtlmon import parse
-from mtlmon.analysis import atoms
-
-MODES = ("local", "global", "naive")
-# What only scans the log and writes a constant verdict for each line: no monitor is faster.
-CEILING = "ceiling"
-CONTENDERS = (*MODES, CEILING)
 
 _LAUNCHER = str(Path(__file__).with_name("launch.py"))
+_KILLED = "-9"
 
 
 class BenchmarkError(Exception):
-    """A measured command failed."""
+    """A measured command failed, or did other work than it should."""
+
+
+class TookTooLong(BenchmarkError):
+    """A command did not end within its limit."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +31,42 @@ class Run:
     peak_bytes: int
 
 
-def command(contender: str, formula: str, log: Path | str) -> list[str]:
-    """The command line of a contender on a log (`-` for standard input)."""
-    if contender == CEILING:
-        return [sys.executable, "-m", "bench.ceiling", str(log), *atoms(parse(formula))]
-    script = str(Path(sysconfig.get_path("scripts"), "mtlmon"))
-    return [script, "--mode", contender, "-e", formula, str(log)]
-
-
-def run(arguments: list[str]) -> Run:
+def run(arguments: list[str], limit: float) -> Run:
     """Run the command with its output to the null device.
 
-    Raises BenchmarkError unless it ends with status 0 or 1 (a violation was found).
+    Raises:
+        TookTooLong: it was killed after `limit` seconds.
+        BenchmarkError: it did not end with status 0 or 1 (a violation was found).
     """
     done = subprocess.run(
-        [sys.executable, "-I", "-S", _LAUNCHER, *arguments],
+        [sys.executable, "-I", "-S", _LAUNCHER, str(limit), *arguments],
         capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
     )
     fields = done.stdout.split()
-    if done.returncode or len(fields) != 3 or fields[2] not in ("0", "1"):
+    if done.returncode or len(fields) != 3:
         raise BenchmarkError(f"{' '.join(arguments)}\n{done.stderr or done.stdout}")
-    return Run(float(fields[0]), int(fields[1]))
+    seconds, peak, status = float(fields[0]), int(fields[1]), fields[2]
+    if status == _KILLED and seconds >= limit:
+        raise TookTooLong(f"{' '.join(arguments)}\ntook more than {limit:g} s")
+    if status not in ("0", "1"):
+        raise BenchmarkError(f"{' '.join(arguments)}\nstatus {status}\n{done.stderr}")
+    return Run(seconds, peak)
+
+
+def output(arguments: list[str], limit: float) -> str:
+    """What the command writes to standard output; raises as `run` does."""
+    try:
+        done = subprocess.run(
+            arguments, capture_output=True, text=True, check=False, cwd=ROOT, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        raise TookTooLong(f"{' '.join(arguments)}\ntook more than {limit:g} s") from None
+    if done.returncode not in (0, 1):
+        raise BenchmarkError(f"{' '.join(arguments)}\nstatus {done.returncode}\n{done.stderr}")
+    return done.stdout
 
 
 def seconds_to_first_output(arguments: list[str], text: bytes) -> float:
