@@ -136,7 +136,7 @@ def main() -> int:
         return 2
     print(", ".join(f"{name} {value}" for name, value in record["machine"].items()))
     print(table(record["rows"]))
-    for note in record["notes"]:
+    for note in dict.fromkeys(record["notes"]):
         print(f"note: {note}")
     if arguments.json:
         arguments.json.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")

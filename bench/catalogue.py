@@ -108,7 +108,7 @@ MEASURES = {
     "first-verdict": Measure(
         first_verdict,
         "from the start to the first verdict",
-        replace(_THROUGHPUT, contenders=("local",), repeats=20),
+        replace(_THROUGHPUT, workloads=("f0", "f1", "f3", "n1"), contenders=("local",), repeats=20),
     ),
     "library": Measure(
         library,

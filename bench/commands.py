@@ -72,15 +72,18 @@ def output(arguments: list[str], limit: float) -> str:
 def seconds_to_first_output(arguments: list[str], text: bytes) -> float:
     """Seconds from the start of the command to its first byte of output, fed by a live pipe."""
     start = time.perf_counter()
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         process.stdin.write(text)
         process.stdin.flush()
         first = os.read(process.stdout.fileno(), 1)
         seconds = time.perf_counter() - start
         process.stdin.close()
         process.stdout.read()
+        errors = process.stderr.read().decode()
     if not first:
-        raise BenchmarkError(f"{' '.join(arguments)}\nended without output")
+        raise BenchmarkError(f"{' '.join(arguments)}\nended without output\n{errors}")
     return seconds

@@ -95,12 +95,12 @@ def _preparations(
     if hasattr(monitor, FEED):
         prepared[FEED] = lambda: _feeder(formula, time_stamps, letters)
     else:
-        notes.append(f"{title}: this version of mtlmon has no Monitor.{FEED}")
+        notes.append(f"this version of mtlmon has no Monitor.{FEED}")
     if rate == 1:
         for peer, prepare in (("reelay", _reelay), ("rtamt", _rtamt)):
             try:
                 if importlib.util.find_spec(peer) is None:
-                    notes.append(f"{title}: {peer} is not installed")
+                    notes.append(f"{peer} is not installed")
                 else:
                     prepared[peer] = prepare(formula, [sets[i] for i in indices])
             except UntranslatableError as error:
