@@ -62,6 +62,8 @@ class Comparison:
     def rows(self, cases: list[Case]) -> list[Row]:
         """One row for each case and contender that can take it.
 
+        A contender that reaches the limit has a throughput of 0, and no other figures.
+
         Raises BenchmarkError when a contender fails or its verdicts are not those of mtlmon.
         """
         return [row for case in cases for row in self._rows_of(case)]
@@ -79,7 +81,11 @@ class Comparison:
         medians = {name: statistics.median(run.seconds for run in runs[name]) for name in runs}
         ours = next((name for name in runs if name in MODES), None)
         rows: list[Row] = []
-        for name, seconds in medians.items():
+        for name, who in able.items():
+            if name not in runs:
+                rows.append({**case.labels, "contender": name, "M events/s": 0.0})
+                continue
+            seconds = medians[name]
             row: Row = {
                 **case.labels,
                 "contender": name,
@@ -90,7 +96,7 @@ class Comparison:
                 row["of ceiling"] = medians[CEILING] / seconds
             if ours is not None and len(self.contenders) > 1:
                 row[f"time by {ours}"] = seconds / medians[ours]
-            row["peak MB"] = self._megabytes_above_empty(able[name], case.formula, runs[name])
+            row["peak MB"] = self._megabytes_above_empty(who, case.formula, runs[name])
             rows.append(row)
         return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import replace
 from functools import cached_property
@@ -101,7 +102,7 @@ class Figures:
         return {
             self._title(row, ("family", "bound")): float(row["time by local"])
             for row in rows
-            if row["contender"] == "reelay"
+            if row["contender"] == "reelay" and "time by local" in row
         }
 
     def scaled_slowdown(self) -> Values:
@@ -168,7 +169,7 @@ class Figures:
         rows = self._plain_rows + self._nested_rows + self._family_rows + self._small_window_rows
         return {
             self._title(row, ("workload", "family", "form", "bound", "density", "rate")): float(
-                row["peak MB"]
+                row.get("peak MB", math.inf)
             )
             for row in rows
             if row["contender"] == "local" and "h1" not in row.values()
@@ -266,7 +267,7 @@ class Figures:
         self, names: str, densities: str, rates: tuple[int, ...], column: str, who: str = "local"
     ) -> Values:
         return {
-            self._title(row, ("workload", "density", "rate")): float(row[column])
+            self._title(row, ("workload", "density", "rate")): float(row.get(column, 0))
             for row in self._plain_rows
             if row["workload"] in names.split()
             and row["density"] in densities.split()

@@ -77,14 +77,23 @@ def _tenths(arguments: list[str], log: Path) -> tuple[float, float]:
     looks: list[tuple[float, int]] = []
     with (
         log.open("rb") as file,
-        subprocess.Popen(arguments, stdin=file, stdout=subprocess.DEVNULL, cwd=ROOT) as process,
+        subprocess.Popen(
+            arguments,
+            stdin=file,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        ) as process,
     ):
+        assert process.stderr is not None
         while process.poll() is None:
             # The command shares the position in the file.
             looks.append((time.perf_counter(), os.lseek(file.fileno(), 0, os.SEEK_CUR)))
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+        errors = process.stderr.read()
     if process.returncode not in (0, 1):
-        raise BenchmarkError(f"{' '.join(arguments)}\nstatus {process.returncode}")
+        raise BenchmarkError(f"{' '.join(arguments)}\nstatus {process.returncode}\n{errors}")
     times = [[_moment(looks, part * size) for part in tenth] for tenth in _TENTHS]
     return times[0][1] - times[0][0], times[1][1] - times[1][0]
 

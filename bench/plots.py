@@ -88,16 +88,14 @@ def _memory(pyplot: Any, rows: list[Row]) -> Any:
     return figure
 
 
-def _time_against(
-    x: str, label: str, series: str, lines_of: Callable[[Row], bool] = lambda row: True
-) -> Callable[[Any, list[Row]], Any]:
+def _time_against(x: str, label: str, series: str) -> Callable[[Any, list[Row]], Any]:
     """Nanoseconds per event against a column, one line for each value of another."""
 
     def plot(pyplot: Any, rows: list[Row]) -> Any:
         figure, panel = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
         lines: dict[str, _Line] = {}
         for row in rows:
-            if row["contender"] == CEILING or not lines_of(row):
+            if row["contender"] == CEILING or not row["M events/s"]:
                 continue
             name = str(row[series])
             _, xs, ys = lines.setdefault(name, (name, [], []))

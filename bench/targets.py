@@ -25,6 +25,8 @@ _HYDRA_1000 = {
 _HYDRA_1 = {"f1": 7.3, "f2": 7.0, "f4a": 8.3, "f4b": 8.0, "f5": 5.1}
 _HYDRA_1_F3 = {"f3": 4.6}
 
+_CASE_WIDTH = 60
+
 
 @dataclass(frozen=True)
 class Target:
@@ -64,7 +66,7 @@ class Target:
             **row,
             "measured": f"{measured:.3g}",
             "met": "yes" if met else "no",
-            "worst case": "median" if self.by_median else worst,
+            "worst case": "median" if self.by_median else _shortened(worst),
         }
 
 
@@ -168,6 +170,10 @@ TARGETS = (
     Target("start to first verdict, with BDDs", 250, False, "ms",
            lambda m: m.first_verdict(with_bdds=True)),
 )  # fmt: skip
+
+
+def _shortened(case: str) -> str:
+    return case if len(case) <= _CASE_WIDTH else f"{case[: _CASE_WIDTH - 1]}…"
 
 
 def targets(settings: Settings) -> Result:

@@ -49,10 +49,17 @@ def to_reelay(formula: Formula) -> str:
 def to_rtamt(formula: Formula) -> str:
     """The formula in signal temporal logic: an atom is a signal, true where it is positive.
 
+    Signals have names of their own (`rtamt_signal`), since units such as `s` are reserved words.
+
     Raises UntranslatableError for operators that rtamt lacks, among them those with a lower and no
     upper bound.
     """
-    return _translated(formula, _RTAMT, "{}", infinity=None, what="rtamt")
+    return _translated(formula, _RTAMT, rtamt_signal("{}"), infinity=None, what="rtamt")
+
+
+def rtamt_signal(atom: str) -> str:
+    """The name of the signal of an atom."""
+    return f"atom_{atom}"
 
 
 def _translated(
