@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench import commands
-from bench.commands import TookTooLong
+from bench.commands import Run, TookTooLong
 from bench.contenders import CEILING, MODES, Mtlmon, reason_against
 from bench.logs import empty_log
 from bench.verdicts import read_verdicts, require_agreement
@@ -16,7 +16,6 @@ from bench.verdicts import read_verdicts, require_agreement
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.commands import Run
     from bench.contenders import Contender
     from bench.logs import Log
     from bench.report import Row
@@ -62,7 +61,9 @@ class Comparison:
     def rows(self, cases: list[Case]) -> list[Row]:
         """One row for each case and contender that can take it.
 
-        A contender that reaches the limit has a throughput of 0, and no other figures.
+        `M events/s` is of the whole command; `ns per event` leaves out its start, `peak MB` what it
+        takes without events. A contender that reaches the limit has a throughput of 0, and no other
+        figures.
 
         Raises BenchmarkError when a contender fails or its verdicts are not those of mtlmon.
         """
@@ -82,6 +83,7 @@ class Comparison:
         ours = next((name for name in runs if name in MODES), None)
         rows: list[Row] = []
         for name, who in able.items():
+            start = start_up(who, case.formula, self.repeats)
             if name not in runs:
                 rows.append({**case.labels, "contender": name, "M events/s": 0.0})
                 continue
@@ -91,12 +93,14 @@ class Comparison:
                 "contender": name,
                 "seconds": seconds,
                 "M events/s": case.log.events / seconds / 1e6,
+                "ns per event": 1e9 * (seconds - start.seconds) / case.log.events,
             }
             if CEILING in medians:
                 row["of ceiling"] = medians[CEILING] / seconds
             if ours is not None and len(self.contenders) > 1:
                 row[f"time by {ours}"] = seconds / medians[ours]
-            row["peak MB"] = self._megabytes_above_empty(who, case.formula, runs[name])
+            peak = max(run.peak_bytes for run in runs[name])
+            row["peak MB"] = (peak - start.peak_bytes) / 1e6
             rows.append(row)
         return rows
 
@@ -122,13 +126,15 @@ class Comparison:
         require_agreement(ours, theirs, f"{who.name} on {case.formula}")
         return True
 
-    def _megabytes_above_empty(self, who: Contender, formula: str, runs: list[Run]) -> float:
-        return max(run.peak_bytes for run in runs) / 1e6 - empty_megabytes(who, formula)
 
-
-def empty_megabytes(who: Contender, formula: str) -> float:
-    """The peak memory of the command on an empty log."""
-    return commands.run(who.command(formula, empty_log()), limit=60).peak_bytes / 1e6
+def start_up(who: Contender, formula: str, repeats: int) -> Run:
+    """What the command takes on an empty log: medians."""
+    arguments = who.command(formula, empty_log())
+    runs = [commands.run(arguments, limit=60) for _ in range(repeats)]
+    return Run(
+        statistics.median(run.seconds for run in runs),
+        int(statistics.median(run.peak_bytes for run in runs)),
+    )
 
 
 def in_turn(

@@ -78,9 +78,9 @@ def _file(name: str) -> Path:
     return RESULTS / f"{name}.json"
 
 
-def _by_contender(*labels: str) -> Callable[[list[Row]], list[Row]]:
-    """Million events per second, one column for each contender."""
-    return lambda rows: pivot(rows, list(labels), "contender", "M events/s")
+def _by_contender(*labels: str, value: str = "M events/s") -> Callable[[list[Row]], list[Row]]:
+    """One column for each contender."""
+    return lambda rows: pivot(rows, list(labels), "contender", value)
 
 
 def _throughput(rows: list[Row]) -> list[Row]:
@@ -113,13 +113,13 @@ def _summary_of_formulas(rows: list[Row]) -> list[Row]:
 _TABLES: dict[str, Callable[[list[Row]], list[Row]]] = {
     "throughput": _throughput,
     "rates": lambda rows: pivot(
-        [row for row in rows if row["contender"] == "local"], ["workload"], "rate", "M events/s"
+        [row for row in rows if row["contender"] == "local"], ["workload"], "rate", "ns per event"
     ),
     "constants": lambda rows: pivot(
-        [row for row in rows if row["contender"] == "local"], ["formula"], "c", "M events/s"
+        [row for row in rows if row["contender"] == "local"], ["formula"], "c", "ns per event"
     ),
-    "size": _by_contender("rules", "operators"),
-    "nesting": _by_contender("rate", "depth"),
+    "size": _by_contender("rules", "operators", value="ns per event"),
+    "nesting": _by_contender("rate", "depth", value="ns per event"),
     "families": _by_contender("family", "form", "bound"),
     "formulas": _summary_of_formulas,
     "wide": _by_contender("atoms", "density", "events"),

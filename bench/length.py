@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench import ROOT, commands
 from bench.commands import BenchmarkError
-from bench.compare import empty_megabytes, progress
+from bench.compare import progress, start_up
 from bench.contenders import Mtlmon
 from bench.logs import random_log
 from bench.workloads import PAIR, WORKLOADS
@@ -45,7 +45,7 @@ def length(settings: Settings) -> Result:
     short, long = (log.path() for log in logs)
     who = Mtlmon("local")
     for name, formula in FORMULAS.items():
-        empty = empty_megabytes(who, formula)
+        empty = start_up(who, formula, settings.repeats).peak_bytes / 1e6
         peaks = [
             commands.run(who.command(formula, path), settings.limit).peak_bytes / 1e6 - empty
             for path in (short, long)

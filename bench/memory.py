@@ -7,10 +7,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from bench import commands
-from bench.compare import empty_megabytes, progress
+from bench.compare import progress, start_up
 from bench.contenders import Mtlmon
 from bench.logs import random_log
-from bench.workloads import WORKLOADS
+from bench.workloads import PAIR, WORKLOADS
 
 if TYPE_CHECKING:
     from bench.report import Result, Row
@@ -18,41 +18,40 @@ if TYPE_CHECKING:
 
 TIME_STAMPS = 100
 
+FORMULAS = (
+    "EVENTUALLY[2,5] p",
+    "p IMPLIES EVENTUALLY[2,5] q",
+    WORKLOADS["f3"].formula,
+    WORKLOADS["f5"].formula,
+)
+"""Formulas that leave time-points undecided until later time-stamps, however many there are."""
+
 
 def memory(settings: Settings) -> Result:
     """Megabytes above the same command on an empty log, the mean over as many logs as repeats.
 
-    Logs have 100 time-stamps, and so as many events more as the rate is higher. They are removed
-    when they have been used.
+    Logs are dense and have 100 time-stamps, and so as many events more as the rate is higher. They
+    are removed when they have been used.
     """
     peaks: dict[tuple[str, str, int], list[float]] = {}
+    empty = {
+        (formula, mode): start_up(Mtlmon(mode), formula, settings.repeats).peak_bytes
+        for formula, mode in product(FORMULAS, settings.contenders)
+    }
     for rate in settings.rates:
         for repeat in progress(settings.repeats, f"memory r={rate}"):
-            seed = settings.seed + repeat
-            for density in settings.densities:
-                _one_log(settings, density, rate, seed, peaks)
+            log = random_log(PAIR, "dense", rate, TIME_STAMPS * rate, settings.seed + repeat)
+            path = log.path()
+            for formula, mode in product(FORMULAS, settings.contenders):
+                arguments = Mtlmon(mode).command(formula, path)
+                peak = commands.run(arguments, settings.limit).peak_bytes - empty[formula, mode]
+                peaks.setdefault((formula, mode, rate), []).append(peak / 1e6)
+            log.remove()
     rows: list[Row] = []
-    for name, mode in product(settings.workloads, settings.contenders):
-        row: Row = {"workload": name, "formula": WORKLOADS[name].formula, "mode": mode}
+    for formula, mode in product(FORMULAS, settings.contenders):
+        row: Row = {"formula": formula, "mode": mode}
         row.update(
-            {f"r={rate}": statistics.mean(peaks[name, mode, rate]) for rate in settings.rates}
+            {f"r={rate}": statistics.mean(peaks[formula, mode, rate]) for rate in settings.rates}
         )
         rows.append(row)
     return {"rows": rows, "notes": []}
-
-
-def _one_log(
-    settings: Settings,
-    density: str,
-    rate: int,
-    seed: int,
-    peaks: dict[tuple[str, str, int], list[float]],
-) -> None:
-    atoms = WORKLOADS[settings.workloads[0]].atoms
-    log = random_log(atoms, density, rate, TIME_STAMPS * rate, seed)
-    path = log.path()
-    for name, mode in product(settings.workloads, settings.contenders):
-        formula, who = WORKLOADS[name].formula, Mtlmon(mode)
-        peak = commands.run(who.command(formula, path), settings.limit).peak_bytes / 1e6
-        peaks.setdefault((name, mode, rate), []).append(peak - empty_megabytes(who, formula))
-    log.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _INK = "#7d8590"
 _COLOURS = ("#2f81f7", "#e5534b", "#3fa45b", "#c27c0e", "#a371f7", "#1b9aaa")
 _MARKERS = "osD^vP"
+# Less is noise, and has no place on a logarithmic axis.
+_LEAST_MB = 0.1
 _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
@@ -64,24 +67,24 @@ def draw(record: Record, path: Path) -> None:
 
 def _memory(pyplot: Any, rows: list[Row]) -> Any:
     """One panel for each formula, one line for each mode."""
-    names = list(dict.fromkeys(str(row["workload"]) for row in rows))
+    names = list(dict.fromkeys(str(row["formula"]) for row in rows))
     figure, panels = pyplot.subplots(
         1, len(names), figsize=(2.6 * len(names), 3), sharey=True, layout="constrained"
     )
     for name, panel in zip(names, panels, strict=True):
-        of_name = [row for row in rows if row["workload"] == name]
+        of_name = [row for row in rows if row["formula"] == name]
         lines = [
             (
                 str(row["mode"]),
                 [float(key[2:]) for key in row if key.startswith("r=")],
-                [float(value) for key, value in row.items() if key.startswith("r=")],
+                [max(_LEAST_MB, float(row[key])) for key in row if key.startswith("r=")],
             )
             for row in of_name
         ]
         _lines(panel, lines)
-        panel.set(xscale="log", yscale="symlog", title=str(of_name[0]["formula"]))
-        panel.title.set_fontsize(8)
-        panel.set_ylim(bottom=0)
+        panel.set(xscale="log", yscale="log")
+        panel.set_title("\n".join(textwrap.wrap(name, 24)), fontsize=8)
+    _plain_ticks(panels[0])
     panels[0].set_ylabel("peak memory above an empty log, MB")
     panels[0].legend()
     figure.supxlabel("events per time-stamp", color=_INK)
@@ -100,13 +103,23 @@ def _time_against(x: str, label: str, series: str) -> Callable[[Any, list[Row]],
             name = str(row[series])
             _, xs, ys = lines.setdefault(name, (name, [], []))
             xs.append(float(row[x]))
-            ys.append(1e3 / float(row["M events/s"]))
+            ys.append(float(row["ns per event"]))
         _lines(panel, list(lines.values()))
         panel.set(xscale="log", yscale="log", xlabel=label, ylabel="time per event, ns")
+        _plain_ticks(panel)
         panel.legend(loc="best", fontsize=8)
         return figure
 
     return plot
+
+
+def _plain_ticks(panel: Any) -> None:
+    """Numbers on the logarithmic axis at 1, 2, 5, 10, 20, ...."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_major_formatter("{x:g}")
 
 
 def _lines(panel: Any, lines: list[_Line]) -> None:

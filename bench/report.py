@@ -79,7 +79,8 @@ def pivot(rows: list[Row], index: list[str], column: str, value: str) -> list[Ro
     for row in rows:
         key = tuple(row[name] for name in index)
         found = table_rows.setdefault(key, {name: row[name] for name in index})
-        found[str(row[column])] = row[value]
+        if value in row:
+            found[str(row[column])] = row[value]
     return list(table_rows.values())
 
 
