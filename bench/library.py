@@ -46,7 +46,7 @@ def library(settings: Settings) -> Result:
             continue
         formula = parse(WORKLOADS[name].formula)
         log = workload_log(name, density, rate, settings)
-        prepared = _preparations(formula, log, rate, notes, f"{name} {density} {rate}")
+        prepared = _preparations(formula, log, rate, notes)
         seconds: dict[str, list[float]] = {who: [] for who in prepared}
         for _ in progress(settings.repeats, f"{name} {density} {rate}"):
             for who, prepare in prepared.items():
@@ -80,7 +80,7 @@ def arrays(log: Log, atoms: tuple[str, ...]) -> tuple[Any, Any]:
 
 
 def _preparations(
-    formula: Formula, log: Log, rate: int, notes: list[str], title: str
+    formula: Formula, log: Log, rate: int, notes: list[str]
 ) -> dict[str, Preparation]:
     """The ways into a monitor that there are for the formula."""
     monitor = Monitor(formula)
@@ -104,7 +104,7 @@ def _preparations(
                 else:
                     prepared[peer] = prepare(formula, [sets[i] for i in indices])
             except UntranslatableError as error:
-                notes.append(f"{title}: {peer} left out: {error}")
+                notes.append(f"{peer} left out of some rows: {error}")
     return prepared
 
 
