@@ -1,22 +1,65 @@
-"""Random logs, made once and kept in a cache outside the checkout."""
+"""Logs as recipes, made once and kept in a cache outside the checkout."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.workloads import PAIR, Workload, probability
+from bench.workloads import PAIR, probability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
+
+    Times = np.ndarray[Any, np.dtype[np.int64]]
+    Letters = np.ndarray[Any, np.dtype[np.bool_]]
+    # Time-stamps of some events, and a matrix: which atom holds at which of them.
+    Piece = tuple[Times, Letters]
 
 # Part of every file name: to be raised when the same parameters make another log.
 _FORMAT = 1
 # Bytes of the matrices a piece of the log is made in.
 _PIECE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that can be made at any time: the same recipe makes the same bytes.
+
+    Attributes:
+        name: of its file, without suffix; another name for every other content.
+        atoms: names of the columns of a piece's matrix.
+        events: how many there are.
+        pieces: makes the events, some thousands at a time.
+        counts: the time-stamps are 0, 1, 2, ..., one event each.
+    """
+
+    name: str
+    atoms: tuple[str, ...]
+    events: int
+    pieces: Callable[[], Iterable[Piece]]
+    counts: bool
+
+    def path(self) -> Path:
+        """The file, made unless it is in the cache."""
+        return _cached(self.name, self._lines)
+
+    def head(self, events: int) -> Path:
+        """A file of the first events only, from the cache as well."""
+        with self.path().open("rb") as file:
+            lines = [line for _, line in zip(range(events), file, strict=False)]
+        return _cached(f"{self.name}-head{events}", lambda: lines)
+
+    def remove(self) -> None:
+        """Delete the file: for logs too large to be kept."""
+        _file(self.name).unlink(missing_ok=True)
+
+    def _lines(self) -> Iterator[memoryview]:
+        for time_stamps, letters in self.pieces():
+            yield _text(time_stamps, letters, self.atoms)
 
 
 def cache_directory() -> Path:
@@ -28,55 +71,74 @@ def cache_directory() -> Path:
     return Path(base) / "mtlmon-bench"
 
 
-def log(workload: Workload, density: str, rate: int, events: int, seed: int) -> Path:
-    """The workload's log of `events` events, `rate` of them to a time-stamp, from the cache.
+def random_log(
+    atoms: tuple[str, ...],
+    density: str,
+    rate: int,
+    events: int,
+    seed: int,
+    *,
+    alphabet: str = "pair",
+    time_scale: int = 1,
+    first: int = 0,
+) -> Log:
+    """Each atom holds or not, by chance and on its own, at each event.
 
-    Workloads over the same atoms and the same time scale share their logs.
+    Args:
+        density: says how likely, see `bench.workloads`.
+        rate: events to a time-stamp.
+        alphabet: the name of the atoms in that of the file.
+        time_scale: the distance of neighbouring time-stamps.
+        first: the first time-stamp.
     """
-    alphabet = "pair" if workload.atoms == PAIR else workload.name
-    name = f"{alphabet}-{density}-r{rate}-x{workload.time_scale}-n{events}-s{seed}-v{_FORMAT}.log"
-    path = cache_directory() / name
+    assert alphabet != "pair" or atoms == PAIR
+    start = f"-t{first}" if first else ""
+
+    def pieces() -> Iterator[Piece]:
+        import numpy as np
+
+        generator = np.random.default_rng(seed)
+        chances = np.array([probability(atom, density) for atom in atoms], dtype=np.float32)
+        step = piece_events(atoms)
+        for begin in range(0, events, step):
+            indices = np.arange(begin, min(begin + step, events))
+            holds = generator.random((len(indices), len(chances)), np.float32) < chances
+            yield first + indices // rate * time_scale, holds
+
+    name = f"{alphabet}-{density}-r{rate}-x{time_scale}-n{events}-s{seed}{start}-v{_FORMAT}"
+    return Log(name, atoms, events, pieces, counts=(rate, time_scale, first) == (1, 1, 0))
+
+
+def piece_events(atoms: tuple[str, ...]) -> int:
+    """How many events a piece over these atoms has at most."""
+    return max(1, _PIECE_BYTES // sum(len(atom) + 5 for atom in atoms))
+
+
+def empty_log() -> Path:
+    """A log without events."""
+    return _cached("empty", lambda: [])
+
+
+def _file(name: str) -> Path:
+    return cache_directory() / f"{name}.log"
+
+
+def _cached(name: str, lines: Callable[[], Iterable[bytes | memoryview]]) -> Path:
+    path = _file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f"{name}.{os.getpid()}")
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         try:
             with unfinished.open("wb") as file:
-                for piece in _pieces(workload, density, rate, events, seed):
-                    file.write(piece)
+                file.writelines(lines())
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
     return path
 
 
-def empty_log() -> Path:
-    """A log without events."""
-    path = cache_directory() / "empty.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    return path
-
-
-def _pieces(
-    workload: Workload, density: str, rate: int, events: int, seed: int
-) -> Iterator[memoryview]:
-    import numpy as np
-
-    generator = np.random.default_rng(seed)
-    probabilities = np.array([probability(a, density) for a in workload.atoms], dtype=np.float32)
-    step = max(1, _PIECE_BYTES // sum(len(atom) + 5 for atom in workload.atoms))
-    for start in range(0, events, step):
-        indices = np.arange(start, min(start + step, events))
-        holds = generator.random((len(indices), len(probabilities)), np.float32) < probabilities
-        yield _lines(indices // rate * workload.time_scale, holds, workload.atoms)
-
-
-def _lines(
-    time_stamps: np.ndarray[Any, np.dtype[np.int64]],
-    holds: np.ndarray[Any, np.dtype[np.bool_]],
-    atoms: tuple[str, ...],
-) -> memoryview:
-    """The text of one piece: a matrix of full-width lines, of which the bytes to keep are kept."""
+def _text(time_stamps: Times, letters: Letters, atoms: tuple[str, ...]) -> memoryview:
+    """The lines of a piece: a matrix of full-width lines, of which the bytes to keep are kept."""
     import numpy as np
 
     digits = len(str(int(time_stamps[-1])))
@@ -87,5 +149,5 @@ def _lines(
     text[:, 1 : 1 + digits] += (time_stamps[:, None] // powers % 10).astype(np.uint8)
     keep = np.ones(text.shape, np.bool_)
     keep[:, 1:digits] = time_stamps[:, None] >= powers[:-1]
-    keep[:, 1 + digits : -1] = np.repeat(holds, [len(word) for word in words], axis=1)
+    keep[:, 1 + digits : -1] = np.repeat(letters, [len(word) for word in words], axis=1)
     return text[keep].data

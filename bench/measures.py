@@ -1,132 +1,160 @@
-"""The measures: throughput, first verdict, memory. Each makes rows for the report."""
+"""The measures that run whole commands on whole logs: which formulas, which logs."""
 
 from __future__ import annotations
 
-import statistics
-import sys
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from bench import commands, logs
-from bench.commands import CEILING
-from bench.workloads import WORKLOADS
+from bench.compare import Case, Comparison
+from bench.contenders import Mtlmon
+from bench.families import BOUNDS, FAMILIES, FORMS
+from bench.formulas import DEPTHS, SIZE_ATOMS, SIZES, nested, of_size, operator_count, random_nested
+from bench.logs import Log, random_log
+from bench.workloads import PAIR, WIDE_FORMULA, WORKLOADS, wide_atoms
+from mtlmon.syntax import operators as ops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from bench.report import Result, Row
+    from bench.settings import Settings
 
-    from bench.commands import Run
-    from bench.report import Row
+CONSTANTS = tuple(10**exponent for exponent in range(8))
+WIDTHS = (100, 1000)
+RANDOM_FORMULAS = 60
 
-# Settles the first time-point of every workload: all its atoms, then an event beyond every bound.
-_OPENING = b"@0 p q request response\n@4000000000\n"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What to measure. Names are keys of WORKLOADS, CONTENDERS and DENSITIES."""
-
-    workloads: list[str]
-    contenders: list[str]
-    densities: list[str]
-    rates: list[int]
-    events: int
-    repeats: int
-    seed: int
+# A line of a wide log has some ten bytes per atom; longer logs would fill the disk.
+_WIDE_ATOMS_IN_ALL = 50_000_000
 
 
-def throughput(settings: Settings) -> list[Row]:
-    """Whole commands on whole logs, the contenders in turn so that they share good and bad times.
-
-    Seconds are the median over the repeats, `ceiling` is the part reached of the ceiling's
-    throughput, `peak MB` the highest peak above that of the same command on an empty log.
-    """
-    rows: list[Row] = []
-    for name, density, rate in _shapes(settings):
-        runs = _in_turn(settings, name, density, rate)
-        medians = {c: statistics.median(run.seconds for run in runs[c]) for c in runs}
-        for contender, seconds in medians.items():
-            row: Row = {
-                "workload": name,
-                "density": density,
-                "rate": rate,
-                "contender": contender,
-                "seconds": seconds,
-                "M events/s": settings.events / seconds / 1e6,
-            }
-            if CEILING in medians:
-                row["ceiling"] = medians[CEILING] / seconds
-            row["peak MB"] = _megabytes_above_empty(contender, name, runs[contender])
-            rows.append(row)
-    return rows
+def throughput(settings: Settings) -> Result:
+    """Every workload at every density and rate."""
+    return _compared(settings, workload_cases(settings))
 
 
-def memory(settings: Settings) -> list[Row]:
-    """Peak memory of each contender above an empty log, one column per event rate, in MB."""
-    rows: list[Row] = []
-    for name, density, contender in product(
-        settings.workloads, settings.densities, settings.contenders
-    ):
-        row: Row = {"workload": name, "density": density, "contender": contender}
-        for rate in settings.rates:
-            if WORKLOADS[name].has_shape(density, rate):
-                only = Settings(
-                    [name], [contender], [density], [rate],
-                    settings.events, settings.repeats, settings.seed,
-                )  # fmt: skip
-                runs = _in_turn(only, name, density, rate)[contender]
-                row[f"r={rate}"] = _megabytes_above_empty(contender, name, runs)
-        rows.append(row)
-    return rows
+def families(settings: Settings) -> Result:
+    """The families of Timescales: past and future form, three bounds, one event per time-stamp."""
+    return _compared(settings, family_cases(settings))
 
 
-def first_verdict(settings: Settings) -> list[Row]:
-    """Milliseconds from the start of the command to its first verdict on a live pipe."""
-    rows: list[Row] = []
-    for name, contender in product(settings.workloads, settings.contenders):
-        arguments = commands.command(contender, WORKLOADS[name].formula, "-")
-        times = [
-            1e3 * commands.seconds_to_first_output(arguments, _OPENING)
-            for _ in _progress(settings.repeats, f"{name} {contender}")
-        ]
-        rows.append(
-            {
-                "workload": name,
-                "contender": contender,
-                "least ms": min(times),
-                "median ms": statistics.median(times),
-                "most ms": max(times),
-            }
+def formulas(settings: Settings) -> Result:
+    """Random nested formulas."""
+    return _compared(settings, random_cases(settings))
+
+
+def size(settings: Settings) -> Result:
+    """Formulas of 10 to 1000 operators: conjunctions of rules that look back, or ahead."""
+    cases = []
+    log = _pair_free_log(settings)
+    for operator, operators in product((ops.ONCE, ops.EVENTUALLY), SIZES):
+        formula = of_size(operators, operator)
+        labels: Row = {"rules": operator.word, "operators": operator_count(formula)}
+        cases.append(Case(labels, str(formula), log))
+    return _compared(settings, cases)
+
+
+def nesting(settings: Settings) -> Result:
+    """1 to 8 future operators within each other."""
+    return _compared(
+        settings,
+        [
+            Case({"depth": depth, "rate": rate}, str(nested(depth)), _pair_log(settings, rate))
+            for depth, rate in product(DEPTHS, settings.rates)
+        ],
+    )
+
+
+def wide(settings: Settings) -> Result:
+    """Lines with 100 and 1000 atoms, of which the formula names 2."""
+    cases = []
+    for width, density in product(WIDTHS, settings.densities):
+        events = min(settings.events, _WIDE_ATOMS_IN_ALL // width)
+        log = random_log(
+            wide_atoms(width), density, 1, events, settings.seed, alphabet=f"wide{width}"
         )
-    return rows
+        labels: Row = {"atoms": width, "density": density, "events": events}
+        cases.append(Case(labels, WIDE_FORMULA, log))
+    return _compared(settings, cases)
 
 
-def _shapes(settings: Settings) -> Iterator[tuple[str, str, int]]:
+def constants(settings: Settings) -> Result:
+    """Bounds from 1 to 10^7, one event per time-stamp."""
+    log = _pair_log(settings, rate=1)
+    return _compared(
+        settings,
+        [
+            Case({"formula": text.format("c"), "c": c}, text.format(c), log)
+            for text, c in product(CONSTANT_FORMULAS, CONSTANTS)
+        ],
+    )
+
+
+CONSTANT_FORMULAS = (
+    "EVENTUALLY[0,{0}] p",
+    "p UNTIL[0,{0}] q",
+    "p SINCE[0,{0}] q",
+    "ALWAYS[0,{0}] (p IMPLIES EVENTUALLY[0,{0}] q)",
+)
+
+
+def pipes(settings: Settings) -> Result:
+    """`cat LOG | mtlmon ... | cat` against file to null device."""
+    modes = [Mtlmon("local"), Mtlmon("local", piped=True)]
+    comparison = Comparison([*modes], settings.repeats, settings.limit)
+    return {"rows": comparison.rows(workload_cases(settings)), "notes": comparison.notes}
+
+
+def workload_cases(settings: Settings) -> list[Case]:
+    """The workloads at the shapes that they are defined for."""
+    cases = []
     for name, density, rate in product(settings.workloads, settings.densities, settings.rates):
         if WORKLOADS[name].has_shape(density, rate):
-            yield name, density, rate
+            labels: Row = {"workload": name, "density": density, "rate": rate}
+            log = workload_log(name, density, rate, settings)
+            cases.append(Case(labels, WORKLOADS[name].formula, log))
+    return cases
 
 
-def _in_turn(settings: Settings, name: str, density: str, rate: int) -> dict[str, list[Run]]:
+def workload_log(name: str, density: str, rate: int, settings: Settings) -> Log:
+    """The log of a workload."""
     workload = WORKLOADS[name]
-    log = logs.log(workload, density, rate, settings.events, settings.seed)
-    runs: dict[str, list[Run]] = {contender: [] for contender in settings.contenders}
-    for _ in _progress(settings.repeats, f"{name} {density} r={rate}"):
-        for contender in settings.contenders:
-            runs[contender].append(commands.run(commands.command(contender, workload.formula, log)))
-    return runs
+    return random_log(
+        workload.atoms,
+        density,
+        rate,
+        settings.events,
+        settings.seed,
+        alphabet=workload.alphabet,
+        time_scale=workload.time_scale,
+    )
 
 
-def _megabytes_above_empty(contender: str, name: str, runs: list[Run]) -> float:
-    empty = commands.run(commands.command(contender, WORKLOADS[name].formula, logs.empty_log()))
-    return (max(run.peak_bytes for run in runs) - empty.peak_bytes) / 1e6
+def family_cases(settings: Settings) -> list[Case]:
+    """The families, each form with each bound."""
+    return [
+        Case(
+            {"family": name, "form": form, "bound": bound},
+            family.formula(form, bound),
+            family.log(bound, settings.events, settings.seed),
+        )
+        for (name, family), form, bound in product(FAMILIES.items(), FORMS, BOUNDS)
+    ]
 
 
-def _progress(repeats: int, what: str) -> Iterator[int]:
-    """Count the repeats, and show them where someone watches."""
-    for repeat in range(repeats):
-        if sys.stderr.isatty():
-            print(f"\r\033[K{what} {repeat + 1}/{repeats}", end="", file=sys.stderr, flush=True)
-        yield repeat
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+def random_cases(settings: Settings) -> list[Case]:
+    """The random formulas, at each rate."""
+    return [
+        Case({"rate": rate, "formula": str(formula)}, str(formula), _pair_log(settings, rate))
+        for rate, formula in product(settings.rates, random_nested(RANDOM_FORMULAS, settings.seed))
+    ]
+
+
+def _pair_log(settings: Settings, rate: int) -> Log:
+    return random_log(PAIR, "dense", rate, settings.events, settings.seed)
+
+
+def _pair_free_log(settings: Settings) -> Log:
+    return random_log(SIZE_ATOMS, "sparse", 1, settings.events, settings.seed, alphabet="size")
+
+
+def _compared(settings: Settings, cases: list[Case]) -> Result:
+    comparison = Comparison(settings.all_contenders(), settings.repeats, settings.limit)
+    return {"rows": comparison.rows(cases), "notes": comparison.notes}

@@ -1,0 +1,127 @@
+"""All measures with their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench import measures
+from bench.contenders import CEILING, MODES
+from bench.first_verdict import first_verdict
+from bench.length import length
+from bench.library import library
+from bench.memory import memory
+from bench.settings import Settings
+from bench.targets import targets
+from bench.workloads import DENSITIES, PLAIN_DENSITIES, WORKLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.report import Result
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure by name, for the command line.
+
+    Attributes:
+        summary: a line of the help.
+        defaults: the settings where the command line says nothing.
+    """
+
+    function: Callable[[Settings], Result]
+    summary: str
+    defaults: Settings
+
+
+_THROUGHPUT = Settings(
+    workloads=tuple(WORKLOADS),
+    contenders=("local", CEILING),
+    densities=tuple(DENSITIES),
+    rates=(1, 10, 1000, 100_000),
+    events=10_000_000,
+    repeats=5,
+    seed=1,
+    limit=600,
+)
+_SMALLER = replace(_THROUGHPUT, events=2_000_000, repeats=3)
+
+MEASURES = {
+    "throughput": Measure(measures.throughput, "workloads by density and event rate", _THROUGHPUT),
+    "rates": Measure(
+        measures.throughput,
+        "time per event against the event rate",
+        replace(
+            _THROUGHPUT,
+            workloads=("f0", "f1", "f2", "f3", "f4b", "f5"),
+            densities=("dense",),
+            rates=(1, 10, 100, 1000, 10_000, 100_000),
+        ),
+    ),
+    "constants": Measure(
+        measures.constants, "time per event against the constants, 1 to 10^7", _SMALLER
+    ),
+    "size": Measure(measures.size, "time per event against the formula's size", _SMALLER),
+    "nesting": Measure(
+        measures.nesting,
+        "time per event against nested future operators",
+        replace(_SMALLER, rates=(1, 1000)),
+    ),
+    "families": Measure(
+        measures.families,
+        "the property families of Timescales",
+        replace(_THROUGHPUT, contenders=("local", CEILING, "reelay"), events=1_000_000, repeats=3),
+    ),
+    "formulas": Measure(
+        measures.formulas,
+        "60 random nested formulas",
+        replace(_SMALLER, contenders=("local",), rates=(1, 10)),
+    ),
+    "wide": Measure(
+        measures.wide,
+        "lines of 100 and 1000 atoms",
+        replace(_THROUGHPUT, densities=PLAIN_DENSITIES),
+    ),
+    "pipes": Measure(
+        measures.pipes,
+        "through two pipes against file to null device",
+        replace(_THROUGHPUT, workloads=("f1", "f3"), rates=(1, 1000)),
+    ),
+    "memory": Measure(
+        memory,
+        "peak memory against the event rate, by mode",
+        replace(
+            _THROUGHPUT,
+            contenders=MODES,
+            rates=(100, 1000, 10_000, 100_000),
+            repeats=10,
+        ),
+    ),
+    "length": Measure(
+        length,
+        "memory and speed over a long log",
+        replace(_THROUGHPUT, events=100_000_000, repeats=3),
+    ),
+    "first-verdict": Measure(
+        first_verdict,
+        "from the start to the first verdict",
+        replace(_THROUGHPUT, workloads=("f0", "f1", "f3", "n1"), contenders=("local",), repeats=20),
+    ),
+    "library": Measure(
+        library,
+        "Monitor.step and Monitor.feed, and what peers offer",
+        replace(
+            _THROUGHPUT,
+            workloads=("f1", "f2", "f3", "f4a", "f4b", "f5"),
+            densities=PLAIN_DENSITIES,
+            rates=(1, 1000),
+            events=1_000_000,
+        ),
+    ),
+    "targets": Measure(
+        targets,
+        "every figure aimed at, and whether it is reached (an hour)",
+        replace(_THROUGHPUT, repeats=3),
+    ),
+}

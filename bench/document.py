@@ -1,0 +1,128 @@
+"""Keeps results in docs/: JSON files and plots, and the tables of docs/performance.md.
+
+A table stands there between `<!-- table: NAME -->` and `<!-- end -->` and is written from
+docs/benchmarks/NAME.json. All else in that file is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from bench import ROOT
+from bench.report import markdown, pivot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bench.report import Record, Row
+
+DOCUMENT = ROOT / "docs" / "performance.md"
+RESULTS = ROOT / "docs" / "benchmarks"
+
+_TABLE = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def keep(record: Record) -> None:
+    """Store a result, and write its table and plot."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    _file(record["measure"]).write_text(f"{text}\n", encoding="utf-8")
+    write()
+
+
+def write() -> None:
+    """Write all tables and plots from the results that are kept."""
+    from bench.plots import draw
+
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in sorted(RESULTS.glob("*.json")):
+        draw(load(path.stem), path.with_suffix(".svg"))
+
+
+def with_tables(text: str) -> str:
+    """The text of the document with its tables written anew."""
+
+    def table(match: re.Match[str]) -> str:
+        name = match[2]
+        body = section(load(name)) if _file(name).exists() else "Not measured yet."
+        return f"{match[1]}\n{body}\n\n{match[3]}"
+
+    return _TABLE.sub(table, text)
+
+
+def load(name: str) -> Record:
+    """A result that is kept."""
+    record: Record = json.loads(_file(name).read_text(encoding="utf-8"))
+    return record
+
+
+def section(record: Record) -> str:
+    """The table of a result, how and where it was measured."""
+    machine = record["machine"]
+    where = (
+        f"`{record['command']}`: {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['python']}, revision {machine['revision']}, {str(machine['date'])[:10]}."
+    )
+    shape = _TABLES.get(record["measure"])
+    rows = shape(record["rows"]) if shape else record["rows"]
+    parts = [where, markdown(rows)]
+    if record["notes"]:
+        parts.append("\n".join(f"- {note}" for note in dict.fromkeys(record["notes"])))
+    return "\n\n".join(parts)
+
+
+def _file(name: str) -> Path:
+    return RESULTS / f"{name}.json"
+
+
+def _by_contender(*labels: str, value: str = "M events/s") -> Callable[[list[Row]], list[Row]]:
+    """One column for each contender."""
+    return lambda rows: pivot(rows, list(labels), "contender", value)
+
+
+def _throughput(rows: list[Row]) -> list[Row]:
+    """The modes of mtlmon with the part of the ceiling that they reach."""
+    return [
+        {key: value for key, value in row.items() if key not in ("seconds", "time by local")}
+        for row in rows
+    ]
+
+
+def _summary_of_formulas(rows: list[Row]) -> list[Row]:
+    """Quantiles, instead of sixty formulas."""
+    summary: list[Row] = []
+    for rate in dict.fromkeys(row["rate"] for row in rows):
+        speeds = sorted(float(row["M events/s"]) for row in rows if row["rate"] == rate)
+        summary.append(
+            {
+                "rate": rate,
+                "formulas": len(speeds),
+                "slowest, M events/s": speeds[0],
+                "lower quartile": speeds[len(speeds) // 4],
+                "median": speeds[len(speeds) // 2],
+                "upper quartile": speeds[len(speeds) * 3 // 4],
+                "fastest": speeds[-1],
+            }
+        )
+    return summary
+
+
+_TABLES: dict[str, Callable[[list[Row]], list[Row]]] = {
+    "throughput": _throughput,
+    "rates": lambda rows: pivot(
+        [row for row in rows if row["contender"] == "local"], ["workload"], "rate", "ns per event"
+    ),
+    "constants": lambda rows: pivot(
+        [row for row in rows if row["contender"] == "local"], ["formula"], "c", "ns per event"
+    ),
+    "size": _by_contender("rules", "operators", value="ns per event"),
+    "nesting": _by_contender("rate", "depth", value="ns per event"),
+    "families": _by_contender("family", "form", "bound"),
+    "formulas": _summary_of_formulas,
+    "wide": _by_contender("atoms", "density", "events"),
+    "pipes": _by_contender("workload", "density", "rate"),
+    "library": lambda rows: pivot(rows, ["workload", "density", "rate"], "call", "ns per event"),
+}

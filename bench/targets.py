@@ -1,0 +1,183 @@
+"""The figures aimed at on a machine with two cores, and what is reached on this one."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.commands import BenchmarkError
+from bench.figures import HIGH_RATES, Figures
+from bench.library import FEED, STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.figures import Values
+    from bench.report import Result, Row
+    from bench.settings import Settings
+
+# Million events per second of HYDRA, the fastest monitor published for the same logic, on a
+# machine with two cores: dense logs of 5,000,000 events, 1000 or 1 of them to a time-stamp.
+_HYDRA_1000 = {
+    "f0": 12.0, "f1": 8.1, "f2": 8.1, "f3": 5.4, "f4a": 9.1, "f4b": 8.3, "f5": 5.7,
+}  # fmt: skip
+_HYDRA_1 = {"f1": 7.3, "f2": 7.0, "f4a": 8.3, "f4b": 8.0, "f5": 5.1}
+_HYDRA_1_F3 = {"f3": 4.6}
+
+_CASE_WIDTH = 60
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure aimed at.
+
+    Attributes:
+        what: in words.
+        bound: the least that is aimed at, or the most.
+        at_least: which of the two.
+        unit: of the bound.
+        values: measures it.
+        by_median: the median of the cases counts, and not the worst.
+    """
+
+    what: str
+    bound: float
+    at_least: bool
+    unit: str
+    values: Callable[[Figures], Values]
+    by_median: bool = False
+
+    def row(self, figures: Figures) -> Row:
+        """Measure, and compare; what cannot be measured is not met."""
+        relation = "at least" if self.at_least else "at most"
+        row: Row = {"target": self.what, "aim": f"{relation} {self.bound:g} {self.unit}".strip()}
+        try:
+            values = self.values(figures)
+        except BenchmarkError as error:
+            figures.notes.append(f"{self.what}: {error}")
+            values = {}
+        if not values:
+            return {**row, "measured": "-", "met": "not measured", "worst case": ""}
+        worst = (min if self.at_least else max)(values, key=values.__getitem__)
+        measured = statistics.median(values.values()) if self.by_median else values[worst]
+        met = measured >= self.bound if self.at_least else measured <= self.bound
+        return {
+            **row,
+            "measured": f"{measured:.3g}",
+            "met": "yes" if met else "no",
+            "worst case": "median" if self.by_median else _shortened(worst),
+        }
+
+
+TARGETS = (
+    Target(
+        "r = 1000 and 100,000, f0 f1 f2 f4a f4b: part of the ceiling", 0.65, True, "",
+        lambda m: m.of_ceiling("f0 f1 f2 f4a f4b", "dense sparse", HIGH_RATES),
+    ),
+    Target(
+        "r = 1000 and 100,000, f3 f5 dense: part of the ceiling", 0.55, True, "",
+        lambda m: m.of_ceiling("f3 f5", "dense", HIGH_RATES),
+    ),
+    Target(
+        "r = 1000 and 100,000, f3 f5 sparse: part of the ceiling", 0.50, True, "",
+        lambda m: m.of_ceiling("f3 f5", "sparse", HIGH_RATES),
+    ),
+    Target(
+        "r = 1, f1 f2 f4a f4b: part of the ceiling", 0.50, True, "",
+        lambda m: m.of_ceiling("f1 f2 f4a f4b", "dense sparse", (1,)),
+    ),
+    Target(
+        "r = 1, f5: part of the ceiling", 0.33, True, "",
+        lambda m: m.of_ceiling("f5", "dense sparse", (1,)),
+    ),
+    Target(
+        "r = 1, f3: part of the ceiling", 0.25, True, "",
+        lambda m: m.of_ceiling("f3", "dense sparse", (1,)),
+    ),
+    Target(
+        "r = 1000 dense, throughput by HYDRA's", 3, True, "",
+        lambda m: m.times_published(_HYDRA_1000, 1000),
+    ),
+    Target(
+        "r = 1 dense, throughput by HYDRA's", 2, True, "",
+        lambda m: m.times_published(_HYDRA_1, 1),
+    ),
+    Target(
+        "r = 1 dense f3, throughput by HYDRA's", 1.6, True, "",
+        lambda m: m.times_published(_HYDRA_1_F3, 1),
+    ),
+    Target(
+        "cat log | mtlmon | cat, throughput by that of file to null device", 0.75, True, "",
+        lambda m: m.piped(),
+    ),
+    Target("Timescales families", 8, True, "M events/s", lambda m: m.families()),
+    Target(
+        "Timescales families, time with bound 1000 by that with bound 10", 1.2, False, "",
+        lambda m: m.families_slowdown(),
+    ),
+    Target(
+        "bounds and time-stamps × 100,000: time by that of the small ones", 1.2, False, "",
+        lambda m: m.scaled_slowdown(),
+    ),
+    Target("n1 dense", 5, True, "M events/s", lambda m: m.nested("n1", "dense")),
+    Target("n1, p 0.5 and q 0.02", 4, True, "M events/s", lambda m: m.nested("n1", "p50-q2")),
+    Target("n1, p 0.9 and q 0.1", 3.5, True, "M events/s", lambda m: m.nested("n1", "p90-q10")),
+    Target("n2 dense", 3, True, "M events/s", lambda m: m.nested("n2", "dense")),
+    Target(
+        "n1 and n2, time by that with bounds ÷ 60", 1.5, False, "", lambda m: m.nested_slowdown()
+    ),
+    Target(
+        "60 random nested formulas, r = 10, median", 4, True, "M events/s",
+        lambda m: m.random(10), by_median=True,
+    ),
+    Target(
+        "60 random nested formulas, r = 1, median", 3, True, "M events/s",
+        lambda m: m.random(1), by_median=True,
+    ),
+    Target(
+        "60 random nested formulas, the slowest", 0.05, True, "M events/s",
+        lambda m: {**m.random(10), **m.random(1)},
+    ),
+    Target(
+        "arrays, sparse r = 1000: f1 f2 f4a", 50, True, "M events/s",
+        lambda m: m.library(FEED, "f1 f2 f4a", "sparse", 1000, "M events/s"),
+    ),
+    Target(
+        "arrays, dense r = 1000: f3 f5", 25, True, "M events/s",
+        lambda m: m.library(FEED, "f3 f5", "dense", 1000, "M events/s"),
+    ),
+    Target(
+        "Monitor.step, dense r = 1000: f1 f2 f4a", 250, False, "ns",
+        lambda m: m.library(STEP, "f1 f2 f4a", "dense", 1000, "ns per event"),
+    ),
+    Target("Timescales families, past: time of reelay by ours", 10, True, "",
+           lambda m: m.times_reelay()),
+    Target("peak at r = 100,000 against r = 100, local and global", 1, False, "MB",
+           lambda m: m.memory_difference()),
+    Target("peak above an empty log, every workload", 5, False, "MB",
+           lambda m: m.memory_above_empty()),
+    Target("whole process without BDDs", 20, False, "MB",
+           lambda m: m.whole_process(with_bdds=False)),
+    Target("whole process with BDDs", 50, False, "MB",
+           lambda m: m.whole_process(with_bdds=True)),
+    Target("a log 100 times as long, distinct time-stamps: more memory", 1, False, "MB",
+           lambda m: m.length_memory()),
+    Target("its last tenth: time by that of the first", 1.1, False, "",
+           lambda m: m.length_slowdown()),
+    Target("start to first verdict", 50, False, "ms",
+           lambda m: m.first_verdict(with_bdds=False)),
+    Target("start to first verdict, with BDDs", 250, False, "ms",
+           lambda m: m.first_verdict(with_bdds=True)),
+)  # fmt: skip
+
+
+def _shortened(case: str) -> str:
+    return case if len(case) <= _CASE_WIDTH else f"{case[: _CASE_WIDTH - 1]}…"
+
+
+def targets(settings: Settings) -> Result:
+    """A row for each target; all rows that they rest on are in the JSON file's `details`."""
+    figures = Figures(settings)
+    rows = [target.row(figures) for target in TARGETS]
+    return {"rows": rows, "notes": figures.notes, "details": figures.rows}

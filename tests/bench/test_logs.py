@@ -1,0 +1,116 @@
+"""Logs are what their recipes say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bench.families import FAMILIES, FORMS
+from bench.library import arrays
+from bench.logs import random_log
+from bench.workloads import DENSITIES, PAIR, WORKLOADS, probability, wide_atoms
+from mtlmon import Monitor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EVENTS = 3000
+_BOUND = 10
+
+
+def _events(path: Path) -> list[tuple[int, list[str]]]:
+    lines = [line.split() for line in path.read_text().splitlines()]
+    return [(int(stamp.removeprefix("@")), atoms) for stamp, *atoms in lines]
+
+
+@pytest.mark.parametrize(("rate", "time_scale", "first"), [(1, 1, 0), (7, 1, 0), (10, 1000, 95)])
+def test_time_stamps(rate: int, time_scale: int, first: int) -> None:
+    log = random_log(PAIR, "dense", rate, 100, 1, time_scale=time_scale, first=first)
+    expected = [first + i // rate * time_scale for i in range(100)]
+    assert [time_stamp for time_stamp, _ in _events(log.path())] == expected
+    assert log.counts is ((rate, time_scale, first) == (1, 1, 0))
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_density(density: str) -> None:
+    events = _events(random_log(PAIR, density, 1, 20_000, 1).path())
+    for atom in PAIR:
+        share = sum(atom in atoms for _, atoms in events) / len(events)
+        assert share == pytest.approx(probability(atom, density), rel=0.1, abs=0.002)
+
+
+def test_wide_lines_hold_all_atoms_but_two() -> None:
+    atoms = wide_atoms(100)
+    log = random_log(atoms, "sparse", 1, 50, 1, alphabet="wide100")
+    for _, held in _events(log.path()):
+        assert set(atoms[2:]) <= set(held) <= set(atoms)
+
+
+def test_the_text_says_what_the_arrays_say() -> None:
+    log = random_log(PAIR, "dense", 3, 100, 1)
+    time_stamps, letters = arrays(log, ("q", "p"))
+    assert _events(log.path()) == [
+        (stamp, [atom for atom, bit in (("p", 2), ("q", 1)) if letter & bit])
+        for stamp, letter in zip(time_stamps.tolist(), letters.tolist(), strict=True)
+    ]
+
+
+def test_a_recipe_makes_the_same_log_again() -> None:
+    for log in (random_log(PAIR, "dense", 1, 100, 1), FAMILIES["absence_after_q"].log(10, 100, 1)):
+        first = log.path().read_bytes()
+        log.remove()
+        assert log.path().read_bytes() == first
+
+
+def test_another_seed_makes_another_log() -> None:
+    one, other = (random_log(PAIR, "dense", 1, 100, seed).path() for seed in (1, 2))
+    assert one.read_bytes() != other.read_bytes()
+
+
+def test_head() -> None:
+    log = random_log(PAIR, "dense", 1, 100, 1)
+    assert log.head(7).read_text().splitlines() == log.path().read_text().splitlines()[:7]
+
+
+def test_only_whole_logs_stay_in_the_cache(cache: Path) -> None:
+    log = random_log(PAIR, "dense", 1, 100, 1)
+    log.path()
+    log.head(10)
+    assert {path.suffix for path in cache.iterdir()} == {".log"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_logs_of_families_satisfy_them(name: str) -> None:
+    family = FAMILIES[name]
+    log = family.log(_BOUND, _EVENTS, seed=1)
+    events = _events(log.path())
+    assert [time_stamp for time_stamp, _ in events] == list(range(_EVENTS))
+    for form in FORMS:
+        verdicts = list(Monitor(family.formula(form, _BOUND))(events))
+        assert {verdict.kind for verdict in verdicts} == {"true"}
+        assert len(verdicts) >= _EVENTS - 10 * _BOUND
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_logs_of_families_have_no_slack(name: str) -> None:
+    """The past form with a much smaller bound, or a much larger one, is violated somewhere."""
+    family = FAMILIES[name]
+    events = _events(family.log(_BOUND, _EVENTS, seed=1).path())
+    kinds = {
+        verdict.kind for bound in (2, 4 * _BOUND) for verdict in Monitor(family.past(bound))(events)
+    }
+    assert "false" in kinds
+
+
+def test_all_atoms_of_families_occur() -> None:
+    for family in FAMILIES.values():
+        pieces = list(family.log(_BOUND, _EVENTS, seed=1).pieces())
+        assert np.concatenate([letters for _, letters in pieces]).any(axis=0).all()
+
+
+def test_workloads_share_logs_only_if_they_are_the_same() -> None:
+    atoms_of: dict[str, tuple[str, ...]] = {}
+    for workload in WORKLOADS.values():
+        assert atoms_of.setdefault(workload.alphabet, workload.atoms) == workload.atoms
