@@ -11,7 +11,6 @@ from libc.errno cimport EINTR, errno
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
 from libc.string cimport memcpy, memset
 from posix.unistd cimport write as write_to
 
