@@ -75,5 +75,9 @@ setup(
             "linetrace": line_trace,
         },
     ),
-    options={"build": {"build_base": build_directory}},
+    options={
+        "build": {"build_base": build_directory},
+        # One C compiler per processor: the modules are many and of similar size.
+        "build_ext": {"parallel": True},
+    },
 )

@@ -113,7 +113,7 @@ def test_wrong_calls_leave_all_streams_as_they_are() -> None:
     with pytest.raises(KeyError):
         monitors.forget("c")
     with pytest.raises(TypeError):
-        monitors.step([], 4)  # type: ignore[type-var]
+        monitors.step([], 4)  # type: ignore[arg-type]
     assert "c" not in monitors
     assert monitors.pending("a") == [(5, 0)]
     assert monitors.pending("b") == [(9, 0)]
