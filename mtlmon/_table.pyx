@@ -148,7 +148,9 @@ cdef class Table:
 
         PERF: all that changes from event to event is in local variables. Verdicts and registers
         are written without asking which of the two an event brings: dense random logs would have
-        the processor guess wrong at every second event.
+        the processor guess wrong at every second event. The same for a verdict of the first
+        register, which now takes a script, lost: EVENTUALLY[0,5] p gained 1.8 ns of 22 on a dense
+        log, all other formulas lost up to 2.
         """
         cdef VerdictRecord *record = verdicts.records + verdicts.count
         cdef VerdictRecord *enough = verdicts.records + ENOUGH_VERDICTS
