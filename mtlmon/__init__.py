@@ -12,7 +12,10 @@ from mtlmon._core import Monitor, Verdict
 from mtlmon._monitors import Monitors
 from mtlmon._program import Program
 from mtlmon._version import __version__
+from mtlmon.compile import compile_formula
 from mtlmon.errors import (
+    EventError,
+    EventTypeError,
     ExplanationError,
     FormulaError,
     LimitError,
@@ -63,6 +66,8 @@ _LATER = {
 __all__ = [
     "FALSE",
     "TRUE",
+    "EventError",
+    "EventTypeError",
     "ExplanationError",
     "Formula",
     "FormulaError",
@@ -85,6 +90,7 @@ __all__ = [
     "always",
     "atom",
     "atoms",
+    "compile_formula",
     "conjunction",
     "disjunction",
     "eventually",

@@ -25,7 +25,10 @@ cdef class Monitor:
     cdef State state
     cdef dict atom_numbers
     cdef uint64_t *letter
+    cdef uint64_t known_bits        # those of the last word of a letter that stand for atoms
     cdef uint8_t condition
+    cdef object delay               # of decisions, once it is known
+    cdef bint knows_delay
 
     # For native callers. After each call the verdicts are those of that call, event by event, for
     # each in the order of time-points; also after an error, those of the events before it. That
@@ -41,13 +44,26 @@ cdef class Monitor:
     cdef int push_end(self) except -1 nogil
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
 
+    cdef int require_ready(self) except -1
     cdef bint is_broken(self) noexcept nogil
     cdef void revive(self) noexcept nogil
 
-    cdef int _enter(self) except -1 nogil
-    cdef int _require_ready(self) except -1
-    cdef void _leave(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
-    cdef size_t _pending_count(self) noexcept
+    # The parts of `push`, for callers to which no other may come between.
+    cdef int enter(self) except -1 nogil
+    cdef size_t run(
+        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except? 0 nogil
+    cdef void leave(self) noexcept nogil
+    cdef void give_up(self) noexcept nogil
+    cdef size_t pending_count(self) noexcept nogil
+
+    cdef void _leave_engine(self, bint is_done) noexcept nogil
+    cdef int _refuse(self) except -1
+    cdef int _require_sound(self, uint8_t condition) except -1
+    cdef uint8_t _take(self) except 0xFF
+    cdef int _mend(self, uint8_t condition) except -1
     cdef list _take_verdicts(self)
     cdef int _read_letter(self, object atoms) except -1
+    cdef int _add_atom(self, object name) except -1
+    cdef int _read_mask(self, object mask) except -1
     cdef uint64_t _read_time_stamp(self, object value) except? 0

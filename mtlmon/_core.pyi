@@ -1,13 +1,25 @@
-from collections.abc import Iterable
-from typing import Literal, final
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal, Protocol, Self, SupportsIndex, final, overload
 
+from numpy.typing import ArrayLike
 from typing_extensions import Buffer
 
 from mtlmon._program import Program
 from mtlmon._stream import VerdictStream
+from mtlmon.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
+from mtlmon.verdict_arrays import VerdictArray
 
 LARGEST_TIME_STAMP: int
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
 class Verdict:
@@ -41,16 +53,48 @@ class Monitor:
     @property
     def atoms(self) -> tuple[str, ...]: ...
     @property
-    def pending(self) -> list[tuple[int, int]]: ...
+    def pending(self) -> list[PendingTimePoint]: ...
     @property
     def counters(self) -> dict[str, int]: ...
-    def step(self, time_stamp: int, atoms: Iterable[str] = ()) -> list[Verdict]: ...
-    def advance(self, time_stamp: int) -> list[Verdict]: ...
-    def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> list[Verdict]: ...
+    def step(
+        self, time_stamp: SupportsIndex, atoms: Iterable[str] | SupportsIndex = ()
+    ) -> list[Verdict]: ...
+    @overload
+    def feed(
+        self,
+        time_stamps: ArrayLike,
+        letters: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        atoms: Sequence[str] | None = None,
+        unknown: Literal["ignore", "error"] = "ignore",
+    ) -> VerdictArray: ...
+    @overload
+    def feed(
+        self,
+        time_stamps: _ArrowArray | _ArrowStream,
+        *,
+        time: str = "time_stamp",
+        unknown: Literal["ignore", "error"] = "ignore",
+    ) -> VerdictArray: ...
+    def advance(self, time_stamp: SupportsIndex) -> list[Verdict]: ...
+    def finish(
+        self, end_time: SupportsIndex | Literal["last", "inf"] | None = None
+    ) -> list[Verdict]: ...
     def snapshot(self) -> bytes: ...
     def restore(self, snapshot: Buffer) -> None: ...
+    def reset(self) -> None: ...
     def __call__(
         self,
-        events: Iterable[tuple[int, Iterable[str]]],
-        end_time: int | Literal["last", "inf"] | None = None,
+        events: Iterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]],
+        end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> VerdictStream: ...
+    def astream(
+        self, events: AsyncIterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]]
+    ) -> AsyncIterator[Verdict]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...

@@ -1,7 +1,12 @@
 # cython: language_level=3
 """The monitor: an engine and a state, checked at the door."""
 
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from cython cimport final, freelist
+from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -12,15 +17,33 @@ from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
 from operator import index
 
-from mtlmon.errors import MonitorBrokenError, MtlmonError, TimeStampError, UnitError
+from mtlmon.errors import (
+    EventError,
+    EventTypeError,
+    MonitorBrokenError,
+    MtlmonError,
+    TimeStampError,
+    UnitError,
+)
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
 _MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object integer, int *overflow) except? -1
+
+cdef extern from *:
+    """
+    /* Calls of one monitor come from any thread, with and without the GIL. */
+    #define compare_and_set(target, expected, wanted) \\
+        __sync_bool_compare_and_swap(target, (uint8_t) (expected), (uint8_t) (wanted))
+    """
+    bint compare_and_set(uint8_t *target, int expected, int wanted) nogil
+
 cdef enum Condition:
     READY = 0
-    READING = 1     # the atoms of an event, which may run code of any kind
-    INSIDE = 2      # in the middle of an event; left behind by an error
+    IN_USE = 1      # a call is at work, reading atoms or in the middle of an event
+    BROKEN = 2      # an error came in the middle of an event
     FINISHED = 3
 
 
@@ -102,14 +125,19 @@ cdef class Verdict:
 
 cdef uint64_t read_time(object value, str what) except? 0:
     """An integer of any type, but no float, from 0 to 2^63-1."""
+    cdef int overflow = 0
+    cdef long long time
     if not isinstance(value, int):
         try:
             value = index(value)
         except TypeError:
-            raise TypeError(f"a {what} is an integer, not {type(value).__name__}") from None
-    if not 0 <= value <= LARGEST_TIME_STAMP:
+            raise EventTypeError(
+                f"a {what} is an integer, not {type(value).__name__}"
+            ) from None
+    time = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or time < 0:
         raise TimeStampError(f"{what} {value} is not between 0 and 2^63-1")
-    return value
+    return <uint64_t> time
 
 
 def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
@@ -171,18 +199,8 @@ cdef class Monitor:
             load_back_end(bdd)
         if not isinstance(formula, Program):
             from mtlmon.compile import compile_formula
-            from mtlmon.syntax.formula import Formula
-            from mtlmon.syntax.parser import parse
 
-            if isinstance(formula, str):
-                formula = parse(formula, unit=unit)
-            elif isinstance(formula, Formula):
-                formula = formula if unit is None else formula.in_unit(unit)
-            else:
-                raise TypeError(
-                    f"a formula is a text, a Formula or a Program, not {type(formula).__name__}"
-                )
-            formula = compile_formula(formula)
+            formula = compile_formula(formula, unit=unit)
         elif unit is not None:
             raise UnitError("a Program has bounds in numbers: declare the unit before compiling")
         self.program = formula
@@ -193,6 +211,10 @@ cdef class Monitor:
         self.table = Table(self.engine)
         self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
         self.letter_words = max(1, (len(self.program.atoms) + 63) // 64)
+        # A program without atoms has a word for them all the same.
+        self.known_bits = UINT64_MAX
+        if not self.program.atoms or len(self.program.atoms) & 63:
+            self.known_bits = (<uint64_t> 1 << (len(self.program.atoms) & 63)) - 1
         self.letter = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
         if self.letter == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -206,17 +228,39 @@ cdef class Monitor:
 
     # ---- native callers --------------------------------------------------------------------
 
-    cdef int _enter(self) except -1 nogil:
-        if self.condition != READY:
+    cdef int enter(self) except -1 nogil:
+        """Begin a call: until `leave`, all other calls are refused."""
+        if not compare_and_set(&self.condition, READY, IN_USE):
             with gil:
-                self._require_ready()
-        self.condition = INSIDE
+                self._refuse()
         return 0
 
-    cdef void _leave(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+    cdef void leave(self) noexcept nogil:
         self.condition = READY
-        self.verdicts = verdicts
-        self.verdict_count = count
+
+    cdef void give_up(self) noexcept nogil:
+        """Instead of `leave`, when what was said so far is lost: no call can follow."""
+        self.condition = BROKEN
+
+    cdef size_t run(
+        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
+    ) except? 0 nogil:
+        """Like `push`, between `enter` and `leave`."""
+        cdef size_t done
+        cdef bint is_done = False
+        self.output.count = 0
+        try:
+            done = self.table.run(
+                &self.state, time_stamps, letters, self.letter_words, count, &self.output
+            )
+            is_done = True
+        finally:
+            if not is_done:
+                self.condition = BROKEN
+            # Also those of the events before one that failed.
+            self.verdicts = self.output.records
+            self.verdict_count = self.output.count
+        return done
 
     cdef size_t push(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
@@ -226,34 +270,42 @@ cdef class Monitor:
         The letter of event k begins at letters[k * letter_words].
         """
         cdef size_t done
-        self._enter()
-        self.output.count = 0
-        try:
-            done = self.table.run(
-                &self.state, time_stamps, letters, self.letter_words, count, &self.output
-            )
-        finally:
-            # Also those of the events before one that failed.
-            self.verdicts = self.output.records
-            self.verdict_count = self.output.count
-        self.condition = READY
+        self.enter()
+        done = self.run(time_stamps, letters, count)
+        self.leave()
         return done
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
-        self._enter()
+        """No event comes below a time-stamp."""
+        cdef bint is_done = False
+        self.enter()
         self.state.history.verdict_count = 0
-        if time_stamp > self.state.clock:
-            self.table.structure(&self.state)
-            self.engine.advance(&self.state, time_stamp)
-        self._leave(self.state.history.verdicts, self.state.history.verdict_count)
+        try:
+            if time_stamp > self.state.clock:
+                self.table.structure(&self.state)
+                self.engine.advance(&self.state, time_stamp)
+            is_done = True
+        finally:
+            self._leave_engine(is_done)
         return 0
 
     cdef int push_end(self) except -1 nogil:
-        self._enter()
-        self.table.structure(&self.state)
-        self.engine.end(&self.state)
-        self._leave(self.state.history.verdicts, self.state.history.verdict_count)
+        """No event comes at all."""
+        cdef bint is_done = False
+        self.enter()
+        try:
+            self.table.structure(&self.state)
+            self.engine.end(&self.state)
+            is_done = True
+        finally:
+            self._leave_engine(is_done)
         return 0
+
+    cdef void _leave_engine(self, bint is_done) noexcept nogil:
+        """Hand on what the engine said outside the table, and leave."""
+        self.verdicts = self.state.history.verdicts
+        self.verdict_count = self.state.history.verdict_count if is_done else 0
+        self.condition = READY if is_done else BROKEN
 
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil:
         cdef const Register *register
@@ -270,48 +322,124 @@ cdef class Monitor:
 
     # ---- Python callers --------------------------------------------------------------------
 
-    cdef int _require_ready(self) except -1:
+    cdef int require_ready(self) except -1:
+        if self.condition != READY:
+            self._refuse()
+        return 0
+
+    cdef int _refuse(self) except -1:
+        """Say why no call can begin."""
         if self.condition == FINISHED:
             raise MtlmonError("the monitor is finished: no event can follow")
-        if self.condition == READING:
-            raise MtlmonError("the monitor is in use: the atoms of an event are being read")
-        if self.condition == INSIDE:
+        self._require_sound(self.condition)
+        raise MtlmonError("the monitor is in use: another call of it has not returned yet")
+
+    cdef int _require_sound(self, uint8_t condition) except -1:
+        if condition == BROKEN:
             raise MonitorBrokenError(
                 "the monitor was interrupted in the middle of an event and cannot go on; "
-                "start a new one"
+                "start a new one, or `reset` it"
             )
         return 0
 
     cdef bint is_broken(self) noexcept nogil:
         """Whether an error has left the state in the middle of an event."""
-        return self.condition == INSIDE
+        return self.condition == BROKEN
 
     cdef void revive(self) noexcept nogil:
         """Be ready again, for a state that somebody else has put in place."""
         self.condition = READY
 
-    cdef size_t _pending_count(self) noexcept:
+    cdef uint8_t _take(self) except 0xFF:
+        """Begin a call that takes no event, and so may come after the end too.
+
+        Returns the condition that was, which the call puts back.
+        """
+        cdef uint8_t condition
+        for condition in (READY, FINISHED, BROKEN):
+            if compare_and_set(&self.condition, condition, IN_USE):
+                return condition
+        self._refuse()
+        return 0xFF
+
+    cdef int _mend(self, uint8_t condition) except -1:
+        """Leave what an error has left behind, but for the state."""
+        if condition == BROKEN:
+            self.engine = Engine(self.program, self.engine.workspace.bdd_choice)
+            self.table = Table(self.engine)
+        return 0
+
+    cdef size_t pending_count(self) noexcept nogil:
         if self.state.is_structured:
             return self.state.history.pending_count
         return self.state.register_count
 
     cdef list _take_verdicts(self):
         cdef size_t i
-        cdef list verdicts = []
+        # PERF: 20 ns a call less than appending to an empty list.
+        cdef list verdicts = PyList_New(<Py_ssize_t> self.verdict_count)
         for i in range(self.verdict_count):
-            verdicts.append(new_verdict(&self.verdicts[i]))
+            verdict = new_verdict(&self.verdicts[i])
+            Py_INCREF(verdict)
+            PyList_SET_ITEM(verdicts, <Py_ssize_t> i, verdict)
         return verdicts
 
     cdef int _read_letter(self, object atoms) except -1:
-        cdef size_t number
         memset(self.letter, 0, self.letter_words * sizeof(uint64_t))
-        if isinstance(atoms, (str, bytes)):
-            raise TypeError(f"atoms are a collection of names, not the one string {atoms!r}")
-        for name in atoms:
-            found = self.atom_numbers.get(name)
-            if found is not None:
-                number = found
-                self.letter[number >> 6] |= <uint64_t> 1 << (number & 63)
+        if type(atoms) is int:
+            return self._read_mask(atoms)
+        # The usual types, of which Cython knows how to iterate without a Python iterator.
+        if type(atoms) is set:
+            for name in <set> atoms:
+                self._add_atom(name)
+        elif type(atoms) is tuple:
+            for name in <tuple> atoms:
+                self._add_atom(name)
+        elif type(atoms) is list:
+            for name in <list> atoms:
+                self._add_atom(name)
+        elif type(atoms) is frozenset:
+            for name in <frozenset> atoms:
+                self._add_atom(name)
+        elif isinstance(atoms, (str, bytes)):
+            raise EventTypeError(
+                f"atoms are a collection of names, not the one string {atoms!r}"
+            )
+        elif hasattr(type(atoms), "__iter__"):
+            for name in atoms:
+                self._add_atom(name)
+        else:
+            try:
+                mask = index(atoms)
+            except TypeError:
+                raise EventTypeError(
+                    "atoms are a collection of names or an integer of bits, not "
+                    f"{type(atoms).__name__}"
+                ) from None
+            self._read_mask(mask)
+        return 0
+
+    cdef int _add_atom(self, object name) except -1:
+        cdef PyObject *found = PyDict_GetItemWithError(self.atom_numbers, name)
+        cdef size_t number
+        if found != NULL:
+            number = <object> found
+            self.letter[number >> 6] |= <uint64_t> 1 << (number & 63)
+        return 0
+
+    cdef int _read_mask(self, object mask) except -1:
+        """A letter from an integer's bits; those beyond the last atom are ignored."""
+        cdef int overflow = 0
+        cdef long long low_bits = PyLong_AsLongLongAndOverflow(mask, &overflow)
+        cdef size_t word
+        if overflow == 0 and low_bits >= 0:
+            self.letter[0] = <uint64_t> low_bits
+        elif mask < 0:
+            raise EventError(f"the bits of an event are no negative integer, as {mask} is")
+        else:
+            for word in range(self.letter_words):
+                self.letter[word] = (mask >> (64 * word)) & UINT64_MAX
+        self.letter[self.letter_words - 1] &= self.known_bits
         return 0
 
     cdef uint64_t _read_time_stamp(self, object value) except? 0:
@@ -329,21 +457,64 @@ cdef class Monitor:
 
         Args:
             time_stamp: integer from 0 to 2^63-1 in the stream's unit, not below the last one.
-            atoms: the names of the propositions that hold; unknown names are ignored.
+            atoms: the names of the propositions that hold, unknown ones are ignored; or an integer
+                whose bit i says whether `monitor.atoms[i]` holds.
 
         Raises:
-            TimeStampError: negative, too large or decreasing; the state is unchanged.
+            TimeStampError: negative, too large or decreasing.
+            EventTypeError: the time-stamp is no integer, or the atoms are a single string.
+            EventError: the mask is negative.
+
+        These leave the state unchanged.
         """
         cdef uint64_t checked
-        self._require_ready()
-        self.condition = READING
+        self.enter()
         try:
             checked = self._read_time_stamp(time_stamp)
             self._read_letter(atoms)
-        finally:
-            self.condition = READY
-        self.push(&checked, self.letter, 1)
-        return self._take_verdicts()
+        except BaseException:
+            self.leave()
+            raise
+        self.run(&checked, self.letter, 1)
+        verdicts = self._take_verdicts()
+        self.leave()
+        return verdicts
+
+    def feed(self, time_stamps, letters=None, *, atoms=None, time="time_stamp", unknown="ignore"):
+        """Go on to many events, given as arrays, and return their verdicts as an array.
+
+        The result is that of one `step` for each event, however the stream is cut into batches.
+        Other threads run meanwhile.
+
+        Args:
+            time_stamps: array of n integers, not decreasing and not below the last event; or a
+                whole Arrow table (a `pyarrow` table or record batch, or any object that gives one
+                away by `__arrow_c_array__` or `__arrow_c_stream__`), and then no letters.
+            letters: what holds at these events. A Boolean matrix of n rows, its columns in the
+                order of `atoms`; n integers, whose bit i is that of `atoms[i]`; or a dictionary
+                from names of atoms to Boolean arrays of length n.
+            atoms: the names of columns or bits, by default `monitor.atoms`.
+            time: the name of an Arrow table's column of time-stamps, of type int64. Boolean
+                columns are the atoms they are named after. Nothing is copied.
+            unknown: what to do with columns and bits that the formula does not name: "ignore", or
+                "error".
+
+        Returns:
+            A `mtlmon.verdict_arrays.VerdictArray`.
+
+        Raises:
+            EventTypeError: an array is of the wrong type.
+            EventError: lengths that differ, missing or unknown atoms, nulls.
+            TimeStampError: negative, too large or decreasing.
+            LimitError, MemoryError: in the middle of the batch, which breaks the monitor. The
+                verdicts of the events before are in the exception's attribute `verdicts`.
+
+        The first three leave the state unchanged; their attribute `index` is the number of the
+        event in the batch, or None.
+        """
+        from mtlmon.event_arrays import feed
+
+        return feed(self, time_stamps, letters, atoms=atoms, time=time, unknown=unknown)
 
     def advance(self, time_stamp):
         """No later event comes below `time_stamp`: return the verdicts that settles.
@@ -352,6 +523,7 @@ cdef class Monitor:
 
         Raises:
             TimeStampError: negative or above 2^63-1.
+            EventTypeError: no integer.
         """
         self.push_time(read_time(time_stamp, "time-stamp"))
         return self._take_verdicts()
@@ -396,28 +568,34 @@ cdef class Monitor:
         It is compact, and the same whatever the machine or the BDD back end. It does not hold the
         formula.
         """
-        self._require_ready()
-        self.table.structure(&self.state)
-        return encode(self.engine, &self.state)
+        self.enter()
+        try:
+            self.table.structure(&self.state)
+            return encode(self.engine, &self.state)
+        finally:
+            self.leave()
 
     def restore(self, snapshot):
         """Go on from where another monitor of the same formula and mode made a snapshot.
+
+        It does not matter what this monitor has seen, nor whether it is finished or broken.
 
         Raises:
             SnapshotError: the bytes are no snapshot, or one of another formula, mode or version,
                 or damaged; the state is unchanged.
         """
         cdef State state
+        cdef uint8_t condition = self._take()
         memset(&state, 0, sizeof(State))
-        if self.condition != FINISHED:
-            self._require_ready()
         try:
-            decode(self.engine, &state, self.state.history.mode, snapshot)
+            self._mend(condition)
+            decode(self.engine, &state, _MODES[self.mode], snapshot)
             self.state, state = state, self.state
+            condition = READY
+            self.verdict_count = 0
         finally:
             free_state(&state)
-        self.condition = READY
-        self.verdict_count = 0
+            self.condition = condition
 
     def __reduce__(self):
         bdd = self.engine.workspace.bdd_choice
@@ -437,22 +615,72 @@ cdef class Monitor:
 
         return VerdictStream(self, events, end_time)
 
+    async def astream(self, events):
+        """Iterate asynchronously over the verdicts of an asynchronous stream of such pairs."""
+        async for time_stamp, atoms in events:
+            for verdict in self.step(time_stamp, atoms):
+                yield verdict
+
+    def reset(self):
+        """Begin anew, with a stream of which nothing has been read; also after an error.
+
+        What was learnt about the formula is kept, so that this is quicker than a new monitor.
+        """
+        cdef State state
+        cdef uint8_t condition = self._take()
+        memset(&state, 0, sizeof(State))
+        try:
+            self._mend(condition)
+            init_state(&state, self.program, _MODES[self.mode])
+            self.state, state = state, self.state
+            condition = READY
+        finally:
+            free_state(&state)
+            self.condition = condition
+
+    def __enter__(self):
+        """The monitor itself; leaving the block finishes it, with nothing known about the end.
+
+        That brings no verdicts. Call `finish` in the block to say more and to see what it brings.
+        """
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        compare_and_set(&self.condition, READY, FINISHED)
+
     @property
     def atoms(self):
-        """The names of the atoms that the formula depends on."""
+        """The names of the atoms that the formula depends on, in the order of bits and columns."""
         return self.program.atoms
 
     @property
     def pending(self):
-        """The undecided time-points (time_stamp, offset), in order, without equivalents."""
+        """The undecided time-points, as `PendingTimePoint`s in order of time.
+
+        Those that are known to be equivalent to earlier ones are not among them. Each is a pair
+        (time_stamp, offset), and says until when it can stay undecided.
+        """
+        from mtlmon.pending import PendingTimePoint, decision_delay
+
         cdef list pending = []
-        self._require_ready()
-        self.table.structure(&self.state)
-        number = self.state.history.first
-        while number != NONE:
-            entry = self.state.history.entries[number]
-            pending.append((entry.time_stamp, entry.offset))
-            number = entry.later
+        cdef uint8_t condition = self._take()
+        try:
+            self._require_sound(condition)
+            self.table.structure(&self.state)
+            if not self.knows_delay:
+                self.delay = decision_delay(self.program.rows, self.program.root)
+                self.knows_delay = True
+            delay = self.delay
+            number = self.state.history.first
+            while number != NONE:
+                entry = self.state.history.entries[number]
+                until = None if delay is None else entry.time_stamp + delay
+                pending.append(
+                    PendingTimePoint(entry.time_stamp, entry.offset, until, entry.weight)
+                )
+                number = entry.later
+        finally:
+            self.condition = condition
         return pending
 
     @property
@@ -467,7 +695,7 @@ cdef class Monitor:
             "events": self.state.event_count,
             "true": self.state.history.true_count,
             "false": self.state.history.false_count,
-            "pending": self._pending_count(),
+            "pending": self.pending_count(),
             "peak_pending": self.state.history.peak_pending,
             "bdd_operations": self.engine.workspace.bdd_operations,
             "memo_flushes": self.engine.workspace.memo.flushes,
@@ -479,5 +707,5 @@ cdef class Monitor:
     def __repr__(self):
         return (
             f"<Monitor in mode {self.mode} after {self.state.event_count} events, "
-            f"{self._pending_count()} pending>"
+            f"{self.pending_count()} pending>"
         )

@@ -215,7 +215,7 @@ cdef class Monitors:
     cdef int load(self, Resting *resting) except -1:
         """Make the state of a stream that of the worker."""
         cdef State *state = &self.worker.state
-        self.worker._require_ready()
+        self.worker.require_ready()
         if resting.whole != NULL:
             self.spare = state[0]
             self.has_spare = True

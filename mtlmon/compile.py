@@ -10,13 +10,14 @@ from mtlmon._program import Program
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.reach import is_bounded
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.parser import parse
 from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.operators import Operator
 
     # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
@@ -30,8 +31,25 @@ _TEMPORAL = {_PREVIOUS, _SINCE, _NEXT, _UNTIL}
 _FALSE_OPERAND, _TRUE_OPERAND = 0, 1
 
 
-def compile_formula(formula: Formula) -> Program:
-    """Compile a formula of any operators into the tables that the engine runs."""
+def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Program:
+    """Compile a formula, or a text that `parse` reads, for any number of monitors to share.
+
+    Args:
+        unit: of the time-stamps, as for `Monitor`.
+
+    Raises:
+        FormulaError: the text is no formula, or a bound is no whole number of units.
+        UnitError: unknown unit.
+        TypeError: neither a text nor a formula.
+    """
+    if isinstance(formula, str):
+        formula = parse(formula, unit=unit)
+    elif isinstance(formula, Formula):
+        formula = formula if unit is None else formula.in_unit(unit)
+    else:
+        raise TypeError(
+            f"a formula is a text, a Formula or a Program, not {type(formula).__name__}"
+        )
     builder = _Builder()
     operand_of: dict[int, int] = {}
     kernel = desugar(formula)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "EventError",
+    "EventTypeError",
     "ExplanationError",
     "FormulaError",
     "LimitError",
@@ -66,8 +68,29 @@ class FormulaError(MtlmonError, ValueError):
         super().__init__(report)
 
 
-class TimeStampError(MtlmonError, ValueError):
+class _OfEvents(MtlmonError):
+    """An error of events that were given to a monitor, which is as it was before.
+
+    Attributes:
+        index: the number of the event at fault in its batch, from 0; None when it is not one event,
+            or none of a batch.
+    """
+
+    def __init__(self, message: str, *, index: int | None = None) -> None:
+        self.index = index
+        super().__init__(message)
+
+
+class TimeStampError(_OfEvents, ValueError):
     """A time-stamp that is negative, too large, or below one already seen."""
+
+
+class EventError(_OfEvents, ValueError):
+    """Events that do not fit: lengths that differ, missing or unknown atoms, nulls."""
+
+
+class EventTypeError(_OfEvents, TypeError):
+    """Events, or arrays of them, of the wrong type."""
 
 
 class LogError(MtlmonError, ValueError):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon._core import Monitor, Verdict
+    from mtlmon.verdict_arrays import VerdictArray
 
 __all__ = [
     "Resolution",
@@ -50,6 +51,10 @@ __all__ = [
 
 @overload
 def resolve(
+    verdicts: VerdictArray, *, in_order: bool = False, reach: int | None = None
+) -> VerdictArray: ...
+@overload
+def resolve(
     verdicts: NDArray[np.void], *, in_order: bool = False, reach: int | None = None
 ) -> NDArray[np.void]: ...
 @overload
@@ -57,15 +62,16 @@ def resolve(
     verdicts: Iterable[Verdict], *, in_order: bool = False, reach: int | None = None
 ) -> ResolvedVerdicts: ...
 def resolve(
-    verdicts: NDArray[np.void] | Iterable[Verdict],
+    verdicts: VerdictArray | NDArray[np.void] | Iterable[Verdict],
     *,
     in_order: bool = False,
     reach: int | None = None,
-) -> NDArray[np.void] | ResolvedVerdicts:
+) -> VerdictArray | NDArray[np.void] | ResolvedVerdicts:
     """The Boolean verdict of every time-point, as early as it is known.
 
     Args:
-        verdicts: an iterable of verdicts, or an array of them (`mtlmon.verdict_arrays`).
+        verdicts: an iterable of verdicts, or an array of them: a `VerdictArray`, or one of numpy
+            with the same fields (`mtlmon.verdict_arrays`).
         in_order: in the order of time-points. A verdict then waits until nothing before it is
             undecided. Of `monitor(events)` that is known; of other iterables only if the reach is
             given, and without it all wait for the end.
@@ -80,7 +86,11 @@ def resolve(
         MtlmonError: an equivalence to a time-point that is not earlier, or a verdict that comes
             after later ones that the reach let pass.
     """
-    # where numpy was never imported nothing is an array, and importing it takes long
+    # where these were never imported nothing is an array, and importing them takes long
+    arrays = sys.modules.get("mtlmon.verdict_arrays")
+    if arrays is not None and isinstance(verdicts, arrays.VerdictArray):
+        resolved_records = resolve(verdicts.records, in_order=in_order)
+        return arrays.VerdictArray(resolved_records)  # type: ignore[no-any-return]
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(verdicts, numpy.ndarray):
         return ResolvedVerdicts(verdicts, in_order=in_order, reach=reach)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import cycle
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import mtlmon
 from mtlmon._text import TextMonitor
 from mtlmon.syntax.formula import Formula
+from tests.feeding import FORMS
 from tests.properties import Output
 from tests.reference.paper import PaperMonitor
 from tests.traces import Advance, EndTime, Event, Mode, Step, format_step
@@ -72,6 +74,37 @@ def run_iterator(job: Job) -> Output:
     lines = [str(verdict) for verdict in monitor(events)]
     lines += map(str, monitor.finish(job.end_time))
     return (*((),) * len(job.steps), tuple(lines))
+
+
+def run_arrays(job: Job) -> Output:
+    """`Monitor.feed` with batches of a few events, each in another form."""
+    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    lines: list[str] = []
+    batches = _batches(job.steps, [1, 2, 0, 3, 5])
+    for batch, form in zip(batches, cycle(FORMS), strict=False):
+        if isinstance(batch, Advance):
+            lines += map(str, monitor.advance(batch.time_stamp))
+        else:
+            lines += map(str, FORMS[form](monitor, batch))
+    lines += map(str, monitor.finish(job.end_time))
+    return (*((),) * len(job.steps), tuple(lines))
+
+
+def _batches(steps: Sequence[Step], sizes: Sequence[int]) -> Iterator[list[Event] | Advance]:
+    """Events in batches of these sizes over and over; an advance ends the batch before it."""
+    sizes_left = cycle(sizes)
+    batch: list[Event] = []
+    size = next(sizes_left)
+    for step in steps:
+        while isinstance(step, Advance) or len(batch) == size:
+            yield batch
+            batch, size = [], next(sizes_left)
+            if isinstance(step, Advance):
+                yield step
+                break
+        else:
+            batch.append(step)
+    yield batch
 
 
 def run_text(job: Job) -> Output:
@@ -150,11 +183,12 @@ def run_literally(job: Job) -> Output:
 
 STEPS = EntryPoint("steps", run_steps, by_step=True, takes_advance=True)
 ITERATOR = EntryPoint("iterator", run_iterator, by_step=False, takes_advance=False)
+ARRAYS = EntryPoint("arrays", run_arrays, by_step=False, takes_advance=True)
 TEXT = EntryPoint("text", run_text, by_step=True, takes_advance=False)
 BLOCKS = EntryPoint("blocks", run_blocks, by_step=False, takes_advance=False)
 COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
 
-ENTRY_POINTS = (STEPS, ITERATOR, TEXT, BLOCKS, COMMAND)
+ENTRY_POINTS = (STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, COMMAND)
 
 
 def flattened(output: Output) -> list[str]:

@@ -73,9 +73,9 @@ def test_time_stamps_are_integers(time_stamp: object) -> None:
 
 def test_integers_of_numpy_are_time_stamps() -> None:
     monitor = Monitor("EVENTUALLY[0,5] p")
-    assert lines(monitor.step(np.int64(3))) == []  # type: ignore[arg-type]
-    assert lines(monitor.advance(np.int64(4))) == []  # type: ignore[arg-type]
-    assert lines(monitor.finish(np.int64(LARGEST))) == ["3:0 false"]  # type: ignore[arg-type]
+    assert lines(monitor.step(np.int64(3))) == []
+    assert lines(monitor.advance(np.int64(4))) == []
+    assert lines(monitor.finish(np.int64(LARGEST))) == ["3:0 false"]
 
 
 @pytest.mark.parametrize("atoms", ["pq", b"pq"])

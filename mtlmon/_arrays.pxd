@@ -1,0 +1,56 @@
+# cython: language_level=3
+"""Events from arrays, verdicts into an array, and nothing of Python between."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from mtlmon._core cimport Monitor
+from mtlmon._verdict cimport VerdictRecord
+
+
+cdef enum ColumnKind:
+    BYTES       # the atom holds at event k when byte k is not 0
+    BITMAP      # ... when bit first + k is set, from the least significant one of each byte on
+    MASKS       # ... when bit `first` of the 64-bit integer k is set
+    LETTERS     # integer k is a letter, of which the bits in `known` count
+
+
+cdef struct Column:
+    ColumnKind kind
+    const char *data
+    Py_ssize_t stride       # bytes from event to event
+    size_t first
+    uint64_t known
+    uint32_t atom
+
+
+cdef class EventColumns:
+    cdef readonly size_t count
+    cdef list memory                # what the columns lie in
+    cdef const char *time_stamps
+    cdef Py_ssize_t time_stride
+    cdef Column *columns
+    cdef uint32_t column_count, column_capacity
+
+    cdef Column *_add(
+        self, ColumnKind kind, uint32_t atom, object array, Py_ssize_t item_size, size_t count
+    ) except NULL
+    cdef int check_time_stamps(self, uint64_t clock, size_t first_index) except -1
+    cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept
+    cdef void read(
+        self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
+    ) noexcept nogil
+
+
+cdef class Feeding:
+    cdef Monitor monitor
+    cdef uint64_t *time_stamps      # of a block of events, after that of the event before
+    cdef uint64_t *letters
+    cdef VerdictRecord *verdicts
+    cdef size_t room
+    cdef size_t verdict_count
+    cdef int64_t deadline
+
+    cdef int run(self, EventColumns events) except -1 nogil
+    cdef int take_verdicts(self) except -1 nogil
+    cdef int look_for_signals(self) except -1 nogil

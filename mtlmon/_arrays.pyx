@@ -1,0 +1,401 @@
+# cython: language_level=3
+"""Events from arrays, verdicts into an array, and nothing of Python between.
+
+What arrays mean is for `mtlmon.event_arrays` to find out. Here they are columns in plain memory, read
+where they lie, a block of events at a time.
+"""
+
+from cpython.buffer cimport (
+    PyBUF_FORMAT,
+    PyBUF_STRIDES,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.exc cimport PyErr_CheckSignals
+from cython cimport final
+from libc.stdint cimport UINT64_MAX
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from mtlmon._core cimport new_verdict
+from mtlmon._memory cimport reserve
+from mtlmon._verdict cimport VERDICT_EQUIVALENT
+
+from mtlmon.errors import MtlmonError, TimeStampError
+
+cdef enum:
+    # Little enough for events and verdicts to stay in the first-level cache.
+    BLOCK_EVENTS = 256
+    SIGNAL_NANOSECONDS = 50 * 1000 * 1000
+
+cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
+
+
+@final
+cdef class Memory:
+    """The one-dimensional buffer of an array, held as long as this object lives."""
+
+    cdef Py_buffer buffer
+    cdef bint is_held
+
+    def __cinit__(self, array, Py_ssize_t item_size, size_t count, bint is_writable=False):
+        cdef int flags = PyBUF_STRIDES | PyBUF_FORMAT
+        if is_writable:
+            flags |= PyBUF_WRITABLE
+        PyObject_GetBuffer(array, &self.buffer, flags)
+        self.is_held = True
+        if self.buffer.ndim != 1 or self.buffer.itemsize != item_size:
+            raise ValueError(f"not a one-dimensional array of items of {item_size} bytes")
+        if <size_t> self.buffer.shape[0] < count:
+            raise ValueError(f"an array of {self.buffer.shape[0]} items instead of {count}")
+
+    def __dealloc__(self):
+        if self.is_held:
+            PyBuffer_Release(&self.buffer)
+
+
+@final
+cdef class EventColumns:
+    """Events in columns: their time-stamps, and the atoms that some column speaks of.
+
+    time_stamps: buffer of at least `count` items of type int64.
+
+    Arrays must not change while they are fed. If they do, verdicts are about events of any kind,
+    but decreasing time-stamps are found out.
+    """
+
+    def __cinit__(self, time_stamps, size_t count):
+        cdef Memory memory = Memory(time_stamps, sizeof(int64_t), count)
+        self.count = count
+        self.memory = [memory]
+        self.time_stamps = <const char *> memory.buffer.buf
+        self.time_stride = memory.buffer.strides[0]
+
+    def __dealloc__(self):
+        free(self.columns)
+
+    def add_bytes(self, uint32_t atom, array):
+        """The atom holds at event k when byte k is not 0."""
+        self._add(BYTES, atom, array, 1, self.count)
+
+    def add_bitmap(self, uint32_t atom, bitmap, size_t first):
+        """The atom holds at event k when bit first + k of the bytes is set, as Arrow counts."""
+        cdef Column *column = self._add(BITMAP, atom, bitmap, 1, (first + self.count + 7) // 8)
+        if column.stride != 1:
+            self.column_count -= 1
+            raise ValueError("not a contiguous bitmap")
+        column.first = first
+
+    def add_bit_of_masks(self, uint32_t atom, masks, size_t bit):
+        """The atom holds at event k when this bit, below 64, of the 64-bit integer k is set."""
+        if bit >= 64:
+            raise ValueError(f"no bit {bit} among 64")
+        self._add(MASKS, atom, masks, sizeof(uint64_t), self.count).first = bit
+
+    def add_letters(self, uint32_t atom_count, masks):
+        """Bit i of the 64-bit integer k says whether atom i holds at event k."""
+        self._add(LETTERS, 0, masks, sizeof(uint64_t), self.count).known = (
+            UINT64_MAX if atom_count >= 64 else (<uint64_t> 1 << atom_count) - 1
+        )
+
+    cdef Column *_add(
+        self, ColumnKind kind, uint32_t atom, object array, Py_ssize_t item_size, size_t count
+    ) except NULL:
+        cdef Memory memory = Memory(array, item_size, count)
+        cdef Column *column
+        self.memory.append(memory)
+        reserve(
+            <void **> &self.columns, &self.column_capacity, <size_t> self.column_count + 1,
+            sizeof(Column)
+        )
+        column = &self.columns[self.column_count]
+        memset(column, 0, sizeof(Column))
+        column.kind = kind
+        column.atom = atom
+        column.data = <const char *> memory.buffer.buf
+        column.stride = memory.buffer.strides[0]
+        self.column_count += 1
+        return column
+
+    cdef int check_time_stamps(self, uint64_t clock, size_t first_index) except -1:
+        """Refuse those that are negative, below the clock or decreasing.
+
+        first_index: what the first event is called in errors.
+        """
+        cdef size_t k
+        cdef int64_t time_stamp
+        with nogil:
+            k = first_decrease(self.time_stamps, self.time_stride, self.count, <int64_t> clock)
+        if k == self.count:
+            return 0
+        time_stamp = read_integer(self.time_stamps, self.time_stride, k)
+        place = f"time-stamp {time_stamp} at index {first_index + k}"
+        if time_stamp < 0:
+            message = f"{place} is not between 0 and 2^63-1"
+        else:
+            if k > 0:
+                clock = <uint64_t> read_integer(self.time_stamps, self.time_stride, k - 1)
+            message = f"{place} is below {clock}: time-stamps must not decrease"
+        raise TimeStampError(message, index=first_index + k)
+
+    cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept:
+        """That of the last event, or `clock` if there is none."""
+        if self.count == 0:
+            return clock
+        return <uint64_t> read_integer(self.time_stamps, self.time_stride, self.count - 1)
+
+    cdef void read(
+        self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
+    ) noexcept nogil:
+        """Copy events first, ..., first + count - 1; the letter of each has so many words."""
+        cdef const char *start = self.time_stamps + <Py_ssize_t> first * self.time_stride
+        cdef size_t k
+        if self.time_stride == sizeof(int64_t):
+            memcpy(time_stamps, start, count * sizeof(int64_t))
+        else:
+            for k in range(count):
+                time_stamps[k] = <uint64_t> read_integer(start, self.time_stride, k)
+        memset(letters, 0, count * words * sizeof(uint64_t))
+        for k in range(self.column_count):
+            read_column(
+                &self.columns[k], first, count, letters + (self.columns[k].atom >> 6), words
+            )
+
+
+cdef inline int64_t read_integer(const char *start, Py_ssize_t stride, size_t k) noexcept nogil:
+    # Arrow and numpy may have integers at any address.
+    cdef int64_t value
+    memcpy(&value, start + <Py_ssize_t> k * stride, sizeof(int64_t))
+    return value
+
+
+cdef size_t first_decrease(
+    const char *start, Py_ssize_t stride, size_t count, int64_t last
+) noexcept nogil:
+    """The first integer that is less than the one before it, or than `last`; or `count`.
+
+    PERF: a block of them at a time, without branches, so that compilers use vector instructions.
+    """
+    cdef size_t k = 0
+    cdef size_t j, end
+    cdef bint decreases
+    while k < count:
+        end = min(count, k + BLOCK_EVENTS)
+        decreases = read_integer(start, stride, k) < last
+        if stride == sizeof(int64_t):
+            for j in range(k + 1, end):
+                decreases |= read_integer(start, sizeof(int64_t), j) < read_integer(
+                    start, sizeof(int64_t), j - 1
+                )
+        else:
+            for j in range(k + 1, end):
+                decreases |= read_integer(start, stride, j) < read_integer(start, stride, j - 1)
+        if decreases:
+            while read_integer(start, stride, k) >= last:
+                last = read_integer(start, stride, k)
+                k += 1
+            return k
+        last = read_integer(start, stride, end - 1)
+        k = end
+    return count
+
+
+cdef void read_column(
+    const Column *column, size_t first, size_t count, uint64_t *letters, size_t words
+) noexcept nogil:
+    """Put what a column says about its atom into letters, the atom's word of which comes first."""
+    cdef const char *start = column.data + <Py_ssize_t> first * column.stride
+    cdef uint32_t bit = column.atom & 63
+    cdef size_t k
+    if column.kind == BYTES:
+        if column.stride == 1 and words == 1:
+            for k in range(count):
+                letters[k] |= <uint64_t> (start[k] != 0) << bit
+        else:
+            for k in range(count):
+                letters[k * words] |= (
+                    <uint64_t> (start[<Py_ssize_t> k * column.stride] != 0) << bit
+                )
+    elif column.kind == BITMAP:
+        read_bitmap(<const uint8_t *> column.data, column.first + first, count, bit, letters, words)
+    elif column.kind == MASKS:
+        for k in range(count):
+            letters[k * words] |= (
+                <uint64_t> read_integer(start, column.stride, k) >> column.first & 1
+            ) << bit
+    else:
+        for k in range(count):
+            letters[k * words] |= (
+                <uint64_t> read_integer(start, column.stride, k) & column.known
+            )
+
+
+cdef void read_bitmap(
+    const uint8_t *bitmap, size_t position, size_t count, uint32_t bit, uint64_t *letters,
+    size_t words
+) noexcept nogil:
+    cdef size_t k = 0
+    cdef uint64_t byte
+    cdef uint32_t i
+    while k < count and position & 7:
+        letters[k * words] |= <uint64_t> (bitmap[position >> 3] >> (position & 7) & 1) << bit
+        position += 1
+        k += 1
+    while k + 8 <= count:
+        byte = bitmap[position >> 3]
+        for i in range(8):
+            letters[(k + i) * words] |= (byte >> i & 1) << bit
+        position += 8
+        k += 8
+    while k < count:
+        letters[k * words] |= <uint64_t> (bitmap[position >> 3] >> (position & 7) & 1) << bit
+        position += 1
+        k += 1
+
+
+@final
+cdef class Feeding:
+    """A monitor on its way through events in columns, in one call that none can interfere with."""
+
+    def __cinit__(self, Monitor monitor not None):
+        self.monitor = monitor
+        self.time_stamps = <uint64_t *> calloc(BLOCK_EVENTS + 1, sizeof(uint64_t))
+        self.letters = <uint64_t *> calloc(
+            BLOCK_EVENTS * monitor.letter_words, sizeof(uint64_t)
+        )
+        if self.time_stamps == NULL or self.letters == NULL:
+            raise MemoryError("mtlmon: out of memory")
+
+    def __dealloc__(self):
+        free(self.time_stamps)
+        free(self.letters)
+
+    def feed(self, list batches, new_records):
+        """Go on to the events of all batches; return (records, how many of them are verdicts).
+
+        Args:
+            batches: list of EventColumns.
+            new_records: called with the most verdicts there can be, returns a writable array of so
+                many verdict records.
+
+        Raises:
+            TimeStampError: nothing has changed.
+            LimitError, MemoryError, KeyboardInterrupt: in the middle of an event. The attribute
+                `records` of the exception is what would have been returned.
+        """
+        cdef EventColumns batch
+        cdef Memory memory
+        cdef size_t count = 0
+        cdef uint64_t clock
+        self.monitor.enter()
+        try:
+            clock = self.monitor.state.clock
+            for batch in batches:
+                batch.check_time_stamps(clock, count)
+                clock = batch.last_time_stamp(clock)
+                count += batch.count
+            # Every time-point has one verdict.
+            self.room = count + self.monitor.pending_count()
+            records = new_records(self.room)
+            memory = Memory(records, sizeof(VerdictRecord), self.room, True)
+            if memory.buffer.strides[0] != sizeof(VerdictRecord):
+                raise ValueError("verdict records have gaps between them")
+        except BaseException:
+            self.monitor.leave()
+            raise
+        self.verdicts = <VerdictRecord *> memory.buffer.buf
+        self.verdict_count = 0
+        self.time_stamps[0] = self.monitor.state.clock
+        self.deadline = nanoseconds() + SIGNAL_NANOSECONDS
+        try:
+            for batch in batches:
+                with nogil:
+                    self.run(batch)
+        except BaseException as error:
+            self.monitor.give_up()
+            error.records = (records, self.verdict_count)
+            raise
+        self.monitor.leave()
+        return records, self.verdict_count
+
+    cdef int run(self, EventColumns events) except -1 nogil:
+        cdef size_t words = self.monitor.letter_words
+        cdef size_t done = 0
+        cdef size_t count, taken, k
+        cdef uint64_t *time_stamps = self.time_stamps + 1
+        cdef bint decreases
+        while done < events.count:
+            count = min(<size_t> BLOCK_EVENTS, events.count - done)
+            events.read(done, count, time_stamps, self.letters, words)
+            decreases = False
+            for k in range(count):
+                decreases |= time_stamps[k] < self.time_stamps[k]
+            if decreases or time_stamps[count - 1] > LARGEST_TIME_STAMP:
+                with gil:
+                    raise MtlmonError("time-stamps were changed while they were read")
+            taken = 0
+            while taken < count:
+                try:
+                    taken += self.monitor.run(
+                        time_stamps + taken, self.letters + taken * words, count - taken
+                    )
+                finally:
+                    # Also after an error: the verdicts of the events before.
+                    self.take_verdicts()
+            self.time_stamps[0] = time_stamps[count - 1]
+            done += count
+            self.look_for_signals()
+        return 0
+
+    cdef int take_verdicts(self) except -1 nogil:
+        """Append the verdicts of the last events."""
+        cdef const VerdictRecord *source = self.monitor.verdicts
+        cdef size_t count = self.monitor.verdict_count
+        cdef VerdictRecord *target = self.verdicts + self.verdict_count
+        cdef uint64_t mask
+        cdef size_t k
+        if count > self.room - self.verdict_count:
+            with gil:
+                raise AssertionError("more verdicts than time-points")
+        for k in range(count):
+            # No byte is left to chance, neither padding nor references where there are none.
+            mask = -<uint64_t> (source[k].kind == VERDICT_EQUIVALENT)
+            memset(&target[k], 0, sizeof(VerdictRecord))
+            target[k].time_stamp = source[k].time_stamp
+            target[k].offset = source[k].offset
+            target[k].reference_time_stamp = source[k].reference_time_stamp & mask
+            target[k].reference_offset = source[k].reference_offset & mask
+            target[k].kind = source[k].kind
+        self.verdict_count += count
+        return 0
+
+    cdef int look_for_signals(self) except -1 nogil:
+        cdef int64_t now = nanoseconds()
+        if now >= self.deadline:
+            self.deadline = now + SIGNAL_NANOSECONDS
+            with gil:
+                PyErr_CheckSignals()
+        return 0
+
+
+cdef int64_t nanoseconds() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec
+
+
+def verdicts_of(records):
+    """The list of `Verdict`s that a one-dimensional array of verdict records stands for."""
+    cdef Memory memory = Memory(records, sizeof(VerdictRecord), 0)
+    cdef VerdictRecord record
+    cdef Py_ssize_t k
+    cdef list verdicts = []
+    for k in range(memory.buffer.shape[0]):
+        memcpy(
+            &record, <const char *> memory.buffer.buf + k * memory.buffer.strides[0],
+            sizeof(VerdictRecord)
+        )
+        verdicts.append(new_verdict(&record))
+    return verdicts

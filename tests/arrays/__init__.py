@@ -1,0 +1,1 @@
+"""Events in arrays, verdicts in arrays."""
