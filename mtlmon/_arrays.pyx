@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Events from arrays, verdicts into an array, and nothing of Python between.
 
-What arrays mean is for `mtlmon.event_arrays` to find out. Here they are columns in plain memory, read
-where they lie, a block of events at a time.
+What arrays mean is for `mtlmon.event_arrays` to find out. Here they are columns in plain memory,
+read where they lie, a block of events at a time.
 """
 
 from cpython.buffer cimport (

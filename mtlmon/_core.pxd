@@ -25,7 +25,6 @@ cdef class Monitor:
     cdef State state
     cdef dict atom_numbers
     cdef uint64_t *letter
-    cdef uint64_t known_bits        # those of the last word of a letter that stand for atoms
     cdef uint8_t condition
     cdef object delay               # of decisions, once it is known
     cdef bint knows_delay
@@ -63,7 +62,4 @@ cdef class Monitor:
     cdef uint8_t _take(self) except 0xFF
     cdef int _mend(self, uint8_t condition) except -1
     cdef list _take_verdicts(self)
-    cdef int _read_letter(self, object atoms) except -1
-    cdef int _add_atom(self, object name) except -1
-    cdef int _read_mask(self, object mask) except -1
     cdef uint64_t _read_time_stamp(self, object value) except? 0

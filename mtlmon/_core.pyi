@@ -11,8 +11,6 @@ from mtlmon.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
 from mtlmon.verdict_arrays import VerdictArray
 
-LARGEST_TIME_STAMP: int
-
 class _ArrowArray(Protocol):
     def __arrow_c_array__(
         self, requested_schema: object | None = None

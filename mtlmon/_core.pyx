@@ -1,36 +1,26 @@
 # cython: language_level=3
 """The monitor: an engine and a state, checked at the door."""
 
-from cpython.dict cimport PyDict_GetItemWithError
 from cpython.list cimport PyList_New, PyList_SET_ITEM
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cython cimport final, freelist
-from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._engine cimport Register, free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
+from mtlmon._event cimport read_letter, read_time
 from mtlmon._snapshot cimport decode, encode
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
-from operator import index
-
 from mtlmon.errors import (
-    EventError,
-    EventTypeError,
     MonitorBrokenError,
     MtlmonError,
     TimeStampError,
     UnitError,
 )
 
-LARGEST_TIME_STAMP = (1 << 63) - 1
 _MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
-
-cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object integer, int *overflow) except? -1
 
 cdef extern from *:
     """
@@ -123,23 +113,6 @@ cdef class Verdict:
         return (self.record.time_stamp, self.record.offset, self.kind, self.ref)
 
 
-cdef uint64_t read_time(object value, str what) except? 0:
-    """An integer of any type, but no float, from 0 to 2^63-1."""
-    cdef int overflow = 0
-    cdef long long time
-    if not isinstance(value, int):
-        try:
-            value = index(value)
-        except TypeError:
-            raise EventTypeError(
-                f"a {what} is an integer, not {type(value).__name__}"
-            ) from None
-    time = PyLong_AsLongLongAndOverflow(value, &overflow)
-    if overflow or time < 0:
-        raise TimeStampError(f"{what} {value} is not between 0 and 2^63-1")
-    return <uint64_t> time
-
-
 def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
     """Make a verdict anew; for pickles."""
     cdef VerdictRecord record
@@ -211,10 +184,6 @@ cdef class Monitor:
         self.table = Table(self.engine)
         self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
         self.letter_words = max(1, (len(self.program.atoms) + 63) // 64)
-        # A program without atoms has a word for them all the same.
-        self.known_bits = UINT64_MAX
-        if not self.program.atoms or len(self.program.atoms) & 63:
-            self.known_bits = (<uint64_t> 1 << (len(self.program.atoms) & 63)) - 1
         self.letter = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
         if self.letter == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -384,64 +353,6 @@ cdef class Monitor:
             PyList_SET_ITEM(verdicts, <Py_ssize_t> i, verdict)
         return verdicts
 
-    cdef int _read_letter(self, object atoms) except -1:
-        memset(self.letter, 0, self.letter_words * sizeof(uint64_t))
-        if type(atoms) is int:
-            return self._read_mask(atoms)
-        # The usual types, of which Cython knows how to iterate without a Python iterator.
-        if type(atoms) is set:
-            for name in <set> atoms:
-                self._add_atom(name)
-        elif type(atoms) is tuple:
-            for name in <tuple> atoms:
-                self._add_atom(name)
-        elif type(atoms) is list:
-            for name in <list> atoms:
-                self._add_atom(name)
-        elif type(atoms) is frozenset:
-            for name in <frozenset> atoms:
-                self._add_atom(name)
-        elif isinstance(atoms, (str, bytes)):
-            raise EventTypeError(
-                f"atoms are a collection of names, not the one string {atoms!r}"
-            )
-        elif hasattr(type(atoms), "__iter__"):
-            for name in atoms:
-                self._add_atom(name)
-        else:
-            try:
-                mask = index(atoms)
-            except TypeError:
-                raise EventTypeError(
-                    "atoms are a collection of names or an integer of bits, not "
-                    f"{type(atoms).__name__}"
-                ) from None
-            self._read_mask(mask)
-        return 0
-
-    cdef int _add_atom(self, object name) except -1:
-        cdef PyObject *found = PyDict_GetItemWithError(self.atom_numbers, name)
-        cdef size_t number
-        if found != NULL:
-            number = <object> found
-            self.letter[number >> 6] |= <uint64_t> 1 << (number & 63)
-        return 0
-
-    cdef int _read_mask(self, object mask) except -1:
-        """A letter from an integer's bits; those beyond the last atom are ignored."""
-        cdef int overflow = 0
-        cdef long long low_bits = PyLong_AsLongLongAndOverflow(mask, &overflow)
-        cdef size_t word
-        if overflow == 0 and low_bits >= 0:
-            self.letter[0] = <uint64_t> low_bits
-        elif mask < 0:
-            raise EventError(f"the bits of an event are no negative integer, as {mask} is")
-        else:
-            for word in range(self.letter_words):
-                self.letter[word] = (mask >> (64 * word)) & UINT64_MAX
-        self.letter[self.letter_words - 1] &= self.known_bits
-        return 0
-
     cdef uint64_t _read_time_stamp(self, object value) except? 0:
         """A time-stamp not below the clock."""
         cdef uint64_t time_stamp = read_time(value, "time-stamp")
@@ -471,7 +382,7 @@ cdef class Monitor:
         self.enter()
         try:
             checked = self._read_time_stamp(time_stamp)
-            self._read_letter(atoms)
+            read_letter(atoms, self.atom_numbers, self.letter, self.letter_words)
         except BaseException:
             self.leave()
             raise

@@ -17,6 +17,7 @@ array([1, 3, 1, 4])
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
@@ -61,6 +62,7 @@ _FIELDS = {
 }
 
 
+@cache
 def verdict_type() -> np.dtype[np.void]:
     """The type of verdict arrays.
 

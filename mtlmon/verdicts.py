@@ -50,7 +50,7 @@ __all__ = [
 
 
 @overload
-def resolve(
+def resolve(  # type: ignore[overload-overlap]  # an array is an iterable too
     verdicts: VerdictArray, *, in_order: bool = False, reach: int | None = None
 ) -> VerdictArray: ...
 @overload

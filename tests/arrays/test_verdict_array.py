@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from mtlmon import EventError, EventTypeError, Monitor, MtlmonError
+from mtlmon import Monitor, MtlmonError, resolve
 from mtlmon.verdict_arrays import EQUIVALENT, FALSE, TRUE, VerdictArray, verdict_type
 
 ROWS = [
@@ -97,13 +97,20 @@ def test_as_numpy_array(verdicts: VerdictArray) -> None:
 
 @pytest.mark.parametrize("records", [[1], np.zeros(2), np.zeros(2, "i8,i8")])
 def test_other_arrays_are_no_verdicts(records: Any) -> None:
-    with pytest.raises(MtlmonError, match="one-dimensional array with the fields|holds float64"):
+    with pytest.raises(MtlmonError, match=r"one-dimensional array with the fields|holds float64"):
         VerdictArray(records)
 
 
 def test_verdicts_have_one_dimension() -> None:
-    with pytest.raises(EventError, match="one dimension, not 2"):
+    with pytest.raises(MtlmonError, match="has 2 dimensions"):
         VerdictArray(np.zeros((2, 2), verdict_type()))
+
+
+def test_resolving_gives_an_array_again(verdicts: VerdictArray) -> None:
+    assert list(map(str, resolve(verdicts))) == ["3:0 true", "1:0 false", "1:1 false"]
+    in_order = resolve(verdicts, in_order=True)
+    assert isinstance(in_order, VerdictArray)
+    assert list(map(str, in_order)) == ["1:0 false", "1:1 false", "3:0 true"]
 
 
 def test_pickles(verdicts: VerdictArray) -> None:

@@ -1,0 +1,9 @@
+# cython: language_level=3
+"""One event as Python gives it: a time-stamp, and the atoms that hold."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint64_t
+
+
+cdef uint64_t read_time(object value, str what) except? 0
+cdef int read_letter(object atoms, dict atom_numbers, uint64_t *letter, size_t words) except -1
