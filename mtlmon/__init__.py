@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         once,
         previous,
     )
+    from mtlmon.verdict_arrays import VerdictArray
     from mtlmon.verdicts import Resolution, Summary, first, resolve, violations
 
 # Names that the command does without, and the modules to import when they are first used.
@@ -60,6 +61,7 @@ _LATER = {
         "once",
         "previous",
     ),
+    "mtlmon.verdict_arrays": ("VerdictArray",),
     "mtlmon.verdicts": ("Resolution", "Summary", "first", "resolve", "violations"),
 }
 
@@ -86,6 +88,7 @@ __all__ = [
     "UndecidedError",
     "UnitError",
     "Verdict",
+    "VerdictArray",
     "__version__",
     "always",
     "atom",

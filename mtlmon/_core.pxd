@@ -24,6 +24,8 @@ cdef class Monitor:
     cdef Verdicts output
     cdef State state
     cdef dict atom_numbers
+    cdef readonly str unknown
+    cdef bint is_strict             # unknown atoms are an error
     cdef uint64_t *letter
     cdef uint8_t condition
     cdef object delay               # of decisions, once it is known

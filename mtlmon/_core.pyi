@@ -43,11 +43,14 @@ class Monitor:
         *,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
+        unknown: Literal["ignore", "error"] = "ignore",
     ) -> None: ...
     @property
     def program(self) -> Program: ...
     @property
     def mode(self) -> Literal["local", "global", "naive"]: ...
+    @property
+    def unknown(self) -> Literal["ignore", "error"]: ...
     @property
     def atoms(self) -> tuple[str, ...]: ...
     @property
@@ -64,7 +67,7 @@ class Monitor:
         letters: ArrayLike | Mapping[str, ArrayLike],
         *,
         atoms: Sequence[str] | None = None,
-        unknown: Literal["ignore", "error"] = "ignore",
+        unknown: Literal["ignore", "error"] | None = None,
     ) -> VerdictArray: ...
     @overload
     def feed(
@@ -72,7 +75,7 @@ class Monitor:
         time_stamps: _ArrowArray | _ArrowStream,
         *,
         time: str = "time_stamp",
-        unknown: Literal["ignore", "error"] = "ignore",
+        unknown: Literal["ignore", "error"] | None = None,
     ) -> VerdictArray: ...
     def advance(self, time_stamp: SupportsIndex) -> list[Verdict]: ...
     def finish(
@@ -87,7 +90,9 @@ class Monitor:
         end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> VerdictStream: ...
     def astream(
-        self, events: AsyncIterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]]
+        self,
+        events: AsyncIterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]],
+        end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> AsyncIterator[Verdict]: ...
     def __enter__(self) -> Self: ...
     def __exit__(

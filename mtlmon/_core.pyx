@@ -124,9 +124,9 @@ def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
     return new_verdict(&record)
 
 
-def _monitor(program, mode, bdd, snapshot):
+def _monitor(program, mode, bdd, unknown, snapshot):
     """Make a monitor anew; for pickles and copies."""
-    monitor = Monitor(program, mode, bdd=bdd)
+    monitor = Monitor(program, mode, bdd=bdd, unknown=unknown)
     monitor.restore(snapshot)
     return monitor
 
@@ -150,23 +150,44 @@ cdef class Monitor:
         bdd: the back end of the library dd: "auto", "cudd" or "autoref".
         unit: of the time-stamps: "ns", "us", "ms", "s", "m", "h" or "d". Bounds of the formula may
             then carry units, and are converted exactly.
+        unknown: what to do with atoms of events that the formula does not name: "ignore" them, or
+            "error", which finds misspelt ones.
 
     Raises:
         FormulaError: the text is no formula, or a bound is no whole number of units.
-        MtlmonError: unknown mode or back end.
+        MtlmonError: unknown mode or back end, or `unknown` is neither.
         UnitError: unknown unit, or one for a Program, whose bounds are numbers already.
 
     After an error in the middle of an event the monitor cannot go on and raises
     `MonitorBrokenError`.
+
+    Different monitors may run in different threads, also those of one Program. A call of a monitor
+    of which another call has not returned yet raises `MtlmonError`.
+
+    >>> from mtlmon import Monitor
+    >>> monitor = Monitor("p UNTIL[0,5] q", unknown="error")
+    >>> monitor.step(0, {"p"}), monitor.step(0, {"p"})
+    ([], [<Verdict 0:1 = 0:0>])
+    >>> monitor.pending
+    [<PendingTimePoint 0:0 until 5, for 2 time-points>]
+    >>> monitor.step(2, {"r"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    mtlmon.errors.EventError: the formula knows no atom 'r', only 'p', 'q'; ...
+    >>> monitor.step(2)
+    [<Verdict 0:0 false>, <Verdict 2:0 false>]
     """
 
     def __cinit__(
-        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None
+        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
+        str unknown not None="ignore"
     ):
         from mtlmon.bdd import BACK_ENDS, load_back_end
 
         if mode not in _MODES:
             raise MtlmonError(f"unknown mode {mode!r}; choose one of {', '.join(_MODES)}")
+        if unknown not in ("ignore", "error"):
+            raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
         if bdd not in BACK_ENDS or bdd == "cudd":
             # Fail here rather than in the middle of a stream.
             load_back_end(bdd)
@@ -183,6 +204,8 @@ cdef class Monitor:
         self.engine = Engine(self.program, bdd)
         self.table = Table(self.engine)
         self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
+        self.unknown = unknown
+        self.is_strict = unknown == "error"
         self.letter_words = max(1, (len(self.program.atoms) + 63) // 64)
         self.letter = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
         if self.letter == NULL:
@@ -368,21 +391,29 @@ cdef class Monitor:
 
         Args:
             time_stamp: integer from 0 to 2^63-1 in the stream's unit, not below the last one.
-            atoms: the names of the propositions that hold, unknown ones are ignored; or an integer
-                whose bit i says whether `monitor.atoms[i]` holds.
+            atoms: the names of the propositions that hold; or an integer whose bit i says whether
+                `monitor.atoms[i]` holds.
 
         Raises:
             TimeStampError: negative, too large or decreasing.
-            EventTypeError: the time-stamp is no integer, or the atoms are a single string.
-            EventError: the mask is negative.
+            EventTypeError: the time-stamp is no integer, or the atoms are neither names nor bits;
+                a single string is refused too.
+            EventError: the integer of bits is negative; unknown atoms, if those are an error.
 
         These leave the state unchanged.
+
+        >>> from mtlmon import Monitor
+        >>> monitor = Monitor("p SINCE[0,5] q")
+        >>> monitor.step(0, {"q"}), monitor.step(3, ["p", "r"]), monitor.step(7, 0b01)
+        ([<Verdict 0:0 true>], [<Verdict 3:0 true>], [<Verdict 7:0 false>])
         """
         cdef uint64_t checked
         self.enter()
         try:
             checked = self._read_time_stamp(time_stamp)
-            read_letter(atoms, self.atom_numbers, self.letter, self.letter_words)
+            read_letter(
+                atoms, self.atom_numbers, self.is_strict, self.letter, self.letter_words
+            )
         except BaseException:
             self.leave()
             raise
@@ -391,7 +422,7 @@ cdef class Monitor:
         self.leave()
         return verdicts
 
-    def feed(self, time_stamps, letters=None, *, atoms=None, time="time_stamp", unknown="ignore"):
+    def feed(self, time_stamps, letters=None, *, atoms=None, time="time_stamp", unknown=None):
         """Go on to many events, given as arrays, and return their verdicts as an array.
 
         The result is that of one `step` for each event, however the stream is cut into batches.
@@ -407,8 +438,8 @@ cdef class Monitor:
             atoms: the names of columns or bits, by default `monitor.atoms`.
             time: the name of an Arrow table's column of time-stamps, of type int64. Boolean
                 columns are the atoms they are named after. Nothing is copied.
-            unknown: what to do with columns and bits that the formula does not name: "ignore", or
-                "error".
+            unknown: what to do with columns and bits that the formula does not name: "ignore" them
+                or "error"; what the monitor was told if it is None.
 
         Returns:
             A `mtlmon.verdict_arrays.VerdictArray`.
@@ -422,9 +453,22 @@ cdef class Monitor:
 
         The first three leave the state unchanged; their attribute `index` is the number of the
         event in the batch, or None.
+
+        >>> import numpy, pyarrow
+        >>> from mtlmon import Monitor
+        >>> monitor = Monitor("ONCE[0,5] p")
+        >>> monitor.feed(numpy.array([0, 1]), {"p": numpy.array([True, False])})
+        <VerdictArray of 2 verdicts: 0:0 true, 1:0 true>
+        >>> events = pyarrow.table({"time_stamp": [3, 7], "p": [False, False]})
+        >>> monitor.feed(events).to_pandas()[["time_stamp", "kind"]]
+           time_stamp   kind
+        0           3   true
+        1           7  false
         """
         from mtlmon.event_arrays import feed
 
+        if unknown is None:
+            unknown = self.unknown
         return feed(self, time_stamps, letters, atoms=atoms, time=time, unknown=unknown)
 
     def advance(self, time_stamp):
@@ -510,7 +554,7 @@ cdef class Monitor:
 
     def __reduce__(self):
         bdd = self.engine.workspace.bdd_choice
-        return _monitor, (self.program, self.mode, bdd, self.snapshot())
+        return _monitor, (self.program, self.mode, bdd, self.unknown, self.snapshot())
 
     def __call__(self, events, end_time=None):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.
@@ -521,15 +565,39 @@ cdef class Monitor:
         Args:
             events: the pairs.
             end_time: what `finish` is told after the last of them, if it is not None.
+
+        Raises, from the iterator, what `step` raises; the exception's attribute `index` is then the
+        number of the event among these.
         """
         from mtlmon._stream import VerdictStream
 
         return VerdictStream(self, events, end_time)
 
-    async def astream(self, events):
-        """Iterate asynchronously over the verdicts of an asynchronous stream of such pairs."""
-        async for time_stamp, atoms in events:
-            for verdict in self.step(time_stamp, atoms):
+    async def astream(self, events, end_time=None):
+        """Iterate like that, with `async for`, over an asynchronous stream of such pairs.
+
+        >>> import asyncio
+        >>> from mtlmon import Monitor
+        >>> async def events():
+        ...     for time_stamp, atoms in [(0, {"p"}), (1, set())]:
+        ...         await asyncio.sleep(0)
+        ...         yield time_stamp, atoms
+        >>> async def run():
+        ...     async for verdict in Monitor("NEXT p").astream(events(), end_time="inf"):
+        ...         print(verdict)
+        >>> asyncio.run(run())
+        0:0 false
+        1:0 false
+        """
+        from mtlmon._stream import step_of_stream
+
+        index = 0
+        async for event in events:
+            for verdict in step_of_stream(self, event, index):
+                yield verdict
+            index += 1
+        if end_time is not None:
+            for verdict in self.finish(end_time):
                 yield verdict
 
     def reset(self):

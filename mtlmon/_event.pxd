@@ -6,4 +6,6 @@ from libc.stdint cimport uint64_t
 
 
 cdef uint64_t read_time(object value, str what) except? 0
-cdef int read_letter(object atoms, dict atom_numbers, uint64_t *letter, size_t words) except -1
+cdef int read_letter(
+    object atoms, dict atom_numbers, bint is_strict, uint64_t *letter, size_t words
+) except -1

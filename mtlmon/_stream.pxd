@@ -7,6 +7,7 @@ from mtlmon._core cimport Monitor
 cdef class VerdictStream:
     cdef readonly Monitor monitor
     cdef object events
+    cdef size_t event_count
     cdef object end_time
     # the verdicts of the last event, of which those before `place` have been given out
     cdef list verdicts
@@ -14,3 +15,6 @@ cdef class VerdictStream:
     cdef bint is_over
 
     cdef list next_event(self)
+
+
+cpdef list step_of_stream(Monitor monitor, event, size_t index)

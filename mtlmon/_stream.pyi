@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Iterator
-from typing import Literal, final
+from typing import Literal, SupportsIndex, final
 
 from mtlmon._core import Monitor, Verdict
 
@@ -10,10 +10,12 @@ class VerdictStream(Iterator[Verdict]):
     def __init__(
         self,
         monitor: Monitor,
-        events: Iterable[tuple[int, Iterable[str]]],
-        end_time: int | Literal["last", "inf"] | None = None,
+        events: Iterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]],
+        end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> None: ...
     @property
     def monitor(self) -> Monitor: ...
     def __iter__(self) -> VerdictStream: ...
     def __next__(self) -> Verdict: ...
+
+def step_of_stream(monitor: Monitor, event: object, index: int) -> list[Verdict]: ...

@@ -5,6 +5,8 @@ from cython cimport final
 
 from mtlmon._core cimport Monitor
 
+from mtlmon.errors import EventError, EventTypeError, TimeStampError
+
 
 @final
 cdef class VerdictStream:
@@ -42,9 +44,25 @@ cdef class VerdictStream:
         self.place = 0
         if verdicts:
             return verdicts
-        for time_stamp, atoms in self.events:
-            return self.monitor.step(time_stamp, atoms)
+        for event in self.events:
+            self.event_count += 1
+            return step_of_stream(self.monitor, event, self.event_count - 1)
         if self.is_over or self.end_time is None:
             return None
         self.is_over = True
         return self.monitor.finish(self.end_time)
+
+
+cpdef list step_of_stream(Monitor monitor, event, size_t index):
+    """`Monitor.step` to an event, which is a pair; errors say that it is number `index`."""
+    try:
+        time_stamp, atoms = event
+    except (TypeError, ValueError):
+        raise EventTypeError(
+            f"an event is a pair of a time-stamp and atoms, not {event!r}", index=index
+        ) from None
+    try:
+        return monitor.step(time_stamp, atoms)
+    except (EventError, EventTypeError, TimeStampError) as error:
+        error.index = index
+        raise

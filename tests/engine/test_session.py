@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import pickle
 import signal
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -18,7 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtlmon
-from mtlmon import EventError, EventTypeError, Monitor, MonitorBrokenError, MtlmonError, parse
+from mtlmon import (
+    EventError,
+    EventTypeError,
+    Monitor,
+    MonitorBrokenError,
+    MtlmonError,
+    TimeStampError,
+    parse,
+)
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
@@ -73,6 +82,88 @@ def test_what_is_neither_names_nor_bits(atoms: Any) -> None:
         Monitor("p").step(1, atoms)
 
 
+@pytest.mark.parametrize("names", [[["p"]], [{}], ({"q"}, {"p"})])
+def test_names_that_are_no_strings(names: Any) -> None:
+    monitor = Monitor("p")
+    with pytest.raises(EventTypeError, match=r"a string, not (list|dict|set)"):
+        monitor.step(1, names)
+    assert str(monitor.step(0, [5, None, "p"])[0]) == "0:0 true"
+
+
+def test_errors_of_names_that_are_not_about_names() -> None:
+    class Name:
+        def __hash__(self) -> int:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Monitor("p").step(1, [Name()])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("atoms", [{"r"}, ["p", "r"], ("q", "r"), iter(["r"]), frozenset("pqr")])
+def test_unknown_names_as_errors(atoms: Any) -> None:
+    monitor = Monitor("p AND q", unknown="error")
+    monitor.step(3, {"p"})
+    with pytest.raises(EventError, match=r"knows no atom 'r', only 'p', 'q'; unknown='ignore'"):
+        monitor.step(4, atoms)
+    assert list(map(str, monitor.step(3, ["q", "p"]))) == ["3:1 true"]
+
+
+@pytest.mark.parametrize(("formula", "bits"), [("p AND q", 4), ("p AND q", 2**64), ("true", 1)])
+def test_unknown_bits_as_errors(formula: str, bits: int) -> None:
+    monitor = Monitor(formula, unknown="error")
+    with pytest.raises(EventError, match=f"{bits} has bits beyond the [02] atoms"):
+        monitor.step(3, bits)
+    assert len(monitor.step(0, (1 << len(monitor.atoms)) - 1)) == 1
+
+
+def test_unknown_atoms_in_batches_and_copies() -> None:
+    monitor = Monitor("p", unknown="error")
+    assert monitor.unknown == "error"
+    for strict in (monitor, pickle.loads(pickle.dumps(monitor)), copy.copy(monitor)):
+        with pytest.raises(EventError, match="knows no atom 'r'"):
+            strict.feed([1], {"p": [True], "r": [True]})
+        assert len(strict.feed([1], {"p": [True], "r": [True]}, unknown="ignore")) == 1
+    lenient = Monitor("p")
+    assert lenient.unknown == "ignore"
+    with pytest.raises(EventError, match="knows no atom 'r'"):
+        lenient.feed([1], {"p": [True], "r": [True]}, unknown="error")
+    with pytest.raises(MtlmonError, match="'ignore' or 'error', not 'raise'"):
+        Monitor("p", unknown="raise")  # type: ignore[arg-type]
+
+
+# ---- streams -----------------------------------------------------------------------------------
+
+BAD_STREAMS = [
+    ([(1, 1), (2, 1), (1, 1)], TimeStampError, "time-stamp 1 is below 2", 2),
+    ([(1, 1), (2.0, 1)], EventTypeError, "integer, not float", 1),
+    ([(1, -1)], EventError, "negative", 0),
+    ([(1, "p")], EventTypeError, "one string", 0),
+    ([(1, 1), 5], EventTypeError, "pair of a time-stamp and atoms, not 5", 1),
+    ([(1, 1), (1, 2, 3)], EventTypeError, r"not \(1, 2, 3\)", 1),
+]
+
+
+@pytest.mark.parametrize(("events", "error", "message", "index"), BAD_STREAMS)
+def test_errors_of_streams_say_which_event_it_was(
+    events: list[Any], error: type[Any], message: str, index: int
+) -> None:
+    async def asynchronous() -> AsyncIterator[Any]:
+        for event in events:
+            yield event
+
+    async def run(monitor: Monitor) -> None:
+        async for _ in monitor.astream(asynchronous()):
+            pass
+
+    for call in (lambda m: list(m(events)), lambda m: asyncio.run(run(m))):
+        monitor = Monitor("p")
+        with pytest.raises(error, match=message) as caught:
+            call(monitor)
+        assert caught.value.index == index
+        assert monitor.counters["events"] == index
+        monitor.step(9)
+
+
 # ---- what is pending ---------------------------------------------------------------------------
 
 
@@ -86,9 +177,9 @@ def test_pending_time_points_say_until_when() -> None:
     assert repr(first) == "<PendingTimePoint 3:0 until 8, for 2 time-points>"
     assert repr(second) == "<PendingTimePoint 4:0 until 9>"
     assert hash(first) == hash((3, 0))
-    copy = pickle.loads(pickle.dumps(first))
-    assert (copy, copy.until, copy.weight) == (first, 8, 2)
-    assert type(copy) is PendingTimePoint
+    other = pickle.loads(pickle.dumps(first))
+    assert (other, other.until, other.weight) == (first, 8, 2)
+    assert type(other) is PendingTimePoint
 
 
 @pytest.mark.parametrize("formula", ["EVENTUALLY q", "NEXT p", "p UNTIL[3,*] EVENTUALLY[0,5] q"])
@@ -188,12 +279,14 @@ def test_asynchronous_streams() -> None:
             await asyncio.sleep(0)
             yield event
 
-    async def run(monitor: Monitor) -> list[str]:
-        return [str(verdict) async for verdict in monitor.astream(events())]
+    async def run(monitor: Monitor, end_time: Literal["inf"] | None = None) -> list[str]:
+        return [str(verdict) async for verdict in monitor.astream(events(), end_time)]
 
     assert asyncio.run(run(Monitor("PREVIOUS p"))) == ["0:0 false", "1:0 true", "2:0 false"]
     monitor = Monitor("EVENTUALLY[0,5] p")
     assert asyncio.run(run(monitor)) == ["0:0 true", "1:0 true", "2:0 true"]
+    monitor.step(3)
+    assert asyncio.run(run(Monitor("NEXT NEXT p"), "inf")) == ["0:0 true", "1:0 false", "2:0 false"]
 
 
 def test_monitors_share_a_compiled_formula() -> None:
