@@ -43,9 +43,9 @@ cdef int read_letter(
     PERF: Cython iterates over the usual collections without an iterator of Python, which takes
     30 ns less.
     """
-    memset(letter, 0, words * sizeof(uint64_t))
     if type(atoms) is int:
         return read_bits(atoms, atom_numbers, is_strict, letter, words)
+    memset(letter, 0, words * sizeof(uint64_t))
     if type(atoms) is set:
         for name in <set> atoms:
             add_atom(name, atom_numbers, is_strict, letter)
@@ -114,6 +114,8 @@ cdef int read_bits(
     cdef size_t word
     if overflow == 0 and low_bits >= 0:
         letter[0] = <uint64_t> low_bits
+        for word in range(1, words):
+            letter[word] = 0
     elif bits < 0:
         raise EventError(f"the bits of an event are no negative integer, as {bits} is")
     else:
