@@ -50,7 +50,10 @@ def _matrix(monitor: Monitor, columns: Columns) -> np.ndarray[Any, np.dtype[np.b
 
 def _bits(monitor: Monitor, columns: Columns) -> np.ndarray[Any, np.dtype[np.uint64]]:
     weights = np.array([1 << i for i in range(len(monitor.atoms))], np.uint64)
-    return (_matrix(monitor, columns) * weights).sum(axis=1, dtype=np.uint64)
+    bits: np.ndarray[Any, np.dtype[np.uint64]] = (_matrix(monitor, columns) * weights).sum(
+        axis=1, dtype=np.uint64
+    )
+    return bits
 
 
 def _measure(
@@ -61,6 +64,7 @@ def _measure(
         return len(feed())
 
     assert benchmark(run) > _EVENTS // 2
+    assert benchmark.stats is not None
     benchmark.extra_info["million events/s"] = _EVENTS / benchmark.stats.stats.median / 1e6
 
 

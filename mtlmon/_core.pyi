@@ -73,7 +73,9 @@ class Monitor:
     def feed(
         self,
         time_stamps: _ArrowArray | _ArrowStream,
+        letters: None = None,
         *,
+        atoms: None = None,
         time: str = "time_stamp",
         unknown: Literal["ignore", "error"] | None = None,
     ) -> VerdictArray: ...

@@ -88,7 +88,7 @@ cdef class Monitors:
             self.store(&self.resting[<uint32_t> self.numbers[key]])
 
     def pending(self, key):
-        """The undecided time-points (time_stamp, offset) of a stream, without equivalents."""
+        """What `Monitor.pending` says of a stream."""
         cdef Resting *resting = self.find(key, False)
         self.load(resting)
         try:

@@ -215,8 +215,8 @@ cdef class Table:
                 record.reference_offset = register.offset
                 record.kind = kind
                 register.weight += kind == VERDICT_EQUIVALENT
-                # PERF: in an array these would be added to the state in one vector, which a processor
-                # that has just written half of it must wait for: 16 ns for an event alone.
+                # PERF: an array of these would be added to the state as one vector, which waits for
+                # the half of it that has just been written: 16 ns for an event alone.
                 false_count += kind == VERDICT_FALSE
                 true_count += kind == VERDICT_TRUE
                 record += kind != ADDS_REGISTER

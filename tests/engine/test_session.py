@@ -87,7 +87,8 @@ def test_names_that_are_no_strings(names: Any) -> None:
     monitor = Monitor("p")
     with pytest.raises(EventTypeError, match=r"a string, not (list|dict|set)"):
         monitor.step(1, names)
-    assert str(monitor.step(0, [5, None, "p"])[0]) == "0:0 true"
+    others: list[Any] = [5, None, "p"]
+    assert str(monitor.step(0, others)[0]) == "0:0 true"
 
 
 def test_errors_of_names_that_are_not_about_names() -> None:
