@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from mtlmon.cli.failure import Failure, show
 
@@ -47,6 +48,8 @@ examples:
       the Boolean value of every time-point; bounds with units
   mtlmon resolve yesterday.verdicts
       the Boolean values behind equivalences (mtlmon resolve --help)
+  mtlmon --checkpoint state --resume -o verdicts policy.mtl events.log
+      a service: one command for its first start and for going on after a crash
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
       how a formula is read, and what monitoring it takes
 
@@ -74,6 +77,9 @@ class Options(argparse.Namespace):
     explain_output: str | None
     explain_limit: int
     explain_formula: bool
+    checkpoint: str | None
+    checkpoint_every: tuple[Literal["events", "seconds"], float] | None
+    resume: bool
 
 
 class Parser(argparse.ArgumentParser):
@@ -107,9 +113,21 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         parser.error(f"several logs ({', '.join(files)}): one at a time, please")
     options.log = files[0] if files else STANDARD_STREAM
     options.explain = options.explain or options.explain_output is not None
+    check_checkpoint_options(parser, options)
     if options.formula_file == options.log == STANDARD_STREAM and not options.explain_formula:
         parser.error("formula and log cannot both come from standard input")
     return options
+
+
+def check_checkpoint_options(parser: Parser, options: Options) -> None:
+    """Raise Failure when options miss those that they only make sense with."""
+    if options.checkpoint is None:
+        if options.resume:
+            parser.error("--resume needs to know from where: name a file with --checkpoint")
+        if options.checkpoint_every is not None:
+            parser.error("--checkpoint-every needs a file for checkpoints: --checkpoint FILE")
+    elif options.output is None:
+        parser.error("--checkpoint needs a file for the verdicts: -o FILE")
 
 
 def make_parser() -> Parser:
@@ -128,6 +146,7 @@ def make_parser() -> Parser:
     add_log_options(parser.add_argument_group("log"))
     add_verdict_options(parser.add_argument_group("verdicts"))
     add_explanation_options(parser.add_argument_group("explanations"))
+    add_checkpoint_options(parser.add_argument_group("checkpoints"))
     add_other_options(parser.add_argument_group("other"))
     return parser
 
@@ -219,6 +238,25 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_checkpoint_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="write to FILE now and then how far the log is read and what is known; needs -o",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        type=checkpoint_interval,
+        metavar="{N,SECONDSs}",
+        help="after so many events, or after so many seconds, as in 30s (default: 10s)",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint, if there is one; the log is given from its beginning",
+    )
+
+
 def add_other_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--summary",
@@ -247,6 +285,19 @@ def explain_limit(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
+
+
+def checkpoint_interval(text: str) -> tuple[str, float]:
+    """The argument of --checkpoint-every."""
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)s|([0-9]{1,15})", text)
+    if found is not None:
+        unit = "seconds" if found[1] else "events"
+        number = float(found[1] or found[2])
+        if number > 0:
+            return (unit, number)
+    raise argparse.ArgumentTypeError(
+        f"'{text}' is neither a number of events, as 1000000, nor of seconds, as 30s"
+    )
 
 
 def end_time(text: str) -> int | str:

@@ -115,6 +115,35 @@ class VerdictFile:
             except OSError as error:
                 raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
 
+    def size(self) -> int:
+        """How many bytes the file has."""
+        return os.fstat(self.descriptor).st_size
+
+    def size_written(self) -> int:
+        """How many bytes of the file are this run's or were taken over by it."""
+        return os.lseek(self.descriptor, 0, os.SEEK_CUR)
+
+    def cut(self, size: int) -> None:
+        """Keep the first bytes of the file, and go on behind them.
+
+        Raises WriteFailure.
+        """
+        try:
+            os.ftruncate(self.descriptor, size)
+            os.lseek(self.descriptor, size, os.SEEK_SET)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
+
+    def sync(self) -> None:
+        """Wait until what is written is on disk.
+
+        Raises WriteFailure.
+        """
+        try:
+            os.fsync(self.descriptor)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
+
     def close(self) -> None:
         """Close a file; some file systems report only now that it could not be written.
 
@@ -127,8 +156,12 @@ class VerdictFile:
                 raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
 
 
-def open_verdicts(path: str | None, log: LogFile, formula_file: str) -> VerdictFile:
+def open_verdicts(
+    path: str | None, log: LogFile, formula_file: str, *, keeps: bool = False
+) -> VerdictFile:
     """Open the file for the verdicts, standard output for None.
+
+    keeps: leave to the caller how much of a file's content to keep.
 
     Raises Failure when it cannot be opened, or is the log or the formula.
     """
@@ -148,7 +181,7 @@ def open_verdicts(path: str | None, log: LogFile, formula_file: str) -> VerdictF
             status, os.stat(formula_file)
         ):
             raise Failure(f"{path} is both the formula and the file for the verdicts")
-        if stat.S_ISREG(status.st_mode):
+        if stat.S_ISREG(status.st_mode) and not keeps:
             os.ftruncate(descriptor, 0)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot write {path}: {reason(error)}") from None

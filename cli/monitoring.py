@@ -38,7 +38,9 @@ def monitor_log(formula: Formula, options: Options) -> int:
         from mtlmon.cli.explaining import check_options
 
         check_options(options, log)
-    verdicts = open_verdicts(options.output, log, options.formula_file)
+    verdicts = open_verdicts(
+        options.output, log, options.formula_file, keeps=options.checkpoint is not None
+    )
     text_monitor = TextMonitor(
         monitor,
         path=log.name,
@@ -46,8 +48,8 @@ def monitor_log(formula: Formula, options: Options) -> int:
         resolve=options.resolve,
         skip_errors=options.on_error == "skip",
     )
-    signals = Signals()
-    pump = Pump(text_monitor, log, verdicts, signals, progress_for(log, verdicts, options))
+    signals = Signals(is_held=options.checkpoint is not None)
+    pump = make_pump(text_monitor, log, verdicts, signals, options)
     start = time.perf_counter()
     status = None
     try:
@@ -68,8 +70,28 @@ def monitor_log(formula: Formula, options: Options) -> int:
     if wants_summary is None:
         wants_summary = is_terminal(sys.stderr)
     if wants_summary and sys.stderr is not None:
-        print(summary(text_monitor, time.perf_counter() - start), file=sys.stderr)
+        seconds = time.perf_counter() - start
+        print(summary(text_monitor, seconds, pump.events_before), file=sys.stderr)
     return status
+
+
+def make_pump(
+    monitor: TextMonitor,
+    log: LogFile,
+    verdicts: VerdictFile,
+    signals: Signals,
+    options: Options,
+) -> Pump:
+    """The pump that the options ask for.
+
+    Raises Failure when the files do not suit checkpoints.
+    """
+    progress = progress_for(log, verdicts, options)
+    if options.checkpoint is None:
+        return Pump(monitor, log, verdicts, signals, progress)
+    from mtlmon.cli.checkpointing import CheckpointingPump
+
+    return CheckpointingPump(monitor, log, verdicts, signals, progress, options)
 
 
 def progress_for(log: LogFile, verdicts: VerdictFile, options: Options) -> Progress:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         def end(self, end_time: EndTime = None) -> None: ...
 
 
-__all__ = ["Pump"]
+__all__ = ["BLOCK_BYTES", "Pump"]
 
 BLOCK_BYTES = 1 << 18
 # verdicts are written when there are so many bytes of them, or after so many seconds
@@ -47,7 +47,11 @@ class Pump:
 
     Attributes:
         is_complete: the log was read to its end.
+        bytes_read: of the log.
+        events_before: events that were worked on before this run.
     """
+
+    block_bytes = BLOCK_BYTES
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class Pump:
         self.signals = signals
         self.is_complete = False
         self.bytes_read = 0
+        self.events_before = 0
         self.flushed_at = time.monotonic()
         self.progress = progress
 
@@ -72,6 +77,7 @@ class Pump:
         Whatever ends it before, the verdicts earned are written. Raises `Interrupted` on a signal.
         """
         try:
+            self.begin()
             self.read_log()
             if self.is_complete:
                 self.loop.end(end_time)
@@ -89,18 +95,20 @@ class Pump:
             self.loop.unload()
             self.progress.erase()
 
+    def begin(self) -> None:
+        """What comes before the first block."""
+
     def read_log(self) -> None:
-        block = memoryview(bytearray(BLOCK_BYTES))
+        block = memoryview(bytearray(self.block_bytes))
         while not self.loop.is_stopped:
             size = self.read_block(block)
             if size == 0:
-                self.loop.load_end()
-                self.work()
-                self.is_complete = not self.loop.is_stopped
+                self.reach_end()
                 return
             self.bytes_read += size
-            self.loop.load(block[:size])
+            self.load(block[:size])
             self.work()
+            self.after_block()
 
     def read_block(self, block: memoryview) -> int:
         """Read a block; before that waits, what is earned is written."""
@@ -109,21 +117,43 @@ class Pump:
         while True:
             if not self.signals.wait(self.log.descriptor, 0):
                 self.flush()
-                self.signals.wait(self.log.descriptor, None)
+                self.wait_for_log()
+            self.signals.check()
             size = self.log.read_into(block)
             if size is not None:
                 return size
+
+    def wait_for_log(self) -> None:
+        """Wait until there is something to read, or a signal."""
+        self.signals.wait(self.log.descriptor, None)
+
+    def load(self, block: memoryview) -> None:
+        self.loop.load(block)
+
+    def reach_end(self) -> None:
+        """The log is read: work on its last line."""
+        self.loop.load_end()
+        self.work()
+        self.is_complete = not self.loop.is_stopped
 
     def work(self) -> None:
         """Work on what is loaded."""
         more = True
         while more:
             more = self.loop.run()
-            if len(self.loop.writer) >= FLUSH_BYTES or (
-                time.monotonic() - self.flushed_at > FLUSH_SECONDS
-            ):
-                self.flush()
-            self.progress.show(self.bytes_read, self.loop.event_count)
+            self.after_run()
+
+    def after_run(self) -> None:
+        """What is done every now and then."""
+        if len(self.loop.writer) >= FLUSH_BYTES or (
+            time.monotonic() - self.flushed_at > FLUSH_SECONDS
+        ):
+            self.flush()
+        self.progress.show(self.bytes_read, self.loop.event_count - self.events_before)
+        self.signals.check()
+
+    def after_block(self) -> None:
+        """What comes between two blocks."""
 
     def flush_at_last(self) -> None:
         """After a signal: write what is earned, if its reader takes it soon."""

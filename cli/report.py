@@ -86,8 +86,11 @@ def report_end(monitor: TextMonitor, *, is_complete: bool, is_resolved: bool) ->
         )
 
 
-def summary(monitor: TextMonitor, seconds: float) -> str:
-    """Counts and speed, aligned."""
+def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str:
+    """Counts and speed, aligned.
+
+    seconds: in which all events were monitored but those of earlier runs, `events_before`.
+    """
     rows = [
         ("events", monitor.event_count, ""),
         ("true", monitor.true_count, ""),
@@ -97,7 +100,7 @@ def summary(monitor: TextMonitor, seconds: float) -> str:
     ]
     if monitor.scanner.skipped_count:
         rows.append(("skipped", monitor.scanner.skipped_count, "lines that cannot be read"))
-    return table(rows, monitor.event_count, "events", seconds)
+    return table(rows, monitor.event_count - events_before, "events", seconds)
 
 
 def resolving_summary(resolver: TextResolver, seconds: float) -> str:

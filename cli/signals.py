@@ -35,7 +35,13 @@ class Signals:
 
     A signal may come between the last look at it and the system call that waits; so waiting is
     done by `wait`, which also watches a pipe that signals are written to.
+
+    is_held: raise `Interrupted` in `check` only, not wherever a signal finds the program.
     """
+
+    def __init__(self, *, is_held: bool = False) -> None:
+        self.is_held = is_held
+        self.held: int | None = None
 
     def __enter__(self) -> Signals:
         self.wakeup, self.waker = os.pipe()
@@ -44,7 +50,7 @@ class Signals:
         self.handlers = {
             number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
         }
-        self.set_handlers(interrupt)
+        self.set_handlers(self.receive)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -61,8 +67,21 @@ class Signals:
             if before != signal.SIG_IGN:
                 signal.signal(number, handler)
 
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if not self.is_held:
+            interrupt(number, frame)
+        self.held = number
+
+    def check(self) -> None:
+        """Raise `Interrupted` if a signal is held."""
+        if self.held is not None:
+            raise Interrupted(self.held)
+
     def wait(self, descriptor: int, seconds: float | None) -> bool:
-        """Wait until a file can be read; False if it cannot after these seconds (None: forever)."""
+        """Wait until a file can be read; False if it cannot after these seconds (None: forever).
+
+        True also when a signal is held.
+        """
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.register(self.wakeup, select.POLLIN)

@@ -4,6 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 
+from mtlmon._encoding cimport NumberReader, NumberWriter
 from mtlmon._verdict cimport VerdictKind, VerdictRecord
 
 
@@ -57,3 +58,6 @@ cdef class Resolver:
     cdef void remove(self, size_t slot) noexcept nogil
     cdef bint reserve_chain(self) noexcept nogil
     cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
+    cdef uint64_t latest(self) noexcept nogil
+    cdef int put_chain(self, NumberWriter writer, const Chain *chain, uint64_t latest) except -1
+    cdef int read_chain(self, NumberReader reader, uint64_t latest) except -1

@@ -10,9 +10,10 @@ Several streams may share a resolver: the caller sets `stream` before `push`.
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, uint64_t
+from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 
+from mtlmon._encoding cimport NumberReader, NumberWriter, damaged
 from mtlmon._verdict cimport (
     VERDICT_EQUIVALENT,
     VERDICT_FALSE,
@@ -310,6 +311,106 @@ cdef class Resolver:
         self.runs[number].offset = offset
         self.runs[number].length = 1
         return number
+
+    def snapshot(self):
+        """The open equivalences of stream 0 as bytes, for `restore` in any process; no digest.
+
+        Time-stamps are written as distances from the latest one, which keeps them short.
+        """
+        cdef NumberWriter writer = NumberWriter()
+        cdef uint64_t latest = self.latest()
+        cdef size_t slot
+        writer.put(latest)
+        writer.put(self.chain_count)
+        if self.chain_count > 0:
+            for slot in range(self.chain_mask + 1):
+                if self.chains[slot].first != NONE:
+                    self.put_chain(writer, self.chains + slot, latest)
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Go on from where another resolver made a snapshot; this one must be fresh.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot; the resolver is then of no use.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint64_t latest, _chain
+        reader.data = snapshot
+        latest = reader.get(INT64_MAX)
+        for _chain in range(reader.get(INT64_MAX)):
+            self.read_chain(reader, latest)
+        reader.end()
+
+    cdef uint64_t latest(self) noexcept nogil:
+        """A time-stamp that no open one is above."""
+        cdef uint64_t latest = 0
+        cdef size_t slot, number
+        if self.chain_count == 0:
+            return 0
+        for slot in range(self.chain_mask + 1):
+            number = self.chains[slot].first
+            if number == NONE:
+                continue
+            # the time-points of a chain are later than the one that they are equivalent to
+            while number != self.chains[slot].last:
+                latest = max(latest, self.runs[number].time_stamp)
+                number = self.runs[number].next
+            latest = max(latest, self.runs[number].time_stamp)
+        return latest
+
+    cdef int put_chain(self, NumberWriter writer, const Chain *chain, uint64_t latest) except -1:
+        cdef size_t number = chain.first
+        cdef uint64_t count = 1
+        while number != chain.last:
+            number = self.runs[number].next
+            count += 1
+        writer.put(latest - chain.time_stamp)
+        writer.put(chain.offset)
+        writer.put(count)
+        number = chain.first
+        while count > 0:
+            writer.put(latest - self.runs[number].time_stamp)
+            writer.put(self.runs[number].offset)
+            writer.put(self.runs[number].length)
+            number = self.runs[number].next
+            count -= 1
+        return 0
+
+    cdef int read_chain(self, NumberReader reader, uint64_t latest) except -1:
+        cdef uint64_t time_stamp = latest - reader.get(latest)
+        cdef uint64_t offset = reader.get(UINT64_MAX)
+        cdef uint64_t count = reader.get(INT64_MAX)
+        cdef uint64_t _run, run_time_stamp, run_offset, length
+        cdef size_t slot, number
+        if not self.reserve_chain():
+            raise MemoryError
+        slot = self.find(time_stamp, offset)
+        if count == 0 or self.chains[slot].first != NONE:
+            raise damaged()
+        for _run in range(count):
+            run_time_stamp = latest - reader.get(latest)
+            run_offset = reader.get(UINT64_MAX)
+            length = reader.get(min(UINT64_MAX - run_offset, UINT64_MAX - self.open_count))
+            if length == 0 or run_time_stamp < time_stamp or (
+                run_time_stamp == time_stamp and run_offset <= offset
+            ):
+                raise damaged()
+            number = self.new_run(run_time_stamp, run_offset)
+            if number == NONE:
+                raise MemoryError
+            self.runs[number].length = length
+            self.open_count += length
+            if self.chains[slot].first == NONE:
+                self.chains[slot].stream = self.stream
+                self.chains[slot].time_stamp = time_stamp
+                self.chains[slot].offset = offset
+                self.chains[slot].first = number
+                self.chain_count += 1
+            else:
+                self.runs[self.chains[slot].last].next = number
+            self.chains[slot].last = number
+        return 0
 
 
 cdef void *enlarged(Run *runs, size_t *room) noexcept nogil:

@@ -286,6 +286,11 @@ cdef class Scanner:
             self.carry = NULL
             self.carry_room = 0
 
+    cdef size_t unread(self) noexcept nogil:
+        """How many of the bytes that were loaded are not scanned: those after the last event."""
+        cdef size_t size = <size_t> (self.limit - self.rest) + <size_t> (self.stop - self.cursor)
+        return size if self.carry_is_line else size + self.carry_size
+
     cdef ScanStatus scan(
         self, uint64_t *time_stamps, uint64_t *letters, size_t capacity, size_t *count
     ) noexcept nogil:

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """A state as bytes and back."""
 
-from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from mtlmon._encoding cimport NumberReader, NumberWriter
 from mtlmon._engine cimport Engine, State
 from mtlmon._entries cimport Mode
 from mtlmon._expressions cimport Workspace
@@ -14,26 +14,20 @@ cdef bytes encode(Engine engine, State *state)
 cdef int decode(Engine engine, State *state, Mode mode, const uint8_t[::1] snapshot) except -1
 
 
-cdef class _Writer:
-    cdef bytearray data
+cdef class _Writer(NumberWriter):
     cdef dict numbers           # node -> its place among the expressions written
     cdef Workspace workspace
 
-    cdef bytes taken(self)
-    cdef int put(self, uint64_t value) except -1
     cdef int put_reference(self, Expression expression) except -1
     cdef int put_variable(self, uint32_t slot) except -1
     cdef int put_nodes(self) except -1
     cdef int put_node(self, uint32_t node, list order) except -1
 
 
-cdef class _Reader:
-    cdef const uint8_t[::1] data
-    cdef size_t place
+cdef class _Reader(NumberReader):
     cdef Workspace workspace
     cdef list expressions       # by place among the expressions written
 
-    cdef uint64_t get(self, uint64_t most) except? 0
     cdef Expression get_reference(self) except? 0
     cdef uint32_t get_variable(self) except? 0
     cdef int get_nodes(self) except -1

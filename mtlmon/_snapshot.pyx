@@ -2,17 +2,19 @@
 """A state as bytes and back: the form that outlives a process.
 
 A snapshot is the word `mtlmon`, a version, a digest of program and mode, a digest of all that
-follows, and the state: unsigned integers of seven bits a byte, the low ones first, whatever the
-machine. Expressions are written by what they mean, as literals or as nodes of a BDD over
-obligations, and times as distances from the present. Obligations that nothing mentions are left
-out. What a snapshot says is not trusted: every number is checked before it is used.
+follows, and the state as numbers in the form of `_encoding`. Expressions are written by what they
+mean, as literals or as nodes of a BDD over obligations, and times as distances from the present.
+Obligations that nothing mentions are left out. What a snapshot says is not trusted: every number is
+checked before it is used.
 """
 
 from cython cimport final
-from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX
+from libc.stddef cimport size_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mtlmon._configurations cimport pass_threshold
+from mtlmon._encoding cimport DIGEST_BYTES, MOST_ITEMS, damaged, digest
 from mtlmon._engine cimport init_state
 from mtlmon._entries cimport NONE, History, find_group, link_member, new_entry, new_group
 from mtlmon._history cimport watch
@@ -29,21 +31,12 @@ from mtlmon.errors import LimitError, SnapshotError
 cdef enum:
     CUBE = 0
     BDD = 1
-    DIGEST_BYTES = 8
     # More than any monitor of this version keeps at once; a bound for what is read.
-    MOST_ITEMS = 1 << 30
     MOST_MEMBERS = 1 << 24
 
 _MAGIC = b"mtlmon"
 _VERSION = 1
 _HEADER_BYTES = len(_MAGIC) + 1 + 2 * DIGEST_BYTES
-
-
-cdef bytes digest(data):
-    # Imported on use: with it comes OpenSSL, in 8 ms and 3 MB.
-    from hashlib import blake2b
-
-    return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 cdef bytes kind_of(Engine engine, Mode mode):
@@ -88,23 +81,7 @@ cdef bytes encode(Engine engine, State *state):
 
 
 @final
-cdef class _Writer:
-    def __cinit__(self):
-        self.data = bytearray()
-
-    cdef bytes taken(self):
-        """What was put since the last call."""
-        cdef bytes data = bytes(self.data)
-        self.data = bytearray()
-        return data
-
-    cdef int put(self, uint64_t value) except -1:
-        while value >= 0x80:
-            self.data.append(value & 0x7F | 0x80)
-            value >>= 7
-        self.data.append(value)
-        return 0
-
+cdef class _Writer(NumberWriter):
     cdef int put_reference(self, Expression expression) except -1:
         cdef uint64_t number = 0
         if not is_constant(expression):
@@ -240,13 +217,8 @@ cdef int decode(Engine engine, State *state, Mode mode, const uint8_t[::1] snaps
     reader.place = _HEADER_BYTES
     reader.workspace = engine.workspace
     read_state(reader, engine, state)
-    if reader.place != <size_t> snapshot.shape[0]:
-        raise damaged()
+    reader.end()
     return 0
-
-
-cdef object damaged():
-    return SnapshotError("the snapshot is damaged: it does not describe a state")
 
 
 cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
@@ -297,25 +269,7 @@ cdef int check_obligations(_Reader reader, Engine engine, State *state) except -
 
 
 @final
-cdef class _Reader:
-    cdef uint64_t get(self, uint64_t most) except? 0:
-        """The next number, which must not be above `most`."""
-        cdef uint64_t value = 0
-        cdef uint32_t shift = 0
-        cdef uint64_t byte = 0x80
-        while byte & 0x80:
-            if self.place >= <size_t> self.data.shape[0] or shift > 63:
-                raise damaged()
-            byte = self.data[self.place]
-            self.place += 1
-            if shift == 63 and byte > 1:
-                raise damaged()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-        if value > most:
-            raise damaged()
-        return value
-
+cdef class _Reader(NumberReader):
     cdef Expression get_reference(self) except? 0:
         cdef uint64_t reference = self.get(2 * <uint64_t> len(self.expressions) - 1)
         return <Expression> self.expressions[reference >> 1] ^ (reference & 1)

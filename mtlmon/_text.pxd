@@ -5,6 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
 
 from mtlmon._core cimport Monitor
+from mtlmon._encoding cimport NumberReader
 from mtlmon._resolver cimport Resolver
 from mtlmon._scanner cimport Scanner, ScanStatus
 from mtlmon._verdict cimport VerdictRecord
@@ -29,10 +30,15 @@ cdef class TextMonitor:
     cdef ScanStatus status
     cdef Py_buffer block
     cdef bint has_block
+    # bytes of the log that were loaded, and whether its end was
+    cdef uint64_t loaded
+    cdef bint has_end
 
     cdef void release_block(self)
-    cdef int work(self) except -1 nogil
+    cdef int work(self, bint scans) except -1 nogil
     cdef int push_events(self, size_t words) except -1 nogil
     cdef int deliver(self) except -1 nogil
     cdef int write_resolved(self) except -1 nogil
     cdef bint note_false(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
+    cdef uint64_t kind(self) noexcept
+    cdef int read_first(self, NumberReader reader) except -1

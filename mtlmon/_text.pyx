@@ -9,13 +9,15 @@ the writer when it sees fit.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._core cimport Monitor
+from mtlmon._encoding cimport DIGEST_BYTES, NumberReader, NumberWriter, damaged, digest
 from mtlmon._resolver cimport Resolver
 from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner
+from mtlmon._time_stamps cimport remember_time_stamp
 from mtlmon._verdict cimport VERDICT_FALSE, VerdictRecord
 from mtlmon._writer cimport (
     FILTER_ALL,
@@ -25,6 +27,8 @@ from mtlmon._writer cimport (
     Writer,
 )
 
+from mtlmon.errors import MtlmonError, SnapshotError
+
 cdef enum:
     # events scanned at a time: little enough to stay in the first-level cache
     BATCH_EVENTS = 256
@@ -33,6 +37,9 @@ cdef enum:
     OUTPUT_BYTES = 1 << 18
     RUN_NANOSECONDS = 50 * 1000 * 1000
     RESOLVED_AT_ONCE = 256
+
+_MAGIC = b"mtlmon text"
+_VERSION = 1
 
 # "first" writes one line of its own making
 _FILTERS = {
@@ -96,6 +103,7 @@ cdef class TextMonitor:
         self.release_block()
         PyObject_GetBuffer(block, &self.block, PyBUF_SIMPLE)
         self.has_block = True
+        self.loaded += <uint64_t> self.block.len
         self.scanner.load(<const uint8_t *> self.block.buf, <size_t> self.block.len)
         self.status = SCAN_FULL
 
@@ -108,6 +116,7 @@ cdef class TextMonitor:
     def load_end(self):
         """The log has ended: `run` reads its last line, if that has no line feed."""
         self.release_block()
+        self.has_end = True
         self.scanner.load_end()
         self.status = SCAN_FULL
 
@@ -123,7 +132,7 @@ cdef class TextMonitor:
         """
         cdef bint more
         with nogil:
-            more = self.work()
+            more = self.work(True)
         return more
 
     def end(self, end_time=None):
@@ -144,6 +153,90 @@ cdef class TextMonitor:
         else:
             return
         self.deliver()
+
+    def settle(self):
+        """Monitor the events that are scanned already, and no others: before a snapshot.
+
+        Like `run` it may return early, and then returns True.
+        """
+        cdef bint more
+        with nogil:
+            more = self.work(False)
+        return more
+
+    @property
+    def is_settled(self):
+        """Whether a snapshot can be made: nothing is under way, nor the end of the log loaded.
+
+        False after `settle`, too, when the line that comes next cannot be read.
+        """
+        return (
+            (self.batch_next == self.batch_count or self.is_stopped)
+            and self.status != SCAN_ERROR
+            and not self.has_end
+            and self.resolver.outcome_index == self.resolver.outcome_count
+        )
+
+    @property
+    def position(self):
+        """How many bytes of the log, from its beginning, a snapshot covers, if one can be made.
+
+        That is up to the end of a line, or within one that is skipped for its length.
+        """
+        return self.loaded - self.scanner.unread()
+
+    def snapshot(self):
+        """All that is known after the first `position` bytes of the log, as bytes for `restore`.
+
+        The lines in the writer are not part of it: they belong before it.
+
+        Raises:
+            MtlmonError: not settled, or the monitor is broken.
+        """
+        cdef NumberWriter writer = NumberWriter()
+        if not self.is_settled:
+            raise MtlmonError("no snapshot between events that are scanned: settle first")
+        writer.put(self.kind())
+        writer.put(self.position)
+        writer.put(self.is_stopped)
+        writer.put(self.has_candidate)
+        if self.has_candidate:
+            writer.put(self.candidate.time_stamp)
+            writer.put(self.candidate.offset)
+        writer.put_bytes(self.resolver.snapshot())
+        writer.put(self.scanner.letter_words)
+        put_scanner(writer, self.scanner)
+        writer.put_bytes(self.monitor.snapshot())
+        body = writer.taken()
+        return b"%b%c%b%b" % (_MAGIC, _VERSION, digest(body), body)
+
+    def restore(self, snapshot):
+        """Go on from where another text monitor made a snapshot; this one must be fresh.
+
+        What is loaded next must be the log from `position` on.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, or one of another formula, mode, version or
+                selection of verdicts, or damaged. The text monitor is then of no use.
+            MtlmonError: something was loaded before.
+        """
+        cdef NumberReader reader = NumberReader()
+        if self.loaded or self.has_end:
+            raise MtlmonError("a text monitor is restored before anything is loaded")
+        reader.data = checked_body(bytes(snapshot))
+        if reader.get(UINT64_MAX) != self.kind():
+            raise SnapshotError("the snapshot is of another selection of verdicts")
+        self.loaded = reader.get(INT64_MAX)
+        self.read_first(reader)
+        self.resolver.restore(reader.get_bytes())
+        if reader.get(UINT64_MAX) != self.scanner.letter_words:
+            raise SnapshotError("the snapshot is of another formula or mode")
+        read_scanner(reader, self.scanner)
+        self.monitor.restore(reader.get_bytes())
+        reader.end()
+        # The engine relies on the scanner for time-stamps that do not decrease.
+        if self.monitor.state.clock > self.scanner.last.value:
+            raise damaged()
 
     @property
     def event_count(self):
@@ -185,16 +278,19 @@ cdef class TextMonitor:
             PyBuffer_Release(&self.block)
             self.has_block = False
 
-    cdef int work(self) except -1 nogil:
-        """The loop; 1 when it returns before the block is used up, else 0."""
+    cdef int work(self, bint scans) except -1 nogil:
+        """The loop; 1 when it returns before the block is used up, else 0.
+
+        scans: go on with the block when no scanned events are left.
+        """
         cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
         cdef size_t words = self.scanner.letter_words
         if self.resolves and not self.write_resolved():
             return 1
         while not self.is_stopped:
             if self.batch_next == self.batch_count:
-                if self.status != SCAN_FULL:
-                    if self.status == SCAN_ERROR:
+                if self.status != SCAN_FULL or not scans:
+                    if self.status == SCAN_ERROR and scans:
                         with gil:
                             raise self.scanner.failure
                     return 0
@@ -214,8 +310,9 @@ cdef class TextMonitor:
     cdef int push_events(self, size_t words) except -1 nogil:
         """Monitor the next of the scanned events, up to all, and hand on their verdicts."""
         cdef size_t count = self.batch_count - self.batch_next
-        if self.wants_first:
-            # It stops at the very event that settles which one is the first.
+        if self.wants_first or self.resolves:
+            # The first stops at the very event that settles it, and the resolver has to know
+            # which verdicts are of one event.
             count = 1
         try:
             self.batch_next += self.monitor.push(
@@ -278,6 +375,67 @@ cdef class TextMonitor:
             self.candidate.time_stamp, self.candidate.offset, time_stamp, offset
         )
         return not self.is_stopped or self.writer.write(&self.candidate, 1, FILTER_ALL)
+
+    cdef uint64_t kind(self) noexcept:
+        """Which verdicts are written."""
+        return <uint64_t> self.filter << 2 | self.wants_first << 1 | self.resolves
+
+    cdef int read_first(self, NumberReader reader) except -1:
+        """What is known of the earliest false time-point."""
+        self.is_stopped = <bint> reader.get(1)
+        self.has_candidate = <bint> reader.get(1)
+        if self.has_candidate:
+            self.candidate.time_stamp = reader.get(INT64_MAX)
+            self.candidate.offset = reader.get(UINT64_MAX)
+            self.candidate.kind = VERDICT_FALSE
+        return 0
+
+
+cdef bytes checked_body(bytes snapshot):
+    """What follows the head of a snapshot.
+
+    Raises SnapshotError when this is no undamaged snapshot of this version.
+    """
+    cdef size_t head = len(_MAGIC) + 1
+    if len(snapshot) < head + DIGEST_BYTES or not snapshot.startswith(_MAGIC):
+        raise SnapshotError("this is no snapshot of a text monitor")
+    if snapshot[head - 1] != _VERSION:
+        raise SnapshotError(
+            f"the snapshot has version {snapshot[head - 1]}; this version of mtlmon reads "
+            f"version {_VERSION} only"
+        )
+    body = snapshot[head + DIGEST_BYTES:]
+    if snapshot[head:head + DIGEST_BYTES] != digest(body):
+        raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
+    return body
+
+
+cdef int put_scanner(NumberWriter writer, Scanner scanner) except -1:
+    cdef size_t word
+    writer.put(scanner.line_count)
+    writer.put(scanner.skipped_count)
+    writer.put(scanner.in_long_line)
+    writer.put(scanner.last.value + 1 if scanner.last.is_known else 0)
+    for word in range(scanner.letter_words):
+        writer.put(scanner.occurrences[word])
+    return 0
+
+
+cdef int read_scanner(NumberReader reader, Scanner scanner) except -1:
+    cdef size_t word
+    cdef uint64_t after
+    scanner.line_count = reader.get(UINT64_MAX)
+    scanner.skipped_count = reader.get(UINT64_MAX)
+    scanner.in_long_line = <bint> reader.get(1)
+    if (scanner.skipped_count or scanner.in_long_line) and not scanner.skip_errors:
+        raise SnapshotError("lines that cannot be read were skipped before the snapshot")
+    after = reader.get(<uint64_t> INT64_MAX + 1)
+    if after > 0:
+        # written with no digits that the next one could be compared with
+        remember_time_stamp(&scanner.last, after - 1, 0)
+    for word in range(scanner.letter_words):
+        scanner.occurrences[word] = reader.get(UINT64_MAX)
+    return 0
 
 
 cdef inline bint is_before(

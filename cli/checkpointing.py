@@ -1,0 +1,252 @@
+"""Monitoring a log with checkpoints, and going on from one.
+
+A checkpoint says: these bytes of the log are read, this is what is known after them, and these
+bytes are the verdicts earned by them. The verdicts are on disk before the checkpoint is. Who goes
+on from it cuts the verdicts to that length, so that none is lost and none comes twice, whenever
+the process before was killed.
+
+Signals are looked at between two pieces of work only, so that the last checkpoint can be made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import stat
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.checkpoint import AFRESH, DIGEST_BYTES, Checkpoint, CheckpointFile, sync_directory
+from mtlmon.cli.failure import Failure, WriteFailure
+from mtlmon.cli.pump import BLOCK_BYTES, Pump
+from mtlmon.errors import SnapshotError
+
+if TYPE_CHECKING:
+    from mtlmon._text import TextMonitor
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import LogFile, VerdictFile
+    from mtlmon.cli.report import Progress
+    from mtlmon.cli.signals import Signals
+
+__all__ = ["CheckpointingPump"]
+
+DEFAULT_INTERVAL = ("seconds", 10.0)
+SMALLEST_BLOCK_BYTES = 1 << 12
+EVENT_BYTES = 8
+"""Of a short line, to read not many more events at a time than lie between two checkpoints."""
+
+
+class LogDigest:
+    """The digest of what the monitor is done with, which ends before what was read."""
+
+    def __init__(self) -> None:
+        self.digest = blake2b(digest_size=DIGEST_BYTES)
+        self.size = 0
+        self.ahead = bytearray()
+
+    def add(self, block: memoryview) -> None:
+        """More was read."""
+        self.ahead += block
+
+    def up_to(self, position: int) -> bytes:
+        """The digest of so many bytes of the log, not fewer than the last time."""
+        count = position - self.size
+        with memoryview(self.ahead) as ahead:
+            self.digest.update(ahead[:count])
+        del self.ahead[:count]
+        self.size = position
+        return self.digest.copy().digest()
+
+
+class CheckpointingPump(Pump):
+    """A pump that writes checkpoints and can begin with one."""
+
+    def __init__(
+        self,
+        monitor: TextMonitor,
+        log: LogFile,
+        verdicts: VerdictFile,
+        signals: Signals,
+        progress: Progress,
+        options: Options,
+    ) -> None:
+        super().__init__(monitor, log, verdicts, signals, progress)
+        self.monitor = monitor
+        assert options.checkpoint is not None
+        self.file = CheckpointFile(options.checkpoint)
+        self.resumes = options.resume
+        self.unit, self.interval = options.checkpoint_every or DEFAULT_INTERVAL
+        if self.unit == "events":
+            self.block_bytes = min(
+                BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * int(self.interval))
+            )
+        self.digest = LogDigest()
+        # checkpoints are made while this holds: from the beginning of the work to the log's end
+        self.is_open = False
+        self.check_files(options)
+
+    # ---- the beginning ---------------------------------------------------------------------
+
+    def check_files(self, options: Options) -> None:
+        """Raise Failure unless the verdicts go to a file on disk, and the checkpoint to another.
+
+        The lock ends with the process, however it ends.
+        """
+        path = self.file.path
+        used = [options.output, options.log, options.formula_file, options.explain_output]
+        if any(
+            other and os.path.realpath(other) in (path, self.file.temporary) for other in used
+        ) or (os.path.exists(path) and os.path.samestat(os.stat(path), self.log.status)):
+            raise Failure(f"{self.file.name} is to hold the checkpoint, but has another use")
+        if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
+            raise Failure(
+                f"{self.verdicts.name} is no file that can be cut; --checkpoint needs one"
+            )
+        try:
+            fcntl.flock(self.verdicts.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"another process writes {self.verdicts.name}") from None
+        except OSError as error:
+            raise WriteFailure(f"cannot lock {self.verdicts.name}: {error.strerror}") from None
+
+    def begin(self) -> None:
+        """Go on from the checkpoint, if that is wanted and there is one, or start afresh."""
+        checkpoint = None
+        if self.resumes:
+            checkpoint = self.file.read()
+        else:
+            self.file.check()
+        if checkpoint is None:
+            # Nothing is lost if it cannot be written, and that is known from the beginning.
+            self.file.write(Checkpoint(self.digest.up_to(0), 0, self.monitor.snapshot()))
+            self.verdicts.cut(0)
+            self.sync_name_of_verdicts()
+        else:
+            self.resume(checkpoint)
+        self.note_checkpoint()
+        self.is_open = True
+
+    def sync_name_of_verdicts(self) -> None:
+        """A file for verdicts that is new must not be gone when checkpoints count on it."""
+        try:
+            sync_directory(self.verdicts.name)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self.verdicts.name}: {error.strerror}") from None
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Come to where the checkpoint was made; nothing changes before all of it is checked."""
+        try:
+            self.monitor.restore(checkpoint.snapshot)
+        except SnapshotError as error:
+            raise self.cannot_resume(str(error)) from None
+        self.events_before = self.monitor.event_count
+        size = self.verdicts.size()
+        if size < checkpoint.output_size:
+            raise self.cannot_resume(
+                f"{self.verdicts.name} has {size:,} bytes of the {checkpoint.output_size:,} that "
+                "were written"
+            )
+        self.skip(self.monitor.position)
+        if self.digest.up_to(self.monitor.position) != checkpoint.log_digest:
+            raise self.cannot_resume(
+                f"the first {self.monitor.position:,} bytes of {self.log.name} are not those that "
+                "were read"
+            )
+        self.verdicts.cut(checkpoint.output_size)
+
+    def skip(self, count: int) -> None:
+        """Read so many bytes of the log, for their digest only."""
+        missing = self.cannot_resume(
+            f"{self.log.name} ends within the {count:,} bytes already read"
+        )
+        if self.log.is_regular and self.log.size < count:
+            raise missing
+        block = memoryview(bytearray(BLOCK_BYTES))
+        while self.bytes_read < count:
+            size = self.read_block(block[: count - self.bytes_read])
+            if size == 0:
+                raise missing
+            self.bytes_read += size
+            self.digest.add(block[:size])
+            self.digest.up_to(self.bytes_read)
+            self.signals.check()
+            self.progress.show(self.bytes_read, 0)
+
+    def cannot_resume(self, why: str) -> Failure:
+        return Failure(f"cannot resume from {self.file.name}: {why} {AFRESH}")
+
+    # ---- the work --------------------------------------------------------------------------
+
+    def load(self, block: memoryview) -> None:
+        self.digest.add(block)
+        super().load(block)
+
+    def after_run(self) -> None:
+        super().after_run()
+        if self.is_open and self.is_due():
+            self.write_checkpoint()
+
+    def after_block(self) -> None:
+        # what is digested need not be kept
+        self.digest.up_to(self.monitor.position)
+        if self.is_open and self.monitor.is_stopped:
+            self.write_checkpoint()
+
+    def wait_for_log(self) -> None:
+        while not self.signals.wait(self.log.descriptor, self.seconds_left()):
+            self.write_checkpoint()
+
+    def reach_end(self) -> None:
+        """The last checkpoint: what only the end says may be otherwise when the log has grown."""
+        self.write_checkpoint()
+        self.is_open = False
+        super().reach_end()
+
+    def flush_at_last(self) -> None:
+        # A second signal ends the process at once; the checkpoint before stays good.
+        self.signals.set_handlers(signal.SIG_DFL)
+        if self.is_open:
+            self.write_checkpoint()
+        self.flush()
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        if self.unit == "events":
+            return self.monitor.event_count - self.noted_events >= self.interval
+        return time.monotonic() - self.noted_at >= self.interval
+
+    def seconds_left(self) -> float | None:
+        """Until a checkpoint is due while no more of the log comes; None if none will be."""
+        if self.unit == "events" or self.monitor.position == self.noted_position:
+            return None
+        return max(0.0, self.noted_at + self.interval - time.monotonic())
+
+    def write_checkpoint(self) -> None:
+        """Make a checkpoint of what is known, unless the line that comes next cannot be read.
+
+        Raises:
+            WriteFailure: of the verdicts or the checkpoint.
+            LimitError: the engine's.
+        """
+        more = True
+        while more:
+            more = self.monitor.settle()
+            self.flush()
+        if self.monitor.is_settled and self.monitor.position != self.noted_position:
+            self.verdicts.sync()
+            self.file.write(
+                Checkpoint(
+                    self.digest.up_to(self.monitor.position),
+                    self.verdicts.size_written(),
+                    self.monitor.snapshot(),
+                )
+            )
+        self.note_checkpoint()
+
+    def note_checkpoint(self) -> None:
+        self.noted_at = time.monotonic()
+        self.noted_events = self.monitor.event_count
+        self.noted_position = self.monitor.position

@@ -1,0 +1,32 @@
+# cython: language_level=3
+"""Numbers as bytes and back, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+
+
+cdef enum:
+    # More of anything than a monitor of this version keeps at once; a bound for what is read.
+    MOST_ITEMS = 1 << 30
+    DIGEST_BYTES = 8
+
+
+cdef bytes digest(data)
+cdef object damaged()
+
+
+cdef class NumberWriter:
+    cdef bytearray data
+
+    cdef bytes taken(self)
+    cdef int put(self, uint64_t value) except -1
+    cdef int put_bytes(self, bytes value) except -1
+
+
+cdef class NumberReader:
+    cdef const uint8_t[::1] data
+    cdef size_t place
+
+    cdef uint64_t get(self, uint64_t most) except? 0
+    cdef const uint8_t[::1] get_bytes(self)
+    cdef int end(self) except -1

@@ -1,0 +1,376 @@
+"""Checkpoints: when they are refused, what they carry over, and what signals do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from mtlmon.cli.checkpoint import CheckpointFile
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
+
+FORMULA = "p IMPLIES EVENTUALLY[0,5] q"
+LINES = [f"@{number // 3}{' p' if number % 7 == 0 else ''}\n" for number in range(6_000)]
+LOG = "".join(LINES)
+
+
+class Files:
+    """The files of a run, and the command that uses them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.log = directory / "log"
+        self.output = directory / "output"
+        self.checkpoint = directory / "checkpoint"
+        self.log.write_text(LOG)
+
+    def options(self, *options: str, formula: str = FORMULA, every: str = "500") -> list[str]:
+        return [
+            "-e", formula, "-o", str(self.output), "--resume", "--checkpoint-every", every,
+            "--checkpoint", str(self.checkpoint), *options,
+        ]  # fmt: skip
+
+    def run(self, *options: str, formula: str = FORMULA) -> Ended:
+        return mtlmon(*self.options(*options, formula=formula), str(self.log))
+
+    def read(self) -> bytes:
+        """The verdicts written so far."""
+        return self.output.read_bytes() if self.output.exists() else b""
+
+    def wait_for_checkpoint(self, output_size: int = 1) -> None:
+        """Wait for a checkpoint that counts on so many bytes of verdicts."""
+        file = CheckpointFile(str(self.checkpoint))
+        deadline = time.monotonic() + SECONDS
+        while (found := file.read()) is None or found.output_size < output_size:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def undisturbed(*options: str, log: str = LOG, formula: str = FORMULA) -> Ended:
+    return mtlmon("-e", formula, *options, log=log)
+
+
+# ---- usage -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--checkpoint", "x"], "--checkpoint needs a file for the verdicts: -o FILE"),
+        (["--resume"], "--resume needs to know from where"),
+        (["--checkpoint-every", "5"], "--checkpoint-every needs a file for checkpoints"),
+        *(
+            (["--checkpoint-every", text], f"'{text}' is neither a number of events")
+            for text in ["0", "0.0s", ".5s", "1.5", "-1", "5m", "\u00b2", ""]
+        ),
+    ],
+)
+def test_usage(options: list[str], why: str) -> None:
+    done = mtlmon("-e", "p", *options)
+    assert done.status == 2
+    assert why in done.errors
+
+
+@pytest.mark.parametrize("every", ["1", "1000000", "0.5s"])
+def test_intervals(files: Files, every: str) -> None:
+    done = mtlmon(*files.options(every=every), str(files.log))
+    assert (done.status, done.output) == (1, "")
+    assert files.output.read_text() == undisturbed().output
+
+
+# ---- refusals ----------------------------------------------------------------------------------
+
+
+def test_what_is_refused_changes_nothing(files: Files) -> None:
+    assert files.run("--resolve").status == 1
+    files.log.write_text(LOG + "@9999 q\n")
+    checkpoint = files.checkpoint.read_bytes()
+    files.output.write_bytes(files.output.read_bytes() + b"left by a killed run")
+
+    def refused(why: str, *options: str, formula: str = FORMULA) -> None:
+        before = files.output.read_bytes(), files.checkpoint.read_bytes()
+        done = files.run(*options, formula=formula)
+        assert (done.status, done.output) == (2, "")
+        assert why in done.errors
+        assert done.errors.startswith("mtlmon: ")
+        assert done.errors.count("\n") == 1
+        assert before == (files.output.read_bytes(), files.checkpoint.read_bytes())
+
+    refused("another formula or mode", "--resolve", formula="p IMPLIES EVENTUALLY[0,6] q")
+    refused("another formula or mode", "--resolve", "--mode", "global")
+    refused("another selection of verdicts")
+    refused("another selection of verdicts", "--resolve", "--verdicts", "false")
+
+    files.log.write_text(LOG.replace("@1001 ", "@1001  ", 1))
+    refused("are not those that were read", "--resolve")
+    files.log.write_text(LOG.replace("@7 p\n", "@7 r\n"))
+    refused("are not those that were read", "--resolve")
+    files.log.write_text(LOG[:-1])
+    refused("ends within the", "--resolve")
+    files.log.write_text(LOG)
+
+    for damaged, why in [
+        (b"", "not a checkpoint"),
+        (b"a letter to a friend\n" * 10, "not a checkpoint"),
+        (checkpoint[:18], "damaged"),
+        (checkpoint[:100], "damaged"),
+        (checkpoint[:-1], "damaged"),
+        (checkpoint[:60] + bytes([checkpoint[60] ^ 4]) + checkpoint[61:], "damaged"),
+        (checkpoint[:18] + b"\x09" + checkpoint[19:], "it has version 9"),
+    ]:
+        files.checkpoint.write_bytes(damaged)
+        refused(why, "--resolve")
+    files.checkpoint.write_bytes(checkpoint)
+
+    whole = files.output.read_bytes()
+    files.output.write_bytes(whole[:100])
+    refused("has 100 bytes of the", "--resolve")
+    files.output.write_bytes(whole)
+    assert files.run("--resolve").status == 1
+    assert files.output.read_text() == undisturbed("--resolve").output
+
+
+def test_a_log_on_standard_input_is_compared_too(files: Files) -> None:
+    assert files.run().status == 1
+    done = mtlmon(*files.options(), log=LOG)
+    assert (done.status, done.errors) == (1, undisturbed().errors)
+    assert files.output.read_text() == undisturbed().output
+    for log, why in [(LOG[:-5], "<stdin> ends within"), ("@0 q\n" + LOG[5:], "are not those")]:
+        done = mtlmon(*files.options(), log=log)
+        assert done.status == 2
+        assert why in done.errors
+
+
+def test_files_of_another_use(files: Files, tmp_path: Path) -> None:
+    policy = tmp_path / "policy"
+    policy.write_text(FORMULA)
+    link = tmp_path / "link"
+    link.symlink_to(files.log)
+    for path in files.log, link, files.output, policy:
+        done = mtlmon(
+            "-o", str(files.output), "--checkpoint", str(path), str(policy), str(files.log)
+        )
+        assert done.status == 2
+        assert "has another use" in done.errors
+    assert files.log.read_text() == LOG
+    assert policy.read_text() == FORMULA
+    # the next checkpoint has a name of its own until it is complete
+    done = mtlmon("-e", "p", "-o", f"{files.checkpoint}.new", "--checkpoint", str(files.checkpoint))
+    assert done.status == 2
+    assert "has another use" in done.errors
+    other = tmp_path / "other"
+    other.write_text("of value")
+    done = mtlmon("-e", "p", "-o", str(files.output), "--checkpoint", str(other), str(files.log))
+    assert done.status == 2
+    assert "not a checkpoint" in done.errors
+    assert other.read_text() == "of value"
+    done = mtlmon("-e", "p", "-o", "/dev/null", "--checkpoint", str(files.checkpoint), log=LOG)
+    assert done.status == 2
+    assert "no file that can be cut" in done.errors
+
+
+def test_files_that_are_not_regular(files: Files, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in pipe, tmp_path, Path("/dev/null"):
+        done = mtlmon("-e", "p", "-o", str(files.output), "--checkpoint", str(path), log=LOG)
+        assert (done.status, done.errors) == (
+            2, f"mtlmon: {path} is no regular file, as checkpoints are\n"
+        )  # fmt: skip
+
+
+def test_a_checkpoint_that_cannot_be_written(files: Files, tmp_path: Path) -> None:
+    """That is known from the beginning, and nothing is lost."""
+    path = tmp_path / "nowhere" / "checkpoint"
+    files.output.write_text("of an earlier run")
+    done = mtlmon("-e", "p", "-o", str(files.output), "--checkpoint", str(path), str(files.log))
+    assert (done.status, done.errors) == (
+        2, f"mtlmon: cannot write {path}: No such file or directory\n"
+    )  # fmt: skip
+    assert files.output.read_text() == "of an earlier run"
+
+
+def test_a_disk_that_is_full(files: Files) -> None:
+    """The verdicts are there, and the checkpoint before; when there is room again it goes on."""
+    formula = "EVENTUALLY[0,5000] q"
+    options = ["--resolve", "--on-error", "skip"]
+    # shells count in 1024 bytes; open time-points make checkpoints larger than that
+    limited = shell(
+        'ulimit -f 1; $M "$@"', *files.options(*options, formula=formula), str(files.log)
+    )
+    assert limited.status == 2
+    assert limited.errors == f"mtlmon: cannot write {files.checkpoint}: File too large\n"
+    assert sorted(files.log.parent.iterdir()) == [files.checkpoint, files.log, files.output]
+    expected = undisturbed(*options, formula=formula)
+    assert files.run(*options, formula=formula).errors == expected.errors
+    assert files.output.read_text() == expected.output
+
+
+def test_a_directory_that_goes_away(files: Files, tmp_path: Path) -> None:
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    files.checkpoint = directory / "checkpoint"
+    with Live(*files.options()) as live:
+        live.send(LINES[0])
+        files.wait_for_checkpoint(0)
+        shutil.rmtree(directory)
+        live.send(LOG[len(LINES[0]) :])
+        done = live.end()
+    assert done.status == 2
+    assert done.errors == f"mtlmon: cannot write {files.checkpoint}: No such file or directory\n"
+    whole, written = undisturbed().output, files.output.read_text()
+    # what was decided before is written
+    assert len(written) > 1000
+    assert whole.startswith(written)
+
+
+def test_two_processes_do_not_write_the_same_verdicts(files: Files) -> None:
+    with Live(*files.options(every="1")) as live:
+        live.send(LOG)
+        files.wait_for_checkpoint()
+        done = files.run()
+        assert done.status == 2
+        assert "another process writes" in done.errors
+        assert live.end().status == 1
+    assert files.output.read_text() == undisturbed().output
+
+
+# ---- what is carried over ----------------------------------------------------------------------
+
+
+def test_without_resume_a_run_starts_afresh(files: Files) -> None:
+    assert files.run(formula="q").status == 1
+    options = [option for option in files.options(formula="true") if option != "--resume"]
+    assert mtlmon(*options, str(files.log)).status == 0
+    assert files.output.read_text() == undisturbed(formula="true").output
+
+
+def test_a_log_that_grows(files: Files) -> None:
+    log = ""
+    for start in range(0, len(LOG), 7_001):
+        log = LOG[: start + 7_001]
+        files.log.write_text(log)
+        done = files.run("--end-time", "last")
+        expected = mtlmon("-e", FORMULA, "--end-time", "last", str(files.log))
+        assert files.output.read_text() == expected.output
+        assert (done.status, done.errors) == (expected.status, expected.errors)
+    assert log == LOG
+
+
+def test_counts_and_atoms_and_skipped_lines(files: Files) -> None:
+    log = "@0 q\nbad\n" + LOG
+    options = ["--on-error", "skip", "--summary"]
+    files.log.write_text(log)
+    expected = undisturbed(*options, log=log)
+    for _ in range(2):
+        done = files.run(*options)
+        assert done.status == expected.status == 1
+        for wanted, line in zip(
+            expected.errors.splitlines(), done.errors.splitlines(), strict=True
+        ):
+            assert wanted == line or line.startswith("seconds")
+    assert "skipped 1 line" in done.errors
+    assert "never in the log" not in done.errors
+    assert files.run("--on-error", "stop").status == 2
+
+
+def test_a_bad_line_can_be_mended(files: Files) -> None:
+    lines = LINES[:]
+    lines[5_000] = "@1666 p,q\n"
+    files.log.write_text("".join(lines))
+    done = files.run()
+    assert done.status == 2
+    assert f"{files.log}:5001:8: " in done.errors
+    # what came before the line is there, and a checkpoint before it
+    expected = undisturbed(log="".join(lines[:5_000])).output
+    assert files.output.read_text() == expected
+    assert files.checkpoint.exists()
+    assert files.run().errors == done.errors
+    assert files.output.read_text() == expected
+    files.log.write_text(LOG)
+    assert files.run().status == 1
+    assert files.output.read_text() == undisturbed().output
+    # or be skipped from now on
+    files.checkpoint.unlink()
+    files.log.write_text("".join(lines))
+    assert files.run().status == 2
+    assert files.run("--on-error", "skip").status == 1
+    lines[5_000] = ""
+    assert files.output.read_text() == undisturbed(log="".join(lines)).output
+
+
+def test_the_first_violation_stays_the_last_line(files: Files) -> None:
+    for _ in range(2):
+        done = files.run("--verdicts", "first")
+        assert (done.status, files.output.read_text()) == (1, "0:0 false\n")
+
+
+def test_explanations_are_of_the_whole_log(files: Files) -> None:
+    expected = mtlmon("-e", FORMULA, "--explain", str(files.log), "-o", str(files.output))
+    for _ in range(2):
+        done = files.run("--explain")
+        assert (done.status, done.errors) == (1, expected.errors)
+    assert "0:0 violates" in expected.errors
+
+
+# ---- signals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "is_line_open"), [(signal.SIGTERM, True), (signal.SIGINT, False)]
+)
+def test_signals_write_a_last_checkpoint(
+    files: Files, number: signal.Signals, is_line_open: bool
+) -> None:
+    place = len("".join(LINES[:100])) + 4 * is_line_open
+    with Live(*files.options(every="3600s")) as live:
+        live.send(LOG[:place])
+        deadline = time.monotonic() + SECONDS
+        # what is decided is written before the command waits for more
+        while b"\n" not in files.read() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        live.process.send_signal(number)
+        assert live.end().status == 128 + number
+    assert files.checkpoint.exists()
+    # the same bytes, without those that were not read yet
+    copy = files.checkpoint.with_name("copy")
+    shutil.copy(files.checkpoint, copy)
+    for _ in range(2):
+        done = mtlmon(*files.options(), log=LOG)
+        assert (done.status, done.errors) == (1, undisturbed().errors)
+        assert files.output.read_text() == undisturbed().output
+        shutil.copy(copy, files.checkpoint)
+    files.log.write_text("@0 r\n" + LOG[5:])
+    assert files.run().status == 2
+
+
+def test_time_passes_while_the_log_does_not(files: Files) -> None:
+    """A checkpoint comes in time also when nothing else does."""
+    with Live(*files.options(every="0.01s")) as live:
+        live.send("@1 p\n@100\n")
+        files.wait_for_checkpoint()
+        live.process.kill()
+    done = mtlmon(*files.options(), log="@1 p\n@100\n@101\n")
+    assert done.status == 1
+    assert files.output.read_text() == "1:0 false\n100:0 true\n101:0 true\n"
+
+
+def test_what_a_killed_process_leaves_behind(files: Files) -> None:
+    """A checkpoint half written, and verdicts that no checkpoint counts on."""
+    files.checkpoint.with_name("checkpoint.new").write_bytes(b"half")
+    files.output.write_text("never\n")
+    assert files.run().status == 1
+    assert files.output.read_text() == undisturbed().output
+    with files.output.open("a") as output:
+        output.write("7:0 tr")
+    assert files.run().status == 1
+    assert files.output.read_text() == undisturbed().output
+    assert not files.checkpoint.with_name("checkpoint.new").exists()
