@@ -28,14 +28,15 @@ def main() -> int:
         for name in source
         if name.startswith(("mtlmon/", "cli/")) and name.endswith((".py", ".pyi", ".pxd", ".typed"))
     }
+    plugin = {"_mtlmon_pytest.py"}
     documents = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"}
     complaints = missing_and_surplus(
         source,
-        wanted=documents | {"mtlmon/py.typed", "tests/conftest.py", "bench/__main__.py"},
+        wanted=documents | plugin | {"mtlmon/py.typed", "tests/conftest.py", "bench/__main__.py"},
         unwanted={".c", ".so", ".pyc"},
     ) + missing_and_surplus(
         built,
-        wanted=package | {name.removesuffix(".pyx") for name in natives},
+        wanted=package | plugin | {name.removesuffix(".pyx") for name in natives},
         unwanted={".c", ".pyx", ".pyc"},
     )
     if not natives:

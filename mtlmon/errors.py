@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mtlmon.syntax.formula import Formula
+
 __all__ = [
     "EventError",
     "EventTypeError",
@@ -20,8 +22,10 @@ __all__ = [
     "MtlmonError",
     "SnapshotError",
     "TimeStampError",
+    "TraceError",
     "UndecidedError",
     "UnitError",
+    "ViolationError",
 ]
 
 
@@ -140,6 +144,37 @@ class UndecidedError(ExplanationError):
     def __init__(self, message: str, *, until: int | None = None) -> None:
         self.until = until
         super().__init__(message)
+
+
+class TraceError(MtlmonError, ValueError):
+    """A recorded trace that cannot be read: its form, a column, a value at a position."""
+
+
+class ViolationError(MtlmonError, AssertionError):
+    """A trace does not meet a formula that it was asserted to meet.
+
+    `str(error)` is the whole report: the formula, the time-point, the events around it, what was
+    expected and why it failed.
+
+    Attributes:
+        formula: that was asserted.
+        time_point: (time_stamp, offset) of the first one that violates the formula, or that is
+            undecided at the end of the trace.
+        is_undecided: whether it is undecided rather than violated.
+    """
+
+    def __init__(
+        self,
+        report: str,
+        *,
+        formula: Formula,
+        time_point: tuple[int, int],
+        is_undecided: bool = False,
+    ) -> None:
+        self.formula = formula
+        self.time_point = time_point
+        self.is_undecided = is_undecided
+        super().__init__(report)
 
 
 def _restore(

@@ -1,0 +1,264 @@
+"""Checking recorded traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from mtlmon.errors import TimeStampError
+from mtlmon.testing import report
+from mtlmon.testing.events import events_of
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_formula
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtlmon._core import Verdict
+    from mtlmon.errors import ViolationError
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.testing.events import Trace
+    from mtlmon.testing.recording import AtEnd, EndTime, Mode, Pair
+
+__all__ = ["Result", "assert_holds", "check"]
+
+
+class Result:
+    """What a formula's monitor has to say about a whole trace.
+
+    `str(result)` is one line of counts, and the report of the first violation if there is one.
+
+    Attributes:
+        formula: that was checked.
+        event_count: how many time-points the trace has.
+        true_count, false_count, undecided_count: how many of them satisfy the formula, violate it
+            and are left undecided by the end of the trace.
+        violations: the names (time_stamp, offset) of those that violate it, in stream order.
+        undecided: the names of those that are open, without those known to be equivalent to one
+            of them, in stream order.
+        failure: the report on the first violation that became known, else on the time-points that
+            are undecided and should not be, else None.
+    """
+
+    __slots__ = (
+        "event_count",
+        "failure",
+        "false_count",
+        "formula",
+        "true_count",
+        "undecided",
+        "undecided_count",
+        "violations",
+    )
+
+    def __init__(
+        self,
+        recording: Recording,
+        violations: Sequence[tuple[int, int]],
+        failure: ViolationError | None,
+    ) -> None:
+        self.formula = recording.formula
+        self.event_count = recording.event_count
+        self.true_count, self.false_count, self.undecided_count = recording.counts
+        self.violations = sorted(violations)
+        self.undecided = recording.undecided
+        self.failure = failure
+
+    @property
+    def holds(self) -> bool:
+        """Whether `assert_holds` would pass."""
+        return self.failure is None
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def raise_failure(self) -> None:
+        """Raise the failure if there is one.
+
+        Raises:
+            ViolationError
+        """
+        __tracebackhide__ = True
+        if self.failure is not None:
+            raise self.failure
+
+    def __repr__(self) -> str:
+        return (
+            f"<Result: {self.true_count} true, {self.false_count} false, "
+            f"{self.undecided_count} undecided>"
+        )
+
+    def __str__(self) -> str:
+        counts = (
+            f"{self.event_count:,} time-points: {self.true_count:,} true, "
+            f"{self.false_count:,} false, {self.undecided_count:,} undecided"
+        )
+        return counts if self.failure is None else f"{counts}\n\n{self.failure}"
+
+
+def check(
+    formula: Formula | str,
+    trace: Trace,
+    *,
+    at_end: AtEnd = "decided",
+    end_time: EndTime = None,
+    unit: str | None = None,
+    mode: Mode = "local",
+    time: str | None = None,
+    atoms: Sequence[str] | None = None,
+    keep: int | None = DEFAULT_KEEP,
+) -> Result:
+    """Monitor a whole trace.
+
+    Args:
+        formula: a `Formula`, or a text that `parse` reads.
+        trace: one of
+
+            - an iterable of pairs (time_stamp, atoms), the atoms a collection of names or a
+              dictionary that says for each name whether it holds;
+            - a pair (time_stamps, letters) of arrays: integers or datetime64, of shape (n,), and a
+              Boolean matrix of shape (n, atoms), bit masks of shape (n,), or a dictionary of
+              Boolean columns of shape (n,);
+            - a table, that is a data frame (pandas, polars, Arrow), a structured array or a
+              dictionary of columns: one of time-stamps and a Boolean one for each atom of the
+              formula;
+            - the path of a log as the command reads it.
+        at_end: "decided": time-points that are undecided at the end are failures;
+            "undecided-ok": they are not; "closed": no event follows the trace, so all are decided.
+        end_time: the time-stamp up to and including which the trace is complete, "last" for its
+            last one; None if nothing is known.
+        unit: of the time-stamps, one of ns, us, ms, s, m, h and d: for bounds that carry a unit
+            in a formula given as text, and for columns of dates and times, which are rounded down
+            to it.
+        mode: that of the `Monitor`.
+        time: name of a table's column of time-stamps: by default "time_stamp", and if a data frame
+            of pandas has none, its index.
+        atoms: names of a matrix's columns, or of the bits of masks from the lowest on: by default
+            `Monitor(formula).atoms`.
+        keep: how many of the last events to remember for the report; None for all.
+
+    Raises:
+        FormulaError: the formula's text cannot be read.
+        TraceError: the trace has none of these forms, or a value at a position is none of these;
+            `TimeStampError` where it is a time-stamp, `LogError` where it is a line of a log.
+        TypeError: an event's time-stamp or atoms are of another type.
+
+    >>> result = check("request IMPLIES EVENTUALLY[0,5] response", [
+    ...     (0, {"request"}), (3, {"response"}), (4, {"request"}), (9, set()), (20, {"request"}),
+    ... ])
+    >>> result
+    <Result: 3 true, 1 false, 1 undecided>
+    >>> result.violations, result.undecided
+    ([(4, 0)], [(20, 0)])
+    """
+    __tracebackhide__ = True
+    read = read_formula(formula, unit)
+    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep)
+    violations = _Violations()
+    failure = None
+    # Most verdicts are true and nobody's reference: they are passed over here, at the least cost.
+    classes = violations.classes
+    for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
+        value = verdict.value
+        if value is True and not classes:
+            continue
+        violations.add(verdict)
+        if failure is None and value is False:
+            failure = report.violation(recording, (verdict.time_stamp, verdict.offset))
+    if failure is None and recording.undecided and at_end == "decided":
+        failure = report.undecided(recording)
+    return Result(recording, violations.time_points, failure)
+
+
+def assert_holds(
+    formula: Formula | str,
+    trace: Trace,
+    *,
+    at_end: AtEnd = "decided",
+    end_time: EndTime = None,
+    unit: str | None = None,
+    mode: Mode = "local",
+    time: str | None = None,
+    atoms: Sequence[str] | None = None,
+    keep: int | None = DEFAULT_KEEP,
+) -> None:
+    """Assert that every time-point of a trace satisfies a formula.
+
+    The arguments are those of `check`. Reading stops at the first violation that becomes known.
+
+    Raises:
+        ViolationError: a time-point violates the formula, or is undecided at the end of the trace
+            while `at_end="decided"`. It is an AssertionError that tells the whole story.
+        FormulaError, TraceError, TimeStampError, LogError, TypeError: as `check` does.
+
+    >>> assert_holds("response IMPLIES ONCE[0,5] request", [(1, {"request"}), (3, {"response"})])
+    """
+    __tracebackhide__ = True
+    read = read_formula(formula, unit)
+    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep)
+    for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
+        if verdict.value is False:
+            raise report.violation(recording, (verdict.time_stamp, verdict.offset))
+    if recording.undecided and at_end == "decided":
+        raise report.undecided(recording)
+
+
+def _events(
+    recording: Recording,
+    trace: Trace,
+    time: str | None,
+    unit: str | None,
+    atoms: Sequence[str] | None,
+) -> Iterator[Pair]:
+    __tracebackhide__ = True
+    names = recording.monitor.atoms if atoms is None else atoms
+    return events_of(trace, names, time=time, unit=unit)
+
+
+def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -> Iterator[Verdict]:
+    __tracebackhide__ = True
+    step, keep = recording.monitor.step, recording.pairs.append
+    for event in events:
+        try:
+            verdicts = step(*event)
+        except (TimeStampError, TypeError) as error:
+            raise type(error)(f"event {recording.event_count}: {error}") from None
+        keep(event)
+        if verdicts:
+            yield from verdicts
+    yield from recording.finish(end_time)
+
+
+class _Violations:
+    """Collects the time-points that violate the formula, equivalents included.
+
+    Attributes:
+        time_points: their names, in no particular order.
+        classes: under the name of an undecided time-point those known to be equivalent to it; where
+            one of them was such itself, its own list follows it.
+    """
+
+    def __init__(self) -> None:
+        self.time_points: list[tuple[int, int]] = []
+        self.classes: dict[tuple[int, int], list[tuple[int, int] | list[Any]]] = {}
+
+    def add(self, verdict: Verdict) -> None:
+        value = verdict.value
+        time_point = verdict.time_stamp, verdict.offset
+        members = self.classes.pop(time_point, None)
+        if value is False:
+            self.time_points.append(time_point)
+            if members:
+                self._collect(members)
+        elif value is None:
+            others = self.classes.setdefault(cast("tuple[int, int]", verdict.ref), [])
+            others.append(time_point)
+            if members:
+                others.append(members)
+
+    def _collect(self, members: list[tuple[int, int] | list[Any]]) -> None:
+        stack = [members]
+        while stack:
+            for member in stack.pop():
+                if isinstance(member, list):
+                    stack.append(member)
+                else:
+                    self.time_points.append(member)

@@ -1,0 +1,196 @@
+"""Arrays and tables as streams of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mtlmon.errors import TraceError
+from mtlmon.testing.events import Letters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Events = Iterator[tuple[int, frozenset[str]]]
+
+__all__ = ["events_of_arrays", "events_of_table"]
+
+TIME_COLUMN = "time_stamp"
+ROWS_AT_ONCE = 1 << 16
+
+_UNITS_OF_NUMPY = {unit: unit for unit in ("ns", "us", "ms", "s", "m", "h")} | {"d": "D"}
+
+
+def events_of_arrays(
+    time_stamps: Any, letters: Any, names: Sequence[str], *, unit: str | None = None
+) -> Events:
+    """The events of an array of time-stamps and one of letters.
+
+    Args:
+        time_stamps: integers or datetime64, shape (n,).
+        letters: a Boolean matrix of shape (n, atoms), integers of shape (n,) whose bits stand for
+            the atoms from the lowest on, or a mapping of names to Boolean columns of shape (n,).
+        names: of the matrix's columns or the masks' bits; of a mapping, the columns to use.
+        unit: of the time-stamps that are made of datetime64, rounded down.
+
+    Raises:
+        TraceError: types, shapes or values that are none of these.
+    """
+    stamps = _time_stamps(time_stamps, unit)
+    if isinstance(letters, Mapping):
+        return _rows(stamps, _matrix(letters, list(letters), names, len(stamps)), names)
+    array = np.asarray(letters)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        _check_length(array, len(stamps), "letters")
+        return _masked(stamps, array, names)
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise TraceError(
+            f"letters have the shape {array.shape} and the type {array.dtype}: they should be a "
+            f"Boolean matrix with a column for each of {', '.join(names) or 'no atoms'}, or bit "
+            "masks, integers of shape (n,)"
+        )
+    _check_length(array, len(stamps), "letters")
+    if array.dtype.kind != "b":
+        columns = [_truth(array[:, number], name) for number, name in enumerate(names)]
+        array = np.column_stack(columns) if columns else np.zeros(array.shape, bool)
+    return _rows(stamps, array, names)
+
+
+def events_of_table(
+    table: Any, names: Sequence[str], *, time: str | None = None, unit: str | None = None
+) -> Events:
+    """The events of a data frame, an Arrow table, a structured array or a mapping of columns.
+
+    Args:
+        table: has a Boolean column for each of the names.
+        names: of the atoms.
+        time: the column of time-stamps; by default "time_stamp", else the index of a pandas frame.
+        unit: of the time-stamps that are made of dates and times, rounded down.
+
+    Raises:
+        TraceError: a column is missing, or its type, length or a value is of no use.
+    """
+    columns = _column_names(table)
+    wanted = TIME_COLUMN if time is None else time
+    if wanted in columns:
+        stamps = _time_stamps(table[wanted], unit)
+    elif time is None and hasattr(table, "index") and hasattr(table, "iloc"):
+        stamps = _time_stamps(table.index, unit)
+    else:
+        raise TraceError(
+            f"the table has no column {wanted!r} of time-stamps: name it with time=, one of "
+            f"{', '.join(map(repr, columns))}"
+        )
+    return _rows(stamps, _matrix(table, columns, names, len(stamps)), names)
+
+
+def _column_names(table: Any) -> list[str]:
+    for attribute in ("column_names", "columns"):
+        names = getattr(table, attribute, None)
+        if names is not None:
+            return [str(name) for name in names]
+    if isinstance(table, Mapping):
+        return [str(name) for name in table]
+    return list(table.dtype.names)
+
+
+def _matrix(
+    table: Any, columns: Sequence[str], names: Sequence[str], rows: int
+) -> NDArray[np.bool_]:
+    absent = [name for name in names if name not in columns]
+    if absent:
+        raise TraceError(
+            f"no column for {', '.join(map(repr, absent))}, which the formula names; the columns "
+            f"are {', '.join(map(repr, columns))}"
+        )
+    matrix = np.zeros((rows, len(names)), dtype=bool)
+    for number, name in enumerate(names):
+        column = np.asarray(table[name])
+        _check_length(column, rows, f"column {name!r}")
+        matrix[:, number] = _truth(column, name)
+    return matrix
+
+
+def _check_length(array: NDArray[Any], rows: int, what: str) -> None:
+    if len(array) != rows:
+        raise TraceError(f"{what}: {len(array)} rows, but there are {rows} time-stamps")
+
+
+def _truth(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    """A column of truth values, which may be written as 0 and 1."""
+    if column.ndim != 1:
+        raise TraceError(f"column {name!r} has the shape {column.shape}, and should have (n,)")
+    if column.dtype.kind == "b":
+        return column
+    for row, value in enumerate(column.tolist()):
+        if not (isinstance(value, (bool, int, float)) and value in (0, 1)):
+            raise TraceError(f"column {name!r}, row {row}: {value!r} is neither true nor false")
+    return column.astype(bool)
+
+
+def _time_stamps(column: Any, unit: str | None) -> NDArray[Any]:
+    """Time-stamps as integers; dates and times are counted in the unit from 1970 on."""
+    if "datetime64[" in str(getattr(column, "dtype", "")) and hasattr(column, "to_numpy"):
+        # Without this, those of a time zone would be objects.
+        column = column.to_numpy(dtype="datetime64[ns]")
+    array = np.asarray(column)
+    if array.ndim != 1:
+        raise TraceError(f"time-stamps have the shape {array.shape}, and should have (n,)")
+    if array.dtype.kind in "mM":
+        return _counted(array, unit)
+    if array.dtype.kind == "O" or array.dtype.kind not in "iu":
+        for row, value in enumerate(array.tolist()):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TraceError(f"the time-stamp of row {row} is {value!r}, and no integer")
+        array = array.astype(object)
+    return array
+
+
+def _counted(array: NDArray[Any], unit: str | None) -> NDArray[Any]:
+    if unit is None:
+        raise TraceError("time-stamps that are dates need the unit to count in, as in unit='ms'")
+    missing = np.flatnonzero(np.isnat(array))
+    if len(missing):
+        raise TraceError(f"the time-stamp of row {missing[0]} is missing (NaT)")
+    kind = "datetime64" if array.dtype.kind == "M" else "timedelta64"
+    return array.astype(f"{kind}[{_UNITS_OF_NUMPY[unit]}]").astype(np.int64)
+
+
+def _masked(stamps: NDArray[Any], masks: NDArray[Any], names: Sequence[str]) -> Events:
+    __tracebackhide__ = True
+    # A mask of that many bits has none to spare, and cannot be shifted by them.
+    spare = len(names) < 8 * masks.itemsize
+    if spare and (masks >> len(names)).any():
+        row = np.flatnonzero(masks >> len(names))[0]
+        raise TraceError(
+            f"the mask of row {row} is {masks[row]:#x}, but there are only {len(names)} atoms: "
+            f"{', '.join(names)}"
+        )
+    letters = Letters(names)
+    for first in range(0, len(stamps), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        for time_stamp, mask in zip(stamps[rows].tolist(), masks[rows].tolist(), strict=True):
+            yield time_stamp, letters[mask]
+
+
+def _rows(stamps: NDArray[Any], matrix: NDArray[np.bool_], names: Sequence[str]) -> Events:
+    letters = Letters(names)
+    for first in range(0, len(stamps), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        for time_stamp, mask in zip(stamps[rows].tolist(), _packed(matrix[rows]), strict=True):
+            yield time_stamp, letters[mask]
+
+
+def _packed(matrix: NDArray[np.bool_]) -> Iterator[int]:
+    """The rows as bit masks, the first column the lowest bit."""
+    rows, columns = matrix.shape
+    if columns == 0:
+        return iter([0] * rows)
+    octets = np.packbits(matrix, axis=1, bitorder="little")
+    if columns > 64:
+        return (int.from_bytes(row.tobytes(), "little") for row in octets)
+    padded = np.zeros((rows, 8), dtype=np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    return iter(padded.view("<u8").ravel().tolist())

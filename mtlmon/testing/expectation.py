@@ -1,0 +1,90 @@
+"""What would have had to happen: a violated formula as a sentence about time-stamps."""
+
+from __future__ import annotations
+
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.operators import Operator
+
+__all__ = ["expectation"]
+
+# {0} and {1} are the operands, {range} the time-stamps that the interval allows.
+_SENTENCES: dict[Operator, str] = {
+    ops.PREVIOUS: "{0} at the time-point before, {range}",
+    ops.ONCE: "{0} at some time-point {range}",
+    ops.HISTORICALLY: "{0} at every time-point {range}",
+    ops.SINCE: "{1} at some time-point {range}, and {0} ever since",
+    ops.TRIGGER: "{1} at every time-point {range} that no {0} followed",
+    ops.NEXT: "{0} at the next time-point, {range}",
+    ops.EVENTUALLY: "{0} at some time-point {range}",
+    ops.ALWAYS: "{0} at every time-point {range}",
+    ops.UNTIL: "{1} at some time-point {range}, and {0} until then",
+    ops.RELEASE: "{1} at every time-point {range} that no {0} preceded",
+    ops.WEAK_UNTIL: "{0} until {1}, or at every time-point {range}",
+}
+
+_NEGATED: dict[Operator, str] = {
+    ops.ONCE: "{0} at no time-point {range}",
+    ops.EVENTUALLY: "{0} at no time-point {range}",
+}
+
+
+def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None = None) -> str:
+    """What the formula asked for at a time-point that violates it, in one line.
+
+    Args:
+        formula: what is violated.
+        time_point: where.
+        unit: of the time-stamps, if it is known.
+
+    Of implications, what holds on the left is told apart from what was expected on the right.
+
+    >>> from mtlmon import parse
+    >>> expectation(parse("request IMPLIES EVENTUALLY[0,5] response"), (3, 0))
+    'response at some time-point from 3 to 8, because request holds at 3:0'
+    """
+    time_stamp, offset = time_point
+    reasons: list[str] = []
+    while formula.operator is ops.IMPLIES:
+        reasons.append(_operand(formula.operands[0]))
+        formula = formula.operands[1]
+    # The formula that the sentence speaks of, and the sentence.
+    subject, sentence = formula, _SENTENCES.get(formula.operator)
+    if formula.operator is ops.NOT:
+        subject = formula.operands[0]
+        sentence = _NEGATED.get(subject.operator)
+    if sentence is None:
+        expected = f"{formula} at {time_stamp}:{offset}"
+    else:
+        when = _range(subject, time_stamp, "" if unit is None else f" {unit}")
+        expected = sentence.format(*map(_operand, subject.operands), range=when)
+    if not reasons:
+        return expected
+    verb = "holds" if len(reasons) == 1 else "hold"
+    return f"{expected}, because {' and '.join(reasons)} {verb} at {time_stamp}:{offset}"
+
+
+def _operand(formula: Formula) -> str:
+    # Atoms and negated atoms read well bare, anything longer does not.
+    innermost = formula.operands[0] if formula.operator is ops.NOT else formula
+    return f"({formula})" if innermost.operands else str(formula)
+
+
+def _range(formula: Formula, time_stamp: int, unit: str) -> str:
+    interval = formula.interval
+    if interval is None:
+        return ""
+    lower, upper = interval.lower, interval.upper
+    if formula.operator.is_past:
+        if lower > time_stamp:
+            return f"{lower}{unit} or more back, before time began"
+        last = time_stamp - lower
+        if upper is None or upper >= time_stamp:
+            return f"up to {last}{unit}"
+        first = time_stamp - upper
+    else:
+        first = time_stamp + lower
+        if upper is None:
+            return f"from {first}{unit} on"
+        last = time_stamp + upper
+    return f"at {first}{unit}" if first == last else f"from {first} to {last}{unit}"

@@ -1,0 +1,199 @@
+"""Events from the records of `logging`: while they are written, or recorded ones."""
+
+from __future__ import annotations
+
+import logging
+import re
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.errors import MtlmonError
+from mtlmon.testing.clocks import NANOSECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mtlmon.testing.live import LiveMonitor
+
+__all__ = ["LogHandler", "LogRule", "listening", "log_events"]
+
+
+class LogRule:
+    """Which log records make an atom true.
+
+    Args:
+        atom: its name. Parts in braces are filled in from the record's fields and the groups of
+            `message`, as in "login_{user}".
+        logger: the name of the record's logger, or of one above it in the hierarchy.
+        level: the least level, a number or a name.
+        message: a regular expression found in the record's message.
+        fields: values that fields of the record (attributes, such as those given to `extra=`)
+            are equal to; a function is asked for each value instead. A record without the field
+            does not match.
+
+    A record matches when all that is given matches.
+
+    Raises:
+        MtlmonError: an unknown level, an expression that cannot be read, or an atom's name whose
+            braces are not closed.
+
+    >>> rule = LogRule("login_{user}", logger="app", message=r"user (?P<user>\\w+) logged in")
+    >>> record = logging.LogRecord("app.web", 20, "app.py", 1, "user ada logged in", (), None)
+    >>> rule.atom_of(record)
+    'login_ada'
+    """
+
+    def __init__(
+        self,
+        atom: str,
+        *,
+        logger: str = "",
+        level: int | str = 0,
+        message: str | re.Pattern[str] | None = None,
+        fields: Mapping[str, object] | None = None,
+    ) -> None:
+        self.atom = atom
+        self.logger = logger
+        self.level = read_level(level)
+        self.fields = dict(fields or {})
+        try:
+            self.message = None if message is None else re.compile(message)
+            names = [name for _, name, _, _ in Formatter().parse(atom) if name is not None]
+        except (re.error, ValueError) as error:
+            raise MtlmonError(f"log rule for {atom!r}: {error}") from None
+        self._is_template = bool(names)
+
+    def atom_of(self, record: logging.LogRecord) -> str | None:
+        """The name of the atom that the record makes true; None if it does not match.
+
+        Raises:
+            MtlmonError: the atom's name asks for a field that the record does not have.
+        """
+        if record.levelno < self.level or not self._is_at(record.name):
+            return None
+        for name, wanted in self.fields.items():
+            if name not in record.__dict__:
+                return None
+            value = record.__dict__[name]
+            if not (wanted(value) if callable(wanted) else wanted == value):
+                return None
+        groups: dict[str, str | Any] = {}
+        if self.message is not None:
+            match = self.message.search(record.getMessage())
+            if match is None:
+                return None
+            groups = match.groupdict()
+        if not self._is_template:
+            return self.atom
+        try:
+            return self.atom.format_map({**record.__dict__, **groups})
+        except (LookupError, AttributeError) as error:
+            raise MtlmonError(
+                f"log rule for {self.atom!r}: the record {record.getMessage()!r} has no field "
+                f"{error}"
+            ) from None
+
+    def _is_at(self, name: str) -> bool:
+        return not self.logger or name == self.logger or name.startswith(f"{self.logger}.")
+
+    def __repr__(self) -> str:
+        return f"<LogRule {self.atom}>"
+
+
+class LogHandler(logging.Handler):
+    """A handler that makes an event of every record that matches a rule.
+
+    The event has the atoms of all the rules that match and the time-stamp of the monitor's clock.
+    It never raises into the code that logs: violations are the monitor's to raise.
+
+    Args:
+        monitor: has a clock.
+        rules: see `LogRule`.
+        level: records below it are passed over.
+    """
+
+    def __init__(
+        self, monitor: LiveMonitor, rules: Iterable[LogRule], level: int | str = logging.NOTSET
+    ) -> None:
+        super().__init__(level)
+        self.monitor = monitor
+        self.rules = tuple(rules)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Make an event of the record."""
+        try:
+            atoms = atoms_of(record, self.rules)
+        except Exception as error:
+            self.monitor.fail(error)
+            return
+        if atoms:
+            self.monitor.notify(atoms)
+
+
+def atoms_of(record: logging.LogRecord, rules: Iterable[LogRule]) -> frozenset[str]:
+    """The atoms that the record makes true; none if no rule matches."""
+    names = (rule.atom_of(record) for rule in rules)
+    return frozenset(name for name in names if name is not None)
+
+
+def log_events(
+    records: Iterable[logging.LogRecord], *rules: LogRule, unit: str = "ms"
+) -> list[tuple[int, frozenset[str]]]:
+    """The trace of recorded log records, such as pytest's `caplog.records`, for `assert_holds`.
+
+    Args:
+        records: those that match no rule are passed over.
+        rules: see `LogRule`.
+        unit: of the time-stamps, counted from 1970 on and rounded down.
+
+    Returns:
+        Pairs (time_stamp, atoms), ordered by time.
+
+    Raises:
+        MtlmonError: an unknown unit, or a rule asks for a field that a record does not have.
+    """
+    if unit not in NANOSECONDS:
+        raise MtlmonError(f"the unit is one of {', '.join(NANOSECONDS)}, not {unit!r}")
+    events = []
+    for record in records:
+        atoms = atoms_of(record, rules)
+        if atoms:
+            # `created` is a float, exact to less than a microsecond.
+            events.append((round(record.created * 1e6) * 1000 // NANOSECONDS[unit], atoms))
+    return sorted(events, key=lambda event: event[0])
+
+
+def listening(
+    monitor: LiveMonitor,
+    rules: Sequence[LogRule],
+    logger: logging.Logger | str | None,
+    level: int | str | None,
+) -> Callable[[], None]:
+    """Attach a handler to a logger; return what takes it away again."""
+    target = logger if isinstance(logger, logging.Logger) else logging.getLogger(logger)
+    handler = LogHandler(monitor, rules)
+    level_before = target.level
+    if level is not None:
+        target.setLevel(read_level(level))
+    target.addHandler(handler)
+
+    def undo() -> None:
+        target.removeHandler(handler)
+        if level is not None:
+            target.setLevel(level_before)
+
+    return undo
+
+
+def read_level(level: int | str) -> int:
+    """A level's number.
+
+    Raises:
+        MtlmonError: no level has that name.
+    """
+    if isinstance(level, str):
+        number = logging.getLevelNamesMapping().get(level.upper())
+        if number is None:
+            raise MtlmonError(f"no level of logging is called {level!r}")
+        return number
+    return level

@@ -1,0 +1,146 @@
+"""What the pytest fixture `mtl_monitor` does.
+
+The plugin that pytest loads is the module `_mtlmon_pytest`, which is next to nothing; this one is
+imported by the first test that uses the fixture.
+"""
+
+from __future__ import annotations
+
+import sys
+from threading import get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from mtlmon.testing.live import LiveMonitor
+from mtlmon.testing.recording import DEFAULT_KEEP
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from types import FrameType
+
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.testing.clocks import Clock
+    from mtlmon.testing.recording import AtEnd, EndTime, Mode
+
+__all__ = ["MonitorFactory", "monitors_of"]
+
+
+class _Made(NamedTuple):
+    """A monitor, and the line that made it.
+
+    A test that fails at its end has no line of its own to show, so it shows that one: there stands
+    the formula.
+    """
+
+    monitor: LiveMonitor
+    frame: FrameType
+    instruction: int
+    line: int
+
+    def close(self) -> Exception | None:
+        """Close the monitor; return what it raises, as if the line had raised it."""
+        try:
+            self.monitor.close()
+        except Exception as error:
+            place = TracebackType(None, self.frame, self.instruction, self.line)
+            return error.with_traceback(place)
+        return None
+
+
+class MonitorFactory:
+    """The fixture's value: makes monitors that are closed when the test ends."""
+
+    def __init__(self) -> None:
+        self._made: list[_Made] = []
+        self._thread = get_ident()
+
+    def __call__(
+        self,
+        formula: Formula | str,
+        *,
+        clock: Clock | None = None,
+        unit: str | None = None,
+        at_end: AtEnd = "decided",
+        end_time: EndTime = None,
+        mode: Mode = "local",
+        keep: int | None = DEFAULT_KEEP,
+    ) -> LiveMonitor:
+        """A monitor for this test; the arguments are those of `LiveMonitor`."""
+        __tracebackhide__ = True
+        monitor = LiveMonitor(
+            formula,
+            clock=clock,
+            unit=unit,
+            at_end=at_end,
+            end_time=end_time,
+            mode=mode,
+            keep=keep,
+            # The test's thread is told, also of a monitor that another one has made.
+            owner=None if get_ident() == self._thread else self._thread,
+        )
+        frame = sys._getframe(1)
+        self._made.append(_Made(monitor, frame, frame.f_lasti, frame.f_lineno))
+        return monitor
+
+    def close(self) -> None:
+        """Close all monitors; raise what the first of them raises, with the others' as notes.
+
+        Raises:
+            ViolationError: and whatever else went wrong while monitoring.
+        """
+        __tracebackhide__ = True
+        made, self._made = self._made, []
+        failures = [error for error in [one.close() for one in made] if error is not None]
+        # The frames of the test are let go of.
+        made.clear()
+        for failure in failures[1:]:
+            failures[0].add_note(f"\n{failure}")
+        if failures:
+            raise failures[0]
+
+    def abandon(self) -> list[str]:
+        """Close all monitors of a test that has failed; return the violations they had found."""
+        violations = [one.monitor.abandon() for one in self._made]
+        self._made.clear()
+        return [str(violation) for violation in violations if violation is not None]
+
+
+class AtTestEnd:
+    """A plugin that pytest has while one test runs: it lets the test fail at its end."""
+
+    def __init__(self, item: pytest.Item, monitors: MonitorFactory) -> None:
+        self.item = item
+        self.monitors = monitors
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Close the monitors once the test function has returned."""
+        __tracebackhide__ = True
+        if item is not self.item:
+            return (yield)
+        try:
+            result = yield
+        except BaseException as error:
+            for violation in self.monitors.abandon():
+                if violation != str(error):
+                    item.add_report_section("call", "mtl_monitor", violation)
+            raise
+        self.monitors.close()
+        return result
+
+
+def monitors_of(request: pytest.FixtureRequest) -> Iterator[MonitorFactory]:
+    """The fixture: a factory of monitors; whatever the test leaves open is closed."""
+    __tracebackhide__ = True
+    monitors = MonitorFactory()
+    manager = request.config.pluginmanager
+    at_end = AtTestEnd(request.node, monitors)
+    manager.register(at_end)
+    try:
+        yield monitors
+    finally:
+        manager.unregister(at_end)
+    # Only what the hook has not seen: a fixture that was asked for in the middle of a test.
+    monitors.close()

@@ -1,0 +1,207 @@
+"""A monitor that remembers the events it read lately."""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import index
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mtlmon._core import Monitor
+from mtlmon.errors import MtlmonError
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.parser import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from mtlmon._core import Verdict
+
+    Atoms = Iterable[str] | Mapping[str, object]
+    Pair = tuple[int, Collection[str]]
+
+__all__ = [
+    "DEFAULT_KEEP",
+    "AtEnd",
+    "EndTime",
+    "Event",
+    "Mode",
+    "Recording",
+    "read_atoms",
+    "read_formula",
+]
+
+Mode = Literal["local", "global", "naive"]
+AtEnd = Literal["decided", "undecided-ok", "closed"]
+EndTime = int | Literal["last", "inf"] | None
+
+AT_END: tuple[AtEnd, ...] = ("decided", "undecided-ok", "closed")
+DEFAULT_KEEP = 10_000
+
+
+class Event(NamedTuple):
+    """One time-point: its name, and the atoms that hold there."""
+
+    time_stamp: int
+    offset: int
+    atoms: frozenset[str]
+
+
+class Recording:
+    """A monitor, and the last events that it read.
+
+    Args:
+        formula: what to monitor.
+        unit: of the time-stamps, for reports.
+        mode: that of the monitor.
+        at_end: what the end of the stream means, see `finish`.
+        keep: how many events to remember for reports; None for all.
+
+    Attributes:
+        pairs: the last events as they were read, (time_stamp, atoms), in order. Whoever steps the
+            monitor appends them.
+        end_time: what is known about the time after the last event, as `Monitor.finish` takes it.
+        undecided: the time-points that `finish` left open, without equivalents.
+
+    Raises:
+        MtlmonError: an unknown mode or `at_end`, or a `keep` below 1.
+    """
+
+    def __init__(
+        self,
+        formula: Formula,
+        *,
+        unit: str | None = None,
+        mode: Mode = "local",
+        at_end: AtEnd = "decided",
+        keep: int | None = DEFAULT_KEEP,
+    ) -> None:
+        __tracebackhide__ = True
+        if at_end not in AT_END:
+            raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
+        if keep is not None and keep < 1:
+            raise MtlmonError(f"keep is a positive number of events or None, not {keep}")
+        self.formula = formula
+        self.unit = unit
+        self.at_end = at_end
+        try:
+            self.monitor = Monitor(formula, mode)
+        except MtlmonError as error:
+            raise error.with_traceback(None) from None
+        self.pairs: deque[Pair] = deque(maxlen=keep)
+        self.end_time: EndTime = None
+        self.undecided: list[tuple[int, int]] = []
+
+    @property
+    def event_count(self) -> int:
+        """How many events were read."""
+        return self.monitor.counters["events"]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every event that was read is still there."""
+        return len(self.pairs) == self.event_count
+
+    @property
+    def clock(self) -> int:
+        """No later event has a time-stamp below this one."""
+        last = int(self.pairs[-1][0]) if self.pairs else 0
+        return max(last, self.end_time + 1) if isinstance(self.end_time, int) else last
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many time-points are true, false and undecided, equivalents included."""
+        counters = self.monitor.counters
+        true, false = counters["true"], counters["false"]
+        return true, false, counters["events"] - true - false
+
+    def recent(self) -> list[Event]:
+        """The last events, from the first on whose offset is known."""
+        events: list[Event] = []
+        skipped = None if self.is_complete else self.pairs[0][0]
+        for time_stamp, atoms in self.pairs:
+            if time_stamp == skipped:
+                continue
+            repeated = bool(events) and events[-1].time_stamp == time_stamp
+            offset = events[-1].offset + 1 if repeated else 0
+            events.append(Event(int(time_stamp), offset, frozenset(atoms)))
+        return events
+
+    def step(self, time_stamp: int, atoms: frozenset[str]) -> list[Verdict]:
+        """Read an event; return the verdicts that it brings.
+
+        Raises:
+            TimeStampError: the time-stamp is negative, too large or decreasing.
+        """
+        verdicts = self.monitor.step(time_stamp, atoms)
+        self.pairs.append((time_stamp, atoms))
+        return verdicts
+
+    def advance(self, time_stamp: int) -> list[Verdict]:
+        """No later event comes below the time-stamp; return the verdicts that brings.
+
+        Raises:
+            TimeStampError: negative or too large.
+        """
+        verdicts = self.monitor.advance(time_stamp)
+        if self.pairs and time_stamp > self.clock:
+            self.end_time = index(time_stamp) - 1
+        return verdicts
+
+    def finish(self, end_time: EndTime = None) -> list[Verdict]:
+        """The stream ends; return the verdicts that brings, and note what stays open.
+
+        Args:
+            end_time: what is known about the time after the last event, as `Monitor.finish`
+                takes it. With `at_end="closed"` no event ever follows, whatever this says.
+
+        Raises:
+            TimeStampError: `end_time` is negative or too large.
+            MtlmonError: `end_time` is none of these.
+        """
+        pending = self.monitor.pending
+        if self.at_end == "closed":
+            end_time = self.end_time = "inf"
+        elif end_time == "last":
+            self.end_time = max(self.clock - 1, int(self.pairs[-1][0])) if self.pairs else 0
+        elif end_time is not None:
+            self.end_time = end_time
+        verdicts = self.monitor.finish(end_time)
+        settled = {(verdict.time_stamp, verdict.offset) for verdict in verdicts}
+        self.undecided = [point for point in pending if point not in settled]
+        return verdicts
+
+
+def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:
+    """A formula for time-stamps in a unit, from its text if it is one.
+
+    Raises:
+        FormulaError: the text is no formula, or a bound is no whole number of units.
+        UnitError: a bound carries a unit and none is given for the time-stamps; or it is unknown.
+        TypeError: it is neither a text nor a formula.
+    """
+    __tracebackhide__ = True
+    if not isinstance(formula, (str, Formula)):
+        raise TypeError(f"a formula is a text or a Formula, not {type(formula).__name__}")
+    try:
+        if isinstance(formula, str):
+            return parse(formula, unit=unit)
+        return formula if unit is None else formula.in_unit(unit)
+    except MtlmonError as error:
+        # Where in the parser is of no interest to the test that shows the error.
+        raise error.with_traceback(None) from None
+
+
+def read_atoms(atoms: Atoms) -> frozenset[str]:
+    """The atoms of an event: names, or a mapping of names to whether they hold.
+
+    Raises:
+        TypeError: one string instead of a collection of them, or no collection at all.
+    """
+    __tracebackhide__ = True
+    if isinstance(atoms, frozenset):
+        return atoms
+    if isinstance(atoms, (str, bytes)):
+        raise TypeError(f"atoms are a collection of names, not the one string {atoms!r}")
+    if isinstance(atoms, dict):
+        return frozenset(name for name, holds in atoms.items() if holds)
+    return frozenset(atoms)
