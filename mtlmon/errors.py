@@ -45,7 +45,9 @@ class FormulaError(MtlmonError, ValueError):
 
     Attributes:
         message: what is wrong, one line, without the place.
-        line, column: 1-based place in the text, columns counted in characters.
+        source: name of the text, a file for instance.
+        line: 1-based line of the place in the text.
+        column: 1-based column of the place, counted in characters.
         hint: how to mend it, or None.
     """
 

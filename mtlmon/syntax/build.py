@@ -80,9 +80,10 @@ def eventually(
 
     Args:
         operand: a formula, or True or False.
-        lower, upper: the interval, both bounds included: integers in the unit of the time-stamps,
-            texts with a unit of their own ("500ms", "5s", "2m", "1h", "30d") or timedeltas. No
-            limit is "inf" or math.inf. Without bounds the interval is [0,*).
+        lower: the least distance: an integer in the unit of the time-stamps, a text with a unit of
+            its own ("500ms", "5s", "2m", "1h", "30d") or a timedelta.
+        upper: the largest distance; "inf" or math.inf for no limit. Without both bounds the
+            interval is [0,*).
 
     Raises:
         FormulaError: a bound is negative, too large or no bound, or the interval is empty.

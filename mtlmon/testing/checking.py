@@ -74,7 +74,7 @@ class Result:
         """Raise the failure if there is one.
 
         Raises:
-            ViolationError
+            ViolationError: the failure.
         """
         __tracebackhide__ = True
         if self.failure is not None:

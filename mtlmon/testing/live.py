@@ -235,7 +235,7 @@ class LiveMonitor:
         """Raise the violation that is known by now; with a clock, let time pass first.
 
         Raises:
-            ViolationError
+            ViolationError: the violation.
         """
         __tracebackhide__ = True
         self._pass_time()

@@ -74,7 +74,8 @@ def formulas(
 
     Args:
         atoms: the names to use, those preferred in small examples first.
-        past, future: whether temporal operators of that kind are used.
+        past: whether past operators are used.
+        future: whether future operators are used.
         bounded: whether future operators get an upper bound, so that every time-point is decided
             once time has passed `formula.future_reach` and a little more; NEXT waits for one event.
         constants: whether `true` and `false` are used.
@@ -146,7 +147,8 @@ def traces(
     Args:
         atoms: the names to use; or a formula or its text: then its atoms, and gaps of time that
             come to the bounds of its intervals and just past them.
-        min_size, max_size: how many events there are.
+        min_size: how many events there are at least.
+        max_size: how many there are at most.
         gaps: the differences of time-stamps that follow each other.
         start: the first time-stamp, or a strategy for it.
         unit: of the time-stamps, for bounds of the formula that carry one.

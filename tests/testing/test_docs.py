@@ -1,8 +1,7 @@
-"""What the page on testing shows is what happens."""
+"""What the files in the page on testing show is what happens."""
 
 from __future__ import annotations
 
-import doctest
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -18,16 +17,6 @@ _BLOCKS = re.findall(
     _PAGE.read_text(encoding="utf-8"),
     re.MULTILINE | re.DOTALL,
 )
-
-
-def test_the_session_in_the_page() -> None:
-    # One session: later blocks use names of earlier ones.
-    session = "".join(text for _, text in _BLOCKS if text.startswith(">>>"))
-    test = doctest.DocTestParser().get_doctest(session, {}, "testing.md", str(_PAGE), 0)
-    report: list[str] = []
-    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
-    assert result.attempted > 15
-    assert not result.failed, "".join(report)
 
 
 def test_the_files_in_the_page(pytester: pytest.Pytester) -> None:
