@@ -35,7 +35,8 @@ class Docstrings(griffe.Extension):
                     _take_signatures(module, described)
         for item in _objects(pkg):
             if item.docstring is not None:
-                item.docstring.value = _SESSION.sub(r"```pycon\n\g<0>\n```", item.docstring.value)
+                text = _SESSION.sub(r"```pycon\n\g<0>\n```", item.docstring.value)
+                item.docstring.value = text.replace("\n<BLANKLINE>\n", "\n\n")
 
 
 def _modules(package: griffe.Module) -> Iterator[tuple[griffe.Module, griffe.Module]]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
+_BLANK_LINE = re.compile("^<BLANKLINE>$", re.MULTILINE)
 _CELL = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Show blank lines in what doctests print as such."""
+    return _BLANK_LINE.sub("", markdown)
 
 
 def on_page_content(html: str, **_: object) -> str:
