@@ -136,7 +136,7 @@ def test_atoms_of_an_iterator_may_be_used_again() -> None:
         ([(1, {"p"}), 7], TraceError, "event 1 is 7"),
         ([(1, {"p"}), (1, 2, 3)], TraceError, r"event 1 is \(1, 2, 3\)"),
         ([(1, {"p"}), (1, "p")], TypeError, "event 1: atoms are a collection"),
-        ([(1, {"p"}), (1, [["p"]])], TypeError, "event 1: unhashable"),
+        ([(1, {"p"}), (1, [["p"]])], TypeError, "event 1: the name of an atom is a string"),
         ([(1, {"p"}), (1, 3.5)], TypeError, "event 1: "),
         ([(5, {"p"}), (4, {"p"})], TimeStampError, "event 1: time-stamp 4 is below 5"),
         ([(5, {"p"}), (2**63, {"p"})], TimeStampError, "event 1: time-stamp 9223372036854775808"),
