@@ -158,7 +158,7 @@ class Recording:
             TimeStampError: `end_time` is negative or too large.
             MtlmonError: `end_time` is none of these.
         """
-        pending = self.monitor.pending
+        pending = [(point.time_stamp, point.offset) for point in self.monitor.pending]
         if self.at_end == "closed":
             end_time = self.end_time = "inf"
         elif end_time == "last":
