@@ -24,6 +24,11 @@ cdef struct Column:
     uint32_t atom
 
 
+cdef class Memory:
+    cdef Py_buffer buffer
+    cdef bint is_held
+
+
 cdef class EventColumns:
     cdef readonly size_t count
     cdef list memory                # what the columns lie in

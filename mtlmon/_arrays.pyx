@@ -37,9 +37,6 @@ cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 cdef class Memory:
     """The one-dimensional buffer of an array, held as long as this object lives."""
 
-    cdef Py_buffer buffer
-    cdef bint is_held
-
     def __cinit__(self, array, Py_ssize_t item_size, size_t count, bint is_writable=False):
         cdef int flags = PyBUF_STRIDES | PyBUF_FORMAT
         if is_writable:

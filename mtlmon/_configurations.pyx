@@ -24,9 +24,17 @@ from mtlmon._entries cimport (
 from mtlmon._engine cimport Register
 from mtlmon._history cimport watch
 from mtlmon._memory cimport reserve
-from mtlmon._nodes cimport TRUE_EXPRESSION, Expression
+from mtlmon._nodes cimport FALSE_EXPRESSION, TRUE_EXPRESSION, Expression
 from mtlmon._obligations cimport members_in_use
-from mtlmon._program cimport OP_AND, OP_ATOM, OP_SINCE, UNBOUNDED, Instruction
+from mtlmon._program cimport (
+    OP_AND,
+    OP_ATOM,
+    OP_NEXT,
+    OP_PREVIOUS,
+    OP_SINCE,
+    UNBOUNDED,
+    Instruction,
+)
 from mtlmon._windows cimport PHASE_CLOSED, PHASE_FREE, PHASE_OPEN, Family, Window
 from mtlmon._witnesses cimport Run, Witnesses, grow, run_at
 
@@ -189,6 +197,55 @@ cdef uint64_t oldest_age(const History *history) noexcept nogil:
     for i in range(history.threshold_count):
         age = max(age, history.thresholds[i].distance + 1)
     return age
+
+
+cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogil:
+    """A distance from which on it makes no difference how far away the next event is.
+
+    By then all windows, witnesses and thresholds that depend on time have been left behind. The
+    state is one that `describe` has just described.
+    """
+    cdef uint64_t now = state.time_stamp
+    cdef uint64_t latest = now          # no change later than this
+    cdef uint64_t reach
+    cdef uint32_t i, j
+    cdef const Family *family
+    cdef const Window *window
+    cdef const Instruction *instruction
+    cdef const Witnesses *witnesses
+    for i in range(state.family_count):
+        family = &state.families[i]
+        for j in range(family.open_head, family.open_count):
+            window = &family.windows[family.open[j]]
+            if window.upper != UNBOUNDED():
+                latest = max(latest, window.upper)
+        for j in range(family.closed_head, family.closed_count):
+            window = &family.windows[family.closed[j]]
+            latest = max(latest, last_bound(window.lower, window.upper))
+    for i in range(1, engine.program.instruction_count):
+        instruction = &engine.program.instructions[i]
+        reach = last_bound(instruction.lower, instruction.upper)
+        if instruction.operation == OP_NEXT or (
+            instruction.operation == OP_PREVIOUS and state.stored[instruction.index] != FALSE_EXPRESSION
+        ):
+            latest = max(latest, now + reach)
+        elif instruction.operation == OP_SINCE:
+            witnesses = &state.witnesses[instruction.index]
+            if witnesses.count:
+                latest = max(latest, run_at(witnesses, witnesses.count - 1).last + reach)
+    if state.history.first != NONE:
+        for i in range(state.history.threshold_count):
+            latest = max(
+                latest,
+                state.history.entries[state.history.last].time_stamp
+                + state.history.thresholds[i].distance,
+            )
+    return latest - now + 1
+
+
+cdef inline uint64_t last_bound(uint64_t lower, uint64_t upper) noexcept nogil:
+    """Of an interval, the bound after which time changes nothing."""
+    return lower if upper == UNBOUNDED() else upper
 
 
 cdef uint32_t expression_places(

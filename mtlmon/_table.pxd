@@ -9,6 +9,11 @@ from mtlmon._engine cimport Engine, State
 from mtlmon._verdict cimport VerdictRecord, Verdicts
 
 
+cdef enum:
+    # A batch of events ends when so many verdicts wait.
+    ENOUGH_VERDICTS = 1024
+
+
 cdef struct Transition:
     uint32_t target         # configuration + 1, or 0 for a transition not seen yet
     uint32_t action
@@ -19,10 +24,11 @@ cdef struct Configuration:
     uint32_t start          # of its key in the pool of words
     uint32_t length
     uint32_t later          # the first of its rows for later time-stamps
+    uint64_t settling       # larger distances of the next event are like this one
 
 
 cdef struct LaterRow:
-    uint64_t distance       # from the time-stamp before
+    uint64_t distance       # from the time-stamp before; that of settling or less
     uint32_t following
 
 
@@ -89,7 +95,7 @@ cdef class Table:
         self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts
     ) except -1 nogil
     cdef uint32_t _intern_letter(self, uint64_t letter) noexcept nogil
-    cdef int _intern_key(self, uint32_t *number) except -1 nogil
+    cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil
     cdef int _new_transition(
         self, uint32_t configuration, uint64_t distance, uint32_t column, Transition **transition
     ) except -1 nogil

@@ -22,6 +22,7 @@ from mtlmon._configurations cimport (
     describe,
     load_registers,
     restore,
+    settling_distance,
     suits,
 )
 from mtlmon._engine cimport NO_CONFIGURATION, Register
@@ -57,8 +58,6 @@ cdef enum:
     HITS_PER_CREDIT = 16
     MOST_CREDIT = 1 << 16
     LONGEST_PAUSE = 1 << 24
-    # A batch ends when so many verdicts wait.
-    ENOUGH_VERDICTS = 1024
     # An action: what it does about its own time-point, in two bits ...
     ADDS_REGISTER = 3               # the other three are kinds of verdicts
     OWN_BITS = 3
@@ -184,7 +183,7 @@ cdef class Table:
                 offset += 1
             else:
                 row = find_row(
-                    self.later_rows, self.configurations[configuration].later,
+                    self.later_rows, &self.configurations[configuration],
                     time_stamps[k] - time_stamp
                 )
                 if row == NO_ROW or time_stamps[k] >= TIME_LIMIT():
@@ -300,7 +299,7 @@ cdef class Table:
             or not describe(self.engine, state, &self.key)
         ):
             return False
-        self._intern_key(number)
+        self._intern_key(state, number)
         return True
 
     cdef int rest(self, State *state) except -1 nogil:
@@ -396,7 +395,7 @@ cdef class Table:
         if distance == 0:
             transition[0] = &self.present_rows[configuration * self.columns + column]
             return 0
-        row = find_row(self.later_rows, self.configurations[configuration].later, distance)
+        row = find_row(self.later_rows, &self.configurations[configuration], distance)
         if row == NO_ROW:
             row = self.configurations[configuration].later
             while row != NO_ROW:
@@ -413,7 +412,9 @@ cdef class Table:
                 <void **> &self.later_transitions, &self.later_capacity,
                 (<size_t> row + 1) * self.columns, sizeof(Transition)
             )
-            self.later_rows[row].distance = distance
+            self.later_rows[row].distance = min(
+                distance, self.configurations[configuration].settling
+            )
             self.later_rows[row].following = self.configurations[configuration].later
             self.configurations[configuration].later = row
             for i in range(self.columns):
@@ -441,8 +442,8 @@ cdef class Table:
         self.letter_table[position] = self.letter_count
         return self.letter_count - 1
 
-    cdef int _intern_key(self, uint32_t *number) except -1 nogil:
-        """The number of the configuration with the key that stands in the scratch memory."""
+    cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil:
+        """The number of the configuration of a state, whose key stands in the scratch memory."""
         cdef uint64_t hash_value = hash_words(self.key.words, self.key.length)
         cdef uint32_t position, i
         cdef Configuration *configuration
@@ -479,6 +480,7 @@ cdef class Table:
         configuration.start = self.word_count
         configuration.length = self.key.length
         configuration.later = NO_ROW
+        configuration.settling = settling_distance(self.engine, state)
         memcpy(
             self.words + self.word_count, self.key.words, self.key.length * sizeof(uint64_t)
         )
@@ -580,8 +582,10 @@ cdef class Table:
 
 
 cdef inline uint32_t find_row(
-    const LaterRow *rows, uint32_t row, uint64_t distance
+    const LaterRow *rows, const Configuration *configuration, uint64_t distance
 ) noexcept nogil:
+    cdef uint32_t row = configuration.later
+    distance = min(distance, configuration.settling)
     while row != NO_ROW and rows[row].distance != distance:
         row = rows[row].following
     return row

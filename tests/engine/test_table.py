@@ -27,6 +27,7 @@ GAPS = {
     "no two alike": [1],
     "irregular": [0, 0, 1, 2, 7],
     "far apart": [0, 100_000],
+    "around the bounds": list(range(24)),
 }
 
 
@@ -85,6 +86,25 @@ def test_long_logs(formula: str, mode: str, gaps: str) -> None:
 def test_most_events_are_look_ups_whatever_the_unit(gap: int) -> None:
     formula = parse(f"ALWAYS[0,{10 * gap}] (p IMPLIES EVENTUALLY[0,{3 * gap}] q)")
     assert agree(formula, "local", random.Random(1), [0, gap], 10_000) > 8_000
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "p IMPLIES EVENTUALLY[0,3600] q",
+        "(PREVIOUS[0,3600] p) AND q",
+        "ALWAYS[600,3600] (p IMPLIES q)",
+        "ALWAYS (p IMPLIES ONCE[0,600] q)",
+    ],
+)
+def test_all_distances_are_alike_once_nothing_is_within_reach(formula: str) -> None:
+    source = random.Random(formula)
+    monitor = Monitor(formula)
+    time_stamp = 0
+    for _ in range(2000):
+        time_stamp += source.randrange(3601, 1_000_000)
+        monitor.step(time_stamp, [name for name in "pq" if source.random() < 0.5])
+    assert monitor.counters["table_hits"] > 1900
 
 
 def test_many_atoms_are_columns_as_they_come() -> None:

@@ -1,0 +1,23 @@
+from typing import Literal, final
+
+from mtlmon._arrays import EventColumns, _Array
+from mtlmon._program import Program
+from mtlmon.syntax.formula import Formula
+
+@final
+class KeyedMonitors:
+    def __init__(
+        self,
+        formula: Formula | Program | str,
+        mode: Literal["local", "global", "naive"] = "local",
+        *,
+        bdd: Literal["auto", "cudd", "autoref"] = "auto",
+    ) -> None: ...
+    @property
+    def atoms(self) -> tuple[str, ...]: ...
+    @property
+    def counters(self) -> dict[str, int]: ...
+    def feed(self, events: EventColumns, numbers: _Array) -> tuple[bytes, bytes]: ...
+    def finish(
+        self, number: int, end_time: int | Literal["last", "inf"] | None = None
+    ) -> bytes: ...

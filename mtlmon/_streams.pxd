@@ -1,0 +1,60 @@
+# cython: language_level=3
+"""Many states of one program, each at rest between its events."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from mtlmon._configurations cimport Key
+from mtlmon._core cimport Monitor
+from mtlmon._engine cimport Register, State
+from mtlmon._entries cimport Mode
+
+
+cdef struct Resting:
+    # A state between its events: in a configuration of the table, or whole where it has none.
+    uint64_t time_stamp
+    uint64_t offset
+    Register *registers
+    State *whole
+    uint32_t configuration
+    uint32_t register_count
+    uint32_t register_capacity
+    bint is_broken
+
+
+cdef class Streams:
+    cdef Monitor worker             # whose state is that of the stream at work
+    cdef State spare                # the worker's own, while that of a stream is a whole one
+    cdef bint has_spare
+    cdef Mode mode_number
+    cdef Key blank                  # of a stream before its first event; without words if none
+    cdef list free_numbers
+    cdef Resting *resting           # by number
+    cdef uint32_t count, capacity, whole_count
+    cdef uint64_t event_count, true_count, false_count
+    cdef size_t register_bytes
+    cdef uint32_t *owners           # of the verdicts in the worker's output, after `run`
+    cdef uint32_t owner_capacity
+    cdef size_t done                # events of the present `run`
+
+    cdef dict counters(self, size_t count)
+    cdef uint32_t add(self) except? 0
+    cdef int extend(self, size_t count) except -1
+    cdef int drop(self, uint32_t number) except -1
+    cdef void clear(self, Resting *resting) noexcept nogil
+
+    cdef int load(self, Resting *resting) except -1 nogil
+    cdef int store(self, Resting *resting) except -1 nogil
+    cdef size_t run(
+        self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
+        size_t count
+    ) except? 0 nogil
+
+    cdef int own(self, uint32_t known, uint32_t number) except -1 nogil
+    cdef int renew(self) except -1 nogil
+    cdef int keep_registers(self, Resting *resting) except -1 nogil
+    cdef int keep_whole(self, Resting *resting) except -1 nogil
+    cdef void drop_registers(self, Resting *resting) noexcept nogil
+    cdef int keep_house(self) except -1 nogil
+    cdef int clean(self) except -1
+    cdef int compact(self) except -1

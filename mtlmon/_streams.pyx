@@ -1,0 +1,358 @@
+# cython: language_level=3
+"""Many states of one program, each at rest between its events, told apart by numbers.
+
+One engine, one workspace and one transition table serve all streams. Between its events a stream is
+the number of a configuration of that table, shared with all streams in the same situation, and a
+register for each of its pending time-points. States too large for a configuration are kept whole.
+
+At an event, the stream's state becomes that of a monitor, the *worker*, which does the rest.
+"""
+
+from cython cimport final
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from mtlmon._configurations cimport (
+    MOST_WORDS,
+    REGISTER_ROOM,
+    describe,
+    expression_places,
+    restore,
+)
+from mtlmon._engine cimport NO_CONFIGURATION, Engine, free_state, init_state
+from mtlmon._entries cimport rehash
+from mtlmon._expressions cimport is_worth_compacting
+from mtlmon._memory cimport reserve
+from mtlmon._nodes cimport Expression
+from mtlmon._table cimport ENOUGH_VERDICTS, Table
+from mtlmon._verdict cimport Verdicts
+
+from mtlmon.errors import MonitorBrokenError
+
+
+@final
+cdef class Streams:
+    """The states, and the monitor that goes on with one of them at a time."""
+
+    def __cinit__(self, Monitor worker not None):
+        self.worker = worker
+        worker.table.is_shared = True
+        worker.engine.is_shared = True
+        self.mode_number = worker.state.history.mode
+        self.free_numbers = []
+        if not worker.table.is_used or not describe(worker.engine, &worker.state, &self.blank):
+            self.blank.length = 0
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        for i in range(self.count):
+            free(self.resting[i].registers)
+            if self.resting[i].whole != NULL:
+                free_state(self.resting[i].whole)
+                free(self.resting[i].whole)
+        free(self.resting)
+        free(self.owners)
+        if self.has_spare:
+            free_state(&self.spare)
+
+    cdef dict counters(self, size_t count):
+        """events, true, false (with equivalents) of all streams together; streams, those of them
+        that are kept whole, and bytes, what all streams take but for the whole ones and what is
+        shared."""
+        return {
+            "events": self.event_count,
+            "true": self.true_count,
+            "false": self.false_count,
+            "streams": count,
+            "whole": self.whole_count,
+            "bytes": self.capacity * sizeof(Resting) + self.register_bytes,
+            "table_hits": self.worker.table.hits,
+            "table_flushes": self.worker.table.flushes,
+            "compactions": self.worker.engine.workspace.compactions,
+        }
+
+    # ---- numbers ---------------------------------------------------------------------------
+
+    cdef uint32_t add(self) except? 0:
+        """The number of a new stream."""
+        if self.free_numbers:
+            return self.free_numbers.pop()
+        self.extend(<size_t> self.count + 1)
+        return self.count - 1
+
+    cdef int extend(self, size_t count) except -1:
+        """Have streams of the numbers below `count`."""
+        reserve(<void **> &self.resting, &self.capacity, count, sizeof(Resting))
+        while self.count < count:
+            memset(&self.resting[self.count], 0, sizeof(Resting))
+            self.resting[self.count].configuration = NO_CONFIGURATION
+            self.count += 1
+        return 0
+
+    cdef int drop(self, uint32_t number) except -1:
+        """Forget a stream; its number may become that of a new one."""
+        self.clear(&self.resting[number])
+        self.free_numbers.append(number)
+        return 0
+
+    cdef void clear(self, Resting *resting) noexcept nogil:
+        self.drop_registers(resting)
+        if resting.whole != NULL:
+            free_state(resting.whole)
+            free(resting.whole)
+            self.whole_count -= 1
+        memset(resting, 0, sizeof(Resting))
+        resting.configuration = NO_CONFIGURATION
+
+    # ---- states at work and at rest --------------------------------------------------------
+
+    cdef int renew(self) except -1 nogil:
+        """Give the worker the state of a stream before its first event."""
+        cdef State *state = &self.worker.state
+        state.time_stamp = state.offset = state.clock = 0
+        state.event_count = 0
+        state.register_base = state.register_count = 0
+        if self.blank.length:
+            restore(self.worker.engine, state, self.blank.words)
+            state.configuration = NO_CONFIGURATION
+            return 0
+        free_state(state)
+        with gil:
+            init_state(state, self.worker.program, self.mode_number)
+        return 0
+
+    cdef int load(self, Resting *resting) except -1 nogil:
+        """Make the state of a stream that of the worker."""
+        cdef State *state = &self.worker.state
+        if resting.whole != NULL:
+            self.spare = state[0]
+            self.has_spare = True
+            state[0] = resting.whole[0]
+            free(resting.whole)
+            resting.whole = NULL
+            self.whole_count -= 1
+        elif resting.configuration == NO_CONFIGURATION:
+            self.renew()
+        else:
+            if state.registers == NULL:
+                state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
+                if state.registers == NULL:
+                    with gil:
+                        raise MemoryError("mtlmon: out of memory")
+            if resting.register_count:
+                memcpy(
+                    state.registers, resting.registers, resting.register_count * sizeof(Register)
+                )
+            state.register_base = 0
+            state.register_count = resting.register_count
+            state.configuration = resting.configuration
+            state.is_structured = False
+            state.time_stamp = state.clock = resting.time_stamp
+            state.offset = resting.offset
+            state.event_count = 1
+        self.event_count -= state.event_count
+        state.history.true_count = state.history.false_count = state.history.peak_pending = 0
+        return 0
+
+    cdef int store(self, Resting *resting) except -1 nogil:
+        """Let the worker's state rest."""
+        cdef State *state = &self.worker.state
+        self.event_count += state.event_count
+        self.true_count += state.history.true_count
+        self.false_count += state.history.false_count
+        if self.worker.is_broken():
+            resting.is_broken = True
+            self.worker.revive()
+            free_state(state)
+            with gil:
+                init_state(state, self.worker.program, self.mode_number)
+            if self.has_spare:
+                free_state(&self.spare)
+                self.has_spare = False
+            return 0
+        if state.event_count:
+            self.worker.table.rest(state)
+        if state.configuration != NO_CONFIGURATION:
+            resting.configuration = state.configuration
+            resting.time_stamp = state.time_stamp
+            resting.offset = state.offset
+            self.keep_registers(resting)
+            if self.has_spare:
+                free_state(state)
+                state[0] = self.spare
+                self.has_spare = False
+        elif state.event_count or state.clock:
+            self.keep_whole(resting)
+        return self.keep_house()
+
+    cdef int keep_registers(self, Resting *resting) except -1 nogil:
+        cdef State *state = &self.worker.state
+        cdef size_t wanted = state.register_count * sizeof(Register)
+        cdef void *grown
+        if state.register_count > resting.register_capacity or (
+            2 * state.register_count + 2 < resting.register_capacity
+        ):
+            self.drop_registers(resting)
+            grown = malloc(wanted)
+            if grown == NULL:
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
+            resting.registers = <Register *> grown
+            resting.register_capacity = state.register_count
+            self.register_bytes += wanted
+        resting.register_count = state.register_count
+        if wanted:
+            memcpy(resting.registers, state.registers + state.register_base, wanted)
+        return 0
+
+    cdef void drop_registers(self, Resting *resting) noexcept nogil:
+        free(resting.registers)
+        resting.registers = NULL
+        self.register_bytes -= resting.register_capacity * sizeof(Register)
+        resting.register_count = resting.register_capacity = 0
+
+    cdef int keep_whole(self, Resting *resting) except -1 nogil:
+        """A state without configuration is moved out of the worker."""
+        cdef State *state = &self.worker.state
+        resting.whole = <State *> malloc(sizeof(State))
+        if resting.whole == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        resting.whole[0] = state[0]
+        resting.configuration = NO_CONFIGURATION
+        self.drop_registers(resting)
+        self.whole_count += 1
+        memset(state, 0, sizeof(State))
+        if self.has_spare:
+            state[0] = self.spare
+            self.has_spare = False
+        else:
+            with gil:
+                init_state(state, self.worker.program, self.mode_number)
+        return 0
+
+    # ---- events of many streams ------------------------------------------------------------
+
+    cdef size_t run(
+        self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
+        size_t count
+    ) except? 0 nogil:
+        """Go on to the next events, each of the stream whose number it has.
+
+        Between `enter` and `leave` of the worker. Takes at least one event, and all unless many
+        verdicts wait to be collected: those in `worker.output`, of the streams in `owners`. After
+        an error, `done` is the number of the event's place, and the verdicts of those before it
+        are there.
+        """
+        cdef Verdicts *output = &self.worker.output
+        cdef size_t words = self.worker.letter_words
+        cdef Resting *resting
+        cdef uint32_t known
+        cdef bint is_done
+        output.count = 0
+        self.done = 0
+        while self.done < count and output.count < ENOUGH_VERDICTS:
+            resting = &self.resting[numbers[self.done]]
+            if resting.is_broken:
+                with gil:
+                    raise MonitorBrokenError(
+                        "the stream was interrupted in the middle of an event and cannot go on"
+                    )
+            known = output.count
+            is_done = False
+            self.load(resting)
+            try:
+                self.worker.table.run(
+                    &self.worker.state, time_stamps + self.done, letters + self.done * words,
+                    words, 1, output
+                )
+                is_done = True
+            finally:
+                if not is_done:
+                    output.count = known
+                    self.worker.give_up()
+                self.store(resting)
+            self.own(known, numbers[self.done])
+            self.done += 1
+        return self.done
+
+    cdef int own(self, uint32_t known, uint32_t number) except -1 nogil:
+        """The verdicts from place `known` on are those of one stream."""
+        cdef uint32_t i
+        reserve(
+            <void **> &self.owners, &self.owner_capacity, self.worker.output.count,
+            sizeof(uint32_t)
+        )
+        for i in range(known, self.worker.output.count):
+            self.owners[i] = number
+        return 0
+
+    # ---- what all streams share ------------------------------------------------------------
+
+    cdef int keep_house(self) except -1 nogil:
+        """Forget what no stream needs any more, once there is enough of it."""
+        if (
+            self.worker.table.bytes() > self.worker.table.budget
+            or is_worth_compacting(self.worker.engine.workspace)
+        ):
+            with gil:
+                self.clean()
+        return 0
+
+    cdef int clean(self) except -1:
+        cdef Table table = self.worker.table
+        table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
+        # Half of the table is for transitions, however many configurations there are.
+        table.budget = max(table.budget, 2 * table.bytes())
+        if is_worth_compacting(self.worker.engine.workspace):
+            self.compact()
+        return 0
+
+    cdef int compact(self) except -1:
+        """A fresh workspace that knows only the expressions of configurations and whole states."""
+        cdef Engine engine = self.worker.engine
+        cdef Table table = self.worker.table
+        cdef uint32_t places[MOST_WORDS]
+        cdef uint32_t i, j, count
+        cdef uint64_t *words
+        cdef size_t total = 0
+        cdef size_t position = 0
+        cdef Expression *expressions
+        self.renew()
+        for i in range(table.configuration_count):
+            total += expression_places(
+                engine, table.words + table.configurations[i].start, places
+            )
+        expressions = <Expression *> calloc(total + 1, sizeof(Expression))
+        engine.root_count = 0
+        try:
+            if expressions == NULL:
+                raise MemoryError("mtlmon: out of memory")
+            for i in range(table.configuration_count):
+                words = table.words + table.configurations[i].start
+                count = expression_places(engine, words, places)
+                for j in range(count):
+                    expressions[position] = <Expression> words[places[j]]
+                    engine._add_root(&expressions[position])
+                    position += 1
+            for i in range(self.count):
+                if self.resting[i].whole != NULL:
+                    engine._add_roots(self.resting[i].whole)
+            engine.workspace = engine.workspace.compacted(engine.roots, engine.root_count)
+            position = 0
+            for i in range(table.configuration_count):
+                words = table.words + table.configurations[i].start
+                count = expression_places(engine, words, places)
+                for j in range(count):
+                    words[places[j]] = (
+                        words[places[j]] >> 32 << 32 | expressions[position]
+                    )
+                    position += 1
+        finally:
+            free(expressions)
+        for i in range(self.count):
+            if self.resting[i].whole != NULL:
+                rehash(&self.resting[i].whole.history)
+        table.rehash()
+        return 0

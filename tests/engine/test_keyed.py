@@ -1,0 +1,89 @@
+"""Events of many streams from arrays: each stream answers as a monitor of its own would."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from mtlmon import Monitor, TimeStampError, Verdict, VerdictArray
+from mtlmon._arrays import EventColumns
+from mtlmon._keyed import KeyedMonitors
+from mtlmon.verdict_arrays import verdict_type
+
+FORMULAS = [
+    "p",
+    "p IMPLIES EVENTUALLY[0,5] q",
+    "p UNTIL[2,40] q",
+    "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)",
+    "p SINCE[2,8] (q AND NEXT[0,1] p)",
+    "ALWAYS (p IMPLIES EVENTUALLY q)",
+    "EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))",
+    f"EVENTUALLY[0,{1 << 62}] (p AND q)",
+]
+
+
+def verdicts(records: bytes) -> list[Verdict]:
+    return list(VerdictArray(np.frombuffer(records, verdict_type())))
+
+
+@pytest.mark.parametrize("mode", ["naive", "local", "global"])
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("streams", [1, 7, 300])
+def test_each_stream_is_a_monitor_of_its_own(formula: str, mode: str, streams: int) -> None:
+    source = random.Random(f"{formula} {mode} {streams}")
+    together = KeyedMonitors(formula, mode)  # type: ignore[arg-type]
+    apart = [Monitor(formula, mode) for _ in range(streams)]  # type: ignore[arg-type]
+    atoms = together.atoms
+    clock = 0
+    for _ in range(12):
+        size = source.choice([0, 1, 5, 255, 700])
+        gaps = [source.choice([0, 0, 1, 1, 2, 5, 9, 30]) for _ in range(size)]
+        times = clock + np.cumsum(np.array(gaps, np.int64))
+        letters = np.array(
+            [source.getrandbits(2) & source.getrandbits(2) for _ in range(size)], np.uint64
+        )
+        numbers = np.array([source.randrange(streams) for _ in range(size)], np.uint32)
+        events = EventColumns(times, size)
+        events.add_letters(len(atoms), letters)
+        records, owners = together.feed(events, numbers)
+        expected = [
+            (int(number), verdict)
+            for time_stamp, letter, number in zip(times, letters, numbers, strict=True)
+            for verdict in apart[number].step(time_stamp, letter)
+        ]
+        found = zip(np.frombuffer(owners, np.uint32).tolist(), verdicts(records), strict=True)
+        assert list(found) == expected
+        clock = int(times[-1]) if size else clock
+    assert together.counters["events"] == sum(one.counters["events"] for one in apart)
+    for number, monitor in enumerate(apart):
+        if monitor.counters["events"]:
+            assert verdicts(together.finish(number, "last")) == monitor.finish(clock)
+        else:
+            assert together.finish(number, "last") == b""
+
+
+def test_time_is_common_to_all_streams() -> None:
+    monitors = KeyedMonitors("EVENTUALLY[0,5] p")
+    events = EventColumns(np.array([5, 9], np.int64), 2)
+    monitors.feed(events, np.array([0, 1], np.uint32))
+    with pytest.raises(TimeStampError, match="8 at index 0 is below 9") as caught:
+        monitors.feed(EventColumns(np.array([8], np.int64), 1), np.array([0], np.uint32))
+    assert caught.value.index == 0
+    with pytest.raises(TimeStampError, match="10 at index 1 is below 11"):
+        monitors.feed(EventColumns(np.array([11, 10], np.int64), 2), np.array([0, 0], np.uint32))
+    with pytest.raises(ValueError, match="an array of 1 items instead of 2"):
+        monitors.feed(EventColumns(np.array([11, 11], np.int64), 2), np.array([0], np.uint32))
+    assert monitors.counters["events"] == 2
+
+
+def test_streams_without_events_are_nothing() -> None:
+    monitors = KeyedMonitors("p IMPLIES EVENTUALLY[0,5] q")
+    events = EventColumns(np.array([5], np.int64), 1)
+    events.add_letters(2, np.array([1], np.uint64))
+    assert monitors.feed(events, np.array([1_000_000], np.uint32)) == (b"", b"")
+    assert monitors.counters["bytes"] < 150_000_000
+    assert monitors.finish(17, "inf") == b""
+    assert list(map(str, verdicts(monitors.finish(1_000_000, "inf")))) == ["5:0 false"]
+    assert monitors.finish(2_000_000, "inf") == b""
