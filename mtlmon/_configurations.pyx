@@ -226,7 +226,8 @@ cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogi
         instruction = &engine.program.instructions[i]
         reach = last_bound(instruction.lower, instruction.upper)
         if instruction.operation == OP_NEXT or (
-            instruction.operation == OP_PREVIOUS and state.stored[instruction.index] != FALSE_EXPRESSION
+            instruction.operation == OP_PREVIOUS
+            and state.stored[instruction.index] != FALSE_EXPRESSION
         ):
             latest = max(latest, now + reach)
         elif instruction.operation == OP_SINCE:

@@ -122,4 +122,3 @@ cdef class Monitors:
 
     def __repr__(self):
         return f"<Monitors in mode {self.mode} of {len(self)} streams>"
-
