@@ -12,6 +12,8 @@ class KeyedMonitors:
         mode: Literal["local", "global", "naive"] = "local",
         *,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
+        unknown: Literal["ignore", "error"] = "ignore",
     ) -> None: ...
     @property
     def atoms(self) -> tuple[str, ...]: ...

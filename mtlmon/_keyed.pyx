@@ -26,8 +26,11 @@ cdef class KeyedMonitors:
     larger one, on. Time is common to all: no event has a time-stamp below that of an earlier one.
     """
 
-    def __cinit__(self, formula, str mode not None="local", *, str bdd not None="auto"):
-        self.streams = Streams(Monitor(formula, mode, bdd=bdd))
+    def __cinit__(
+        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
+        str unknown not None="ignore"
+    ):
+        self.streams = Streams(Monitor(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
         self.time_stamps = <uint64_t *> calloc(BLOCK_EVENTS, sizeof(uint64_t))
         self.letters = <uint64_t *> calloc(
             BLOCK_EVENTS * self.streams.worker.letter_words, sizeof(uint64_t)

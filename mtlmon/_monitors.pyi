@@ -16,6 +16,8 @@ class Monitors(Generic[_Key]):
         mode: Literal["local", "global", "naive"] = "local",
         *,
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
+        unknown: Literal["ignore", "error"] = "ignore",
     ) -> None: ...
     @property
     def program(self) -> Program: ...

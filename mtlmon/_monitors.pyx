@@ -20,8 +20,11 @@ cdef class Monitors:
     keys takes; `counters` tells.
     """
 
-    def __cinit__(self, formula, str mode not None="local", *, str bdd not None="auto"):
-        self.streams = Streams(Monitor(formula, mode, bdd=bdd))
+    def __cinit__(
+        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
+        str unknown not None="ignore"
+    ):
+        self.streams = Streams(Monitor(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
         self.numbers = {}
 
     def step(self, key, time_stamp, atoms=()):

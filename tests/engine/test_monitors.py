@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, Monitors, TimeStampError, bdd
+from mtlmon import (
+    EventError,
+    LimitError,
+    Monitor,
+    MonitorBrokenError,
+    Monitors,
+    TimeStampError,
+    bdd,
+)
 from mtlmon.syntax.formula import Formula
 from tests.strategies import formulas, sandwiches
 
@@ -75,6 +83,14 @@ def test_states_too_large_for_the_table_are_kept_whole() -> None:
     assert monitors.pending("a") == monitor.pending
     assert monitors.step("a", 300, ("p",)) == monitor.step(300, ("p",))
     assert monitors.counters["whole"] == 0
+
+
+def test_units_and_unknown_atoms() -> None:
+    monitors: Monitors[str] = Monitors("EVENTUALLY[0,5s] p", unit="ms", unknown="error")
+    monitors.step("a", 0)
+    with pytest.raises(EventError, match="q"):
+        monitors.step("a", 0, ("q",))
+    assert list(map(str, monitors.step("a", 5001, ("p",)))) == ["0:0 false", "5001:0 true"]
 
 
 def test_formulas_that_the_table_does_not_take() -> None:
