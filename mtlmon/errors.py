@@ -20,6 +20,8 @@ __all__ = [
     "LogError",
     "MonitorBrokenError",
     "MtlmonError",
+    "PolicyError",
+    "RowError",
     "SnapshotError",
     "TimeStampError",
     "TraceError",
@@ -72,6 +74,30 @@ class FormulaError(MtlmonError, ValueError):
         if hint:
             report += f"\nhint: {hint}"
         super().__init__(report)
+
+
+class PolicyError(FormulaError):
+    """A policy file that cannot be read: declarations, predicates, types of columns.
+
+    Attributes as of `FormulaError`; line and column are those of the file.
+    """
+
+
+class RowError(MtlmonError, ValueError):
+    """Rows of a table on which a predicate has no value, because integers overflow.
+
+    Attributes:
+        atom: the atom that the predicate defines, None if it has no name.
+        reason: what is wrong with the first of the rows, without the place.
+        rows: their numbers in the batch, counted from 0, in increasing order.
+    """
+
+    def __init__(self, reason: str, *, rows: tuple[int, ...], atom: str | None = None) -> None:
+        self.atom = atom
+        self.reason = reason
+        self.rows = rows
+        name = "" if atom is None else f"atom {atom}: "
+        super().__init__(f"{name}{reason} (row {rows[0]} of the batch, counted from 0)")
 
 
 class _OfEvents(MtlmonError):

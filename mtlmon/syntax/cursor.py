@@ -16,17 +16,18 @@ class Cursor:
     """Tokens and the index of the one that is read next.
 
     Attributes:
-        text, source: the formula's text and what its errors call it.
+        text, source: the text whose part from `start` to `end` is a formula, and what its errors
+            call it.
         tokens: all tokens; the last is of kind `END` or `INVALID`.
         index: of the present token.
     """
 
     __slots__ = ("index", "source", "text", "tokens")
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, start: int = 0, end: int | None = None) -> None:
         self.text = text
         self.source = source
-        self.tokens = tokenize(text)
+        self.tokens = tokenize(text, start, end)
         self.index = 0
 
     @property

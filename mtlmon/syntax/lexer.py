@@ -92,27 +92,28 @@ _NOT_OURS = {
 }
 
 
-def tokenize(text: str) -> list[Token]:
-    """The tokens of the text, the last of kind `END` or `INVALID`."""
+def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
+    """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
     tokens: list[Token] = []
-    position = meaningful = 0
-    while match := _SCAN.match(text, position):
+    position = meaningful = start
+    end = len(text) if end is None else end
+    while match := _SCAN.match(text, position, end):
         kind, position = match.lastgroup, match.end()
         if kind == "blank":
             continue
         if kind == "comment":
-            position = _comment_end(text, position)
+            position = comment_end(text, position, end)
             if position < 0:
                 start = match.start()
                 tokens.append(Token(INVALID, start, start + 2, "this comment never ends"))
                 return tokens
             continue
-        token = _quoted(text, match.start()) if kind == "quoted" else _token(text, match)
+        token = quoted(text, match.start(), end) if kind == "quoted" else _token(text, match)
         tokens.append(token)
         if token.kind == INVALID:
             return tokens
         position = meaningful = token.end
-    if position < len(text):
+    if position < end:
         tokens.append(_stray(text, position))
     else:
         tokens.append(Token(END, meaningful, meaningful))
@@ -145,24 +146,25 @@ def _token(text: str, match: re.Match[str]) -> Token:
     return Token(ATOM, start, end, value)
 
 
-def _comment_end(text: str, position: int) -> int:
-    """Where the comment ends whose opening mark ends at `position`; -1 if it does not."""
+def comment_end(text: str, position: int, end: int) -> int:
+    """Where the comment ends whose opening mark ends at `position`; -1 if not before `end`."""
     depth = 1
-    for mark in _COMMENT_MARK.finditer(text, position):
+    for mark in _COMMENT_MARK.finditer(text, position, end):
         depth += 1 if mark.group() == "/*" else -1
         if depth == 0:
             return mark.end()
     return -1
 
 
-def _quoted(text: str, start: int) -> Token:
+def quoted(text: str, start: int, end: int) -> Token:
+    """The atom in double quotes that starts there, or what is wrong with it."""
     parts: list[str] = []
     position = start + 1
-    while match := _QUOTED_PART.match(text, position):
+    while match := _QUOTED_PART.match(text, position, end):
         part = match.group()
         parts.append(part[1:] if part[0] == "\\" else part)
         position = match.end()
-    if position == len(text):
+    if position == end:
         return Token(INVALID, start, start + 1, "this double quote is never closed")
     if text[position] == "\\":
         hint = r"inside double quotes, \" is a quote and \\ a backslash"

@@ -47,7 +47,20 @@ def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> F
     """
     if unit is not None and unit != LATER:
         require_unit(unit)
-    return _Parser(Cursor(text, source), unit).formula()
+    return parse_at(Cursor(text, source), unit)
+
+
+def parse_at(cursor: Cursor, unit: str | None) -> Formula:
+    """Reads the formula that the tokens of a cursor are; spans and errors refer to its text.
+
+    Args:
+        cursor: at its first token.
+        unit: as for `parse`, known to be one.
+
+    Raises:
+        FormulaError: as for `parse`.
+    """
+    return _Parser(cursor, unit).formula()
 
 
 class _Waiting:

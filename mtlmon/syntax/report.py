@@ -10,14 +10,20 @@ _INDENT = "    "
 
 
 def formula_error(
-    text: str, offset: int, message: str, *, source: str, hint: str | None = None
+    text: str,
+    offset: int,
+    message: str,
+    *,
+    source: str,
+    hint: str | None = None,
+    kind: type[FormulaError] = FormulaError,
 ) -> FormulaError:
     """The error for `text[offset]`; an offset of `len(text)` is its end."""
     line_start = text.rfind("\n", 0, offset) + 1
     line_end = text.find("\n", offset)
     line = text[line_start : len(text) if line_end < 0 else line_end].rstrip("\r")
     column = offset - line_start
-    return FormulaError(
+    return kind(
         message,
         source=source,
         line=text.count("\n", 0, offset) + 1,

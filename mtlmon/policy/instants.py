@@ -1,0 +1,54 @@
+"""Reads dates and times of ISO 8601, exactly."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from fractions import Fraction
+
+_INSTANT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,18}))?)?\s?(Z|z|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def read_instant(text: str) -> tuple[Fraction, bool] | None:
+    """Reads "2024-05-01", "2024-05-01T12:30", "2024-05-01 12:30:00.5+02:00" and the like.
+
+    Returns:
+        The nanoseconds since 1970-01-01T00:00 (of UTC, where there is an offset; a date is its
+        midnight), and whether there is an offset from UTC; None if the text is no date and time.
+
+    >>> read_instant("1970-01-01T02:00:00.5+02:00")
+    (Fraction(500000000, 1), True)
+    >>> read_instant("noon") is None
+    True
+    """
+    match = _INSTANT.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day = (int(match[group]) for group in (1, 2, 3))
+    hour, minute, second = (int(match[group] or 0) for group in (4, 5, 6))
+    zone = _zone_minutes(match[8])
+    if hour > 23 or minute > 59 or second > 59 or zone is None:
+        return None
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    seconds = days * 86400 + hour * 3600 + (minute - zone) * 60 + second
+    digits = match[7] or "0"
+    fraction = Fraction(int(digits), 10 ** len(digits))
+    return (seconds + fraction) * 10**9, match[8] is not None
+
+
+def _zone_minutes(offset: str | None) -> int | None:
+    """The minutes east of UTC; None if there are no such."""
+    if offset is None or offset in "Zz":
+        return 0
+    hours, minutes = int(offset[1:3]), int(offset[3:].removeprefix(":") or 0)
+    if hours > 23 or minutes > 59:
+        return None
+    return (hours * 60 + minutes) * (-1 if offset[0] == "-" else 1)

@@ -1,0 +1,327 @@
+"""Reads policy files: a unit, named subformulas, atoms defined by predicates, named policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import FormulaError, PolicyError
+from mtlmon.policy.checking import check
+from mtlmon.policy.declarations import ATOM, FORMULA, LET, POLICY, UNIT, read_declarations
+from mtlmon.policy.parser import parse_expression
+from mtlmon.policy.predicate import Predicate
+from mtlmon.syntax.bounds import LATER, UNITS, require_unit
+from mtlmon.syntax.cursor import Cursor
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.parser import parse, parse_at
+from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.rewrite import substitute
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from mtlmon.policy.declarations import Declaration
+
+_SOURCE = "<policies>"
+_MEANT_UNITS = {
+    **dict.fromkeys(("nanosecond", "nanoseconds", "nsec"), "ns"),
+    **dict.fromkeys(("microsecond", "microseconds", "usec", "µs", "μs"), "us"),
+    **dict.fromkeys(("millisecond", "milliseconds", "msec"), "ms"),
+    **dict.fromkeys(("second", "seconds", "sec", "secs"), "s"),
+    **dict.fromkeys(("minute", "minutes", "min", "mins"), "m"),
+    **dict.fromkeys(("hour", "hours", "hr", "hrs"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+}
+
+
+class Policy:
+    """A policy of a file.
+
+    Attributes:
+        name: its name, None for the formula without one.
+        formula: with the file's named subformulas in their places.
+        written: the formula as the file has it, where these are atoms.
+    """
+
+    __slots__ = ("formula", "name", "written")
+
+    def __init__(self, name: str | None, formula: Formula, written: Formula) -> None:
+        self.name = name
+        self.formula = formula
+        self.written = written
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.name or 'without a name'}>"
+
+
+class PolicyFile:
+    """What a policy file says.
+
+    Attributes:
+        unit: of the time-stamps, None if it is not declared.
+        lets: the named subformulas by name, with earlier ones in their places.
+        atoms: the predicates by the name of the atom that they define.
+        policies: in the order of the file. Subformulas that several of them name are one object.
+        text, source: the text that spans refer to, and what errors call it.
+    """
+
+    __slots__ = ("atoms", "lets", "policies", "source", "text", "unit")
+
+    def __init__(self, text: str, source: str, unit: str | None) -> None:
+        self.text = text
+        self.source = source
+        self.unit = unit
+        self.lets: dict[str, Formula] = {}
+        self.atoms: dict[str, Predicate] = {}
+        self.policies: tuple[Policy, ...] = ()
+
+    @property
+    def atoms_needed(self) -> tuple[str, ...]:
+        """The atoms that the policies speak of, in order of first occurrence."""
+        return tuple(
+            dict.fromkeys(name for policy in self.policies for name in policy.formula.atoms)
+        )
+
+    @property
+    def log_atoms(self) -> tuple[str, ...]:
+        """Those of `atoms_needed` that no predicate defines: the log has to have them."""
+        return tuple(name for name in self.atoms_needed if name not in self.atoms)
+
+    @property
+    def predicates(self) -> dict[str, Predicate]:
+        """The predicates of `atoms_needed`, by name."""
+        return {name: self.atoms[name] for name in self.atoms_needed if name in self.atoms}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that `predicates` read, in order of first occurrence."""
+        return tuple(
+            dict.fromkeys(
+                column for predicate in self.predicates.values() for column in predicate.columns
+            )
+        )
+
+
+def parse_policies(text: str, path: str | None = None, *, unit: str | None = None) -> PolicyFile:
+    """Reads a policy file.
+
+    Args:
+        text: what stands in it.
+        path: what errors call it.
+        unit: the unit of the time-stamps, as for `mtlmon.parse`; a file that declares another is
+            an error.
+
+    Raises:
+        FormulaError: a formula cannot be read; line and column are those of the file.
+        PolicyError: a declaration or a predicate cannot be read.
+        UnitError: the unit that is passed is unknown.
+
+    >>> file = parse_policies('''
+    ... unit ms
+    ... atom fast = speed > 120 and lane in (1, 2)
+    ... let warned = ONCE[0,5s] warning
+    ... policy limit: fast IMPLIES warned
+    ... ''')
+    >>> file.unit, file.columns, file.atoms_needed
+    ('ms', ('speed', 'lane'), ('fast', 'warning'))
+    >>> [(policy.name, str(policy.formula)) for policy in file.policies]
+    [('limit', 'fast IMPLIES ONCE[0,5000] warning')]
+    """
+    file, errors = check_policies(text, path, unit=unit)
+    if errors:
+        raise errors[0]
+    return file
+
+
+def check_policies(
+    text: str, path: str | None = None, *, unit: str | None = None
+) -> tuple[PolicyFile, tuple[FormulaError, ...]]:
+    """Reads a policy file and goes on where something is wrong.
+
+    Arguments as for `parse_policies`.
+
+    Returns:
+        The file without what is wrong, and all errors in their order.
+
+    Raises:
+        UnitError: the unit that is passed is unknown.
+    """
+    if unit is not None and unit != LATER:
+        require_unit(unit)
+    reader = _Reader(text, path or _SOURCE, unit)
+    reader.read()
+    reader.errors.sort(key=lambda error: (error.line, error.column))
+    return reader.file, tuple(reader.errors)
+
+
+def declares(text: str) -> bool:
+    """Whether the text has declarations; one that has none is a formula and nothing else."""
+    declarations, _errors = read_declarations(text, _SOURCE)
+    return [declaration.kind for declaration in declarations] != [FORMULA]
+
+
+class _Reader:
+    def __init__(self, text: str, source: str, unit: str | None) -> None:
+        self.text = text
+        self.source = source
+        self.declarations, self.errors = read_declarations(text, source)
+        self.file = PolicyFile(text, source, self.read_unit(unit))
+        self.policies: dict[str | None, Policy] = {}
+        # The first declaration of each name so far; one that cannot be read is there too.
+        self.named: dict[str, Declaration] = {}
+        self.lets = {
+            declaration.name for declaration in self.declarations if declaration.kind == LET
+        }
+        # The name of the let that is being read.
+        self.present: str | None = None
+
+    def read(self) -> None:
+        if [declaration.kind for declaration in self.declarations] == [FORMULA]:
+            self.read_formula_alone()
+            return
+        for declaration in self.declarations:
+            self.present = declaration.name if declaration.kind == LET else None
+            try:
+                if declaration.kind == LET:
+                    self.read_let(declaration)
+                elif declaration.kind == ATOM:
+                    self.read_atom(declaration)
+                elif declaration.kind in {POLICY, FORMULA}:
+                    self.read_policy(declaration)
+            except FormulaError as error:
+                self.errors.append(error)
+        self.file.policies = tuple(self.policies.values())
+        kinds = [declaration.kind for declaration in self.declarations]
+        if not self.errors and POLICY not in kinds and FORMULA not in kinds:
+            hint = "write policy NAME: FORMULA"
+            self.errors.append(self.error(len(self.text), "there is no policy", hint))
+
+    def read_formula_alone(self) -> None:
+        """A file that is one formula is read as one, and has the errors of one."""
+        try:
+            formula = parse(self.text, unit=self.file.unit, source=self.source)
+        except FormulaError as error:
+            self.errors.append(error)
+            return
+        self.file.policies = (Policy(None, formula, formula),)
+
+    def read_unit(self, unit: str | None) -> str | None:
+        found: Declaration | None = None
+        for declaration in self.declarations:
+            if declaration.kind != UNIT:
+                continue
+            name, place = declaration.name, declaration.place
+            if name not in UNITS:
+                hint = f"the units are {', '.join(UNITS)}"
+                if meant := _MEANT_UNITS.get(name.lower()):
+                    hint = f"write unit {meant}; {hint}"
+                self.errors.append(self.error(place, f"'{name}' is no unit of time", hint))
+            elif found is not None:
+                line = self.line_of(found)
+                hint = "a file has one unit"
+                message = f"the unit is declared in line {line} already"
+                self.errors.append(self.error(place, message, hint))
+            elif unit not in (None, LATER, name):
+                message = f"the file declares the unit {name}, but {unit} was asked for"
+                self.errors.append(self.error(place, message, "leave one of them out"))
+            found = found or declaration
+        if unit in (None, LATER) and found is not None and found.name in UNITS:
+            return found.name
+        return unit
+
+    def read_let(self, declaration: Declaration) -> None:
+        self.register(declaration)
+        formula = self.formula(declaration)
+        self.file.lets[declaration.name] = substitute(formula, self.file.lets)
+
+    def read_atom(self, declaration: Declaration) -> None:
+        self.register(declaration)
+        start, end = declaration.start, declaration.end
+        try:
+            expression = parse_expression(self.text, self.source, start, end)
+        except FormulaError as error:
+            raise self.explained(error, declaration) from None
+        predicate = Predicate(expression, self.text, self.source, declaration.name)
+        self.errors += check(predicate).errors
+        self.file.atoms[declaration.name] = predicate
+
+    def read_policy(self, declaration: Declaration) -> None:
+        name = declaration.name if declaration.kind == POLICY else None
+        if name is None and any(other.kind == POLICY for other in self.declarations):
+            start = self.first_place(declaration)
+            hint = "write policy NAME: before it"
+            raise self.error(start, "a formula without a name beside policies with one", hint)
+        if name in self.policies:
+            if name is None:
+                message, hint = "a second formula", "several policies have names: policy NAME: ..."
+                raise self.error(self.first_place(declaration), message, hint)
+            message = f"there is a policy {name} already"
+            raise self.error(declaration.place, message, "give it another name")
+        written = self.formula(declaration)
+        self.policies[name] = Policy(name, substitute(written, self.file.lets), written)
+
+    def formula(self, declaration: Declaration) -> Formula:
+        cursor = Cursor(self.text, self.source, declaration.start, declaration.end)
+        try:
+            formula = parse_at(cursor, self.file.unit)
+        except FormulaError as error:
+            raise self.explained(error, declaration) from None
+        self.require_known(formula)
+        return formula
+
+    def require_known(self, formula: Formula) -> None:
+        """Refuses lets that are not declared before: they would be taken for atoms of the log."""
+        for name in formula.atoms:
+            if name not in self.lets:
+                continue
+            if name == self.present:
+                hint = "a let stands for a formula of atoms and of lets before it"
+                message = f"{name} is declared by itself"
+                raise self.error(_place_of(name, formula), message, hint)
+            if name not in self.named:
+                message = f"{name} is declared further below"
+                raise self.error(_place_of(name, formula), message, f"move let {name} up")
+
+    def register(self, declaration: Declaration) -> None:
+        name = declaration.name
+        if name in self.named:
+            line = self.line_of(self.named[name])
+            message = f"{name} is declared in line {line} already"
+            raise self.error(declaration.place, message, "give one of them another name")
+        self.named[name] = declaration
+
+    def explained(self, error: FormulaError, declaration: Declaration) -> FormulaError:
+        """The error, its hint a better one where another formula seems to begin."""
+        lines = self.text.split("\n")
+        is_line_start = not lines[error.line - 1][: error.column - 1].strip()
+        if not (
+            is_line_start
+            and error.line > self.line_of(declaration)
+            and error.message.startswith("expected an operator or the end")
+            and declaration.kind != FORMULA
+        ):
+            return error
+        offset = sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
+        hint = (
+            f"the declaration of {declaration.name} runs to the next one; "
+            "begin a policy with policy NAME:"
+        )
+        return formula_error(
+            self.text, offset, error.message, source=self.source, hint=hint, kind=type(error)
+        )
+
+    def line_of(self, declaration: Declaration) -> int:
+        return self.text.count("\n", 0, declaration.place) + 1
+
+    def first_place(self, declaration: Declaration) -> int:
+        """Where the first token of a declaration's formula stands."""
+        return Cursor(self.text, self.source, declaration.start, declaration.end).token.start
+
+    def error(self, offset: int, message: str, hint: str) -> FormulaError:
+        return formula_error(
+            self.text, offset, message, source=self.source, hint=hint, kind=PolicyError
+        )
+
+
+def _place_of(name: str, formula: Formula) -> int:
+    """Where an atom stands first."""
+    spans = [node.span for node in postorder(formula) if node.name == name]
+    return min(span.start for span in spans if span is not None)
