@@ -22,7 +22,8 @@ LARGEST_DIGITS = 40
 USAGE = """\
 mtlmon [options] FORMULA_FILE [LOG]
        mtlmon [options] -e FORMULA [LOG]
-       mtlmon resolve [options] [VERDICTS]"""
+       mtlmon resolve [options] [VERDICTS]
+       mtlmon check-policy [options] FILE [LOG]"""
 
 DESCRIPTION = """\
 Check a log against a policy in metric temporal logic: one verdict for every time-point.
@@ -50,6 +51,9 @@ examples:
       the Boolean values behind equivalences (mtlmon resolve --help)
   mtlmon --checkpoint state --resume -o verdicts policy.mtl events.log
       a service: one command for its first start and for going on after a crash
+  mtlmon check-policy rules.mtl events.csv
+      whether a policy file and the columns of a table go together
+      (mtlmon check-policy --help)
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
       how a formula is read, and what monitoring it takes
 

@@ -64,6 +64,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         from mtlmon.cli.resolving import resolve
 
         return resolve(arguments[1:])
+    if arguments and arguments[0] == "check-policy":
+        from mtlmon.cli.checking import check_policy
+
+        return check_policy(arguments[1:])
     return run(parse_arguments(arguments))
 
 
@@ -88,16 +92,43 @@ def load_formula(options: Options) -> Formula:
     from mtlmon.syntax.parser import parse
 
     if options.formula is None:
-        return parse(
-            read_formula(options.formula_file),
-            unit=options.unit,
-            source=options.formula_file,
-        )
+        text = read_formula(options.formula_file)
+        if may_declare(text):
+            return load_policy(text, options)
+        return parse(text, unit=options.unit, source=options.formula_file)
     try:
         options.formula.encode()
     except UnicodeEncodeError:
         raise Failure("the formula of -e is not UTF-8") from None
     return parse(options.formula, unit=options.unit)
+
+
+def may_declare(text: str) -> bool:
+    """Whether the text may be a policy file and not a formula alone, at a first glance."""
+    import re
+
+    return re.search(r"^[ \t]*(?:unit|let|atom|policy)[ \t]", text, re.MULTILINE) is not None
+
+
+def load_policy(text: str, options: Options) -> Formula:
+    """The formula of a policy file for a text log, whose unit becomes that of the options.
+
+    Raises Failure when the file defines atoms by columns or names policies, FormulaError when it
+    cannot be read.
+    """
+    from mtlmon.policy import parse_policies
+
+    file = parse_policies(text, options.formula_file, unit=options.unit)
+    if file.predicates:
+        raise Failure(
+            f"{options.formula_file} defines atoms by the columns of a table, which a text log "
+            "does not have"
+        )
+    (policy, *others) = file.policies
+    if others or policy.name is not None:
+        raise Failure(f"{options.formula_file} has named policies, and a text log takes one formula")
+    options.unit = file.unit
+    return policy.formula
 
 
 def explain(formula: Formula, unit: str | None) -> None:

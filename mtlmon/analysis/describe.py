@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.operators import Operator
 
 _TEXT_LIMIT = 4000
+_WRITTEN_LIMIT = 10**6
 _LINE = 88
 _ROW_LIMIT = 30
 
@@ -49,9 +50,8 @@ def describe(formula: Formula, unit: str | None = None) -> str:
     """
     kernel = desugar(formula)
     names = [visible(atom_text(name)) for name in atoms(formula)]
-    text = shorten(visible(to_text(formula, all_parentheses=True)), _TEXT_LIMIT)
     sections = (
-        ("Formula, with all parentheses", [text]),
+        ("Formula, with all parentheses", [_text(formula)]),
         ("Operators", _operator_rows(formula, unit)),
         (f"Atoms ({len(names):,})", _wrapped(names) or ["none"]),
         ("Reach", _aligned(_reach_rows(kernel, unit))),
@@ -60,6 +60,16 @@ def describe(formula: Formula, unit: str | None = None) -> str:
     )
     blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
     return "\n\n".join(blocks)
+
+
+def _text(formula: Formula) -> str:
+    """The formula, unless subformulas that are shared make it longer than anyone can read."""
+    sizes: dict[int, int] = {}
+    for node in postorder(formula):
+        sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in node.operands)
+    if (size := sizes[id(formula)]) > _WRITTEN_LIMIT:
+        return f"too long to show: {size:,} subformulas, with shared ones each time they occur"
+    return shorten(visible(to_text(formula, all_parentheses=True)), _TEXT_LIMIT)
 
 
 def _operator_rows(formula: Formula, unit: str | None) -> list[str]:

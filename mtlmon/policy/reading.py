@@ -204,6 +204,7 @@ class _Reader:
         self.file.policies = (Policy(None, formula, formula),)
 
     def read_unit(self, unit: str | None) -> str | None:
+        """The unit of the file, or the one that was asked for; of a wrong one what was meant."""
         found: Declaration | None = None
         for declaration in self.declarations:
             if declaration.kind != UNIT:
@@ -223,9 +224,9 @@ class _Reader:
                 message = f"the file declares the unit {name}, but {unit} was asked for"
                 self.errors.append(self.error(place, message, "leave one of them out"))
             found = found or declaration
-        if unit in (None, LATER) and found is not None and found.name in UNITS:
-            return found.name
-        return unit
+        if unit not in (None, LATER) or found is None:
+            return unit
+        return found.name if found.name in UNITS else _MEANT_UNITS.get(found.name.lower(), LATER)
 
     def read_let(self, declaration: Declaration) -> None:
         self.register(declaration)

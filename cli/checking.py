@@ -1,0 +1,167 @@
+"""The subcommand `mtlmon check-policy`: reads a policy file, says what is wrong, explains it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from typing import TYPE_CHECKING
+
+from mtlmon.analysis.describe import describe
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser
+from mtlmon.cli.failure import CANNOT, Failure, note, show
+from mtlmon.cli.files import read_formula
+from mtlmon.policy import check_policies
+from mtlmon.policy.checking import check
+from mtlmon.policy.printer import column_text
+from mtlmon.syntax.printer import atom_text
+from mtlmon.syntax.report import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.policy import PolicyFile
+
+__all__ = ["check_policy"]
+
+USAGE = "mtlmon check-policy [options] FILE [LOG]"
+
+DESCRIPTION = """\
+Read a policy file and explain how it is read: every policy, and the atoms defined by predicates.
+
+  FILE  the policies; - for standard input
+  LOG   a table (CSV, JSON lines, Parquet, Arrow), to check the types of its columns: only its
+        header and first rows are read
+"""
+
+EPILOG = """\
+examples:
+  mtlmon check-policy rules.mtl
+  mtlmon check-policy rules.mtl events.parquet
+
+exit status: 0 nothing is wrong, 2 something is
+"""
+
+
+class Options(argparse.Namespace):
+    """What the command line asks for."""
+
+    files: list[str]
+    unit: str | None
+
+
+def check_policy(arguments: Sequence[str]) -> int:
+    """Run the subcommand; return the exit status.
+
+    Raises:
+        Failure: wrong arguments, or a file cannot be read.
+        ClosedPipe: nobody reads what is written.
+        MtlmonError: the log is no table.
+        SystemExit: after --help.
+    """
+    options = parse_arguments(arguments)
+    path = options.files[0]
+    source = "<stdin>" if path == STANDARD_STREAM else path
+    file, errors = check_policies(read_formula(path), source, unit=options.unit)
+    found = list(errors)
+    schema = None
+    if len(options.files) > 1:
+        schema = log_schema(options.files[1])
+        for predicate in file.atoms.values():
+            found += check(predicate, schema).errors
+        found.sort(key=lambda error: (error.line, error.column))
+    # what is wrong whatever the columns are is found a second time with them
+    by_place = {(error.line, error.column): error for error in found}
+    for error in by_place.values():
+        note(str(error))
+    if found:
+        return CANNOT
+    show(explanation(file, schema))
+    if schema is not None:
+        remark(file, schema)
+    return 0
+
+
+def log_schema(path: str) -> pa.Schema:
+    """The columns of the log and their types."""
+    from mtlmon.policy.schemas import read_schema
+
+    try:
+        return read_schema(path)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise Failure(f"cannot read {path}: {reason}") from None
+
+
+def explanation(file: PolicyFile, schema: pa.Schema | None) -> str:
+    """The policies as --explain-formula shows them, then the atoms that predicates define."""
+    blocks: list[str] = []
+    for policy in file.policies:
+        if policy.name is not None:
+            title = f"Policy {visible(policy.name)}"
+            blocks.append(f"{title}\n{'=' * len(title)}")
+        blocks.append(describe(policy.formula, file.unit))
+    if file.atoms:
+        lines = ["Atoms defined by predicates"]
+        for name, predicate in file.atoms.items():
+            unused = "" if name in file.atoms_needed else "  (in no policy)"
+            lines.append(f"  {visible(atom_text(name))} = {predicate}{unused}")
+            lines.append(f"    {columns_line(predicate.columns, schema)}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def columns_line(columns: tuple[str, ...], schema: pa.Schema | None) -> str:
+    """The columns of a predicate, with their types where these are known."""
+    if not columns:
+        return "no columns"
+    if schema is None:
+        return f"columns: {', '.join(map(column_text, columns))}"
+    typed = (f"{column_text(name)} ({schema.field(name).type})" for name in columns)
+    return f"columns: {', '.join(typed)}"
+
+
+def remark(file: PolicyFile, schema: pa.Schema) -> None:
+    """Say which atoms neither a predicate nor a Boolean column gives a meaning."""
+    import pyarrow as pa
+
+    known = [field.name for field in schema if field.type == pa.bool_()]
+    for name in file.log_atoms:
+        if name not in known:
+            guesses = difflib.get_close_matches(name, [*known, *file.atoms, *file.lets], 1)
+            meant = f"; did you mean {visible(atom_text(guesses[0]))}?" if guesses else ""
+            note(
+                f"atom {visible(atom_text(name))} is neither defined in the file nor a column of "
+                f"true and false: it has to be the name of an event{meant}"
+            )
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Read the arguments."""
+    parser = Parser(
+        prog="mtlmon check-policy",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--unit",
+        choices=("ns", "us", "ms", "s", "m", "h", "d"),
+        help="the unit of the log's time-stamps, if the file does not declare it",
+    )
+    parser.add_argument("-h", "--help", action="help", help="show this help")
+    options = parser.parse_intermixed_args(list(arguments), Options())
+    if not options.files:
+        parser.error("no policy file")
+    if len(options.files) > 2:
+        logs = ", ".join(options.files[1:])
+        parser.error(f"several logs ({logs}): one at a time, please")
+    if options.files[1:] == [STANDARD_STREAM]:
+        parser.error("the log has to be a file")
+    return options

@@ -1,0 +1,124 @@
+"""The columns of a log and their types, found without reading the log: what predicates need."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import MtlmonError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+"""The format of a table by the ending of its name."""
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+"""The compression by what stands behind that ending."""
+
+# How much of a text is looked at for the types of its columns.
+_BLOCK_BYTES = 1 << 20
+
+
+def table_format(path: str) -> tuple[str, str | None] | None:
+    """The format and the compression of a table, by its name; None if that tells neither.
+
+    >>> table_format("log.csv.gz")
+    ('csv', 'gzip')
+    """
+    endings = [ending.lower() for ending in PurePath(path).suffixes]
+    compression = COMPRESSIONS.get(endings[-1]) if endings else None
+    if compression is not None:
+        endings.pop()
+    found = FORMATS.get(endings[-1]) if endings else None
+    return None if found is None else (found, compression)
+
+
+def read_schema(path: str) -> pa.Schema:
+    """The columns of a table and their types; those of CSV and JSON lines by their first rows.
+
+    Raises:
+        MtlmonError: pyarrow is not installed, the format is not known, or it is not that format.
+        OSError: the file cannot be read.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MtlmonError("tables need pyarrow: pip install 'mtlmon[tables]'") from None
+    found = table_format(path)
+    if found is None:
+        raise MtlmonError(f"{path}: the name does not end in one of {', '.join(FORMATS)}")
+    name, compression = found
+    try:
+        with pa.input_stream(path, compression=compression) as stream:
+            return _READERS[name](stream, path, compression)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise MtlmonError(f"{path}: cannot be read as {name}: {reason}") from None
+
+
+def _csv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    return _delimited_schema(stream, ",")
+
+
+def _tsv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    return _delimited_schema(stream, "\t")
+
+
+def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
+    from pyarrow import csv
+
+    reader = csv.open_csv(
+        stream,
+        read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=csv.ParseOptions(delimiter=delimiter),
+    )
+    return reader.schema
+
+
+def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    from pyarrow import json
+
+    block = stream.read(_BLOCK_BYTES)
+    if len(block) == _BLOCK_BYTES:
+        # the last line is not complete
+        block = block[: block.rfind(b"\n") + 1] or block
+    return json.read_json(BytesIO(block)).schema
+
+
+def _arrow_schema(stream: pa.NativeFile, path: str, compression: str | None) -> pa.Schema:
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    # a file is a mark, padded to eight bytes, and a stream
+    if stream.read(8).startswith(b"ARROW1"):
+        return ipc.open_stream(stream).schema
+    with pa.input_stream(path, compression=compression) as again:
+        return ipc.open_stream(again).schema
+
+
+def _parquet_schema(_stream: pa.NativeFile, path: str, _compression: str | None) -> pa.Schema:
+    from pyarrow import parquet
+
+    return parquet.read_schema(path)
+
+
+_READERS = {
+    "csv": _csv_schema,
+    "tsv": _tsv_schema,
+    "jsonl": _json_schema,
+    "arrow": _arrow_schema,
+    "parquet": _parquet_schema,
+}
