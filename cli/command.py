@@ -126,7 +126,9 @@ def load_policy(text: str, options: Options) -> Formula:
         )
     (policy, *others) = file.policies
     if others or policy.name is not None:
-        raise Failure(f"{options.formula_file} has named policies, and a text log takes one formula")
+        raise Failure(
+            f"{options.formula_file} has named policies, and a text log takes one formula"
+        )
     options.unit = file.unit
     return policy.formula
 

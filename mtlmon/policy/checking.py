@@ -15,6 +15,7 @@ from mtlmon.policy import operators as ops
 from mtlmon.policy.expression import postorder
 from mtlmon.policy.hints import near, some
 from mtlmon.policy.instants import read_instant
+from mtlmon.policy.integers import calculate, fits
 from mtlmon.policy.kinds import Kind, kind_of
 from mtlmon.policy.printer import column_text, constant_text
 from mtlmon.syntax.report import formula_error, shorten, visible
@@ -65,13 +66,15 @@ def check(predicate: Predicate, schema: pa.Schema | None = None) -> Checked:
 
 
 class _Checker:
-    __slots__ = ("errors", "kinds", "predicate", "schema")
+    __slots__ = ("errors", "integers", "kinds", "predicate", "schema")
 
     def __init__(self, predicate: Predicate, schema: pa.Schema | None) -> None:
         self.predicate = predicate
         self.schema = schema
         self.kinds: dict[int, Kind] = {}
         self.errors: list[FormulaError] = []
+        # By `id` the values of the integers that need no columns.
+        self.integers: dict[int, int] = {}
 
     def kind(self, node: Expression) -> Kind:
         operator = node.operator
@@ -79,6 +82,8 @@ class _Checker:
             return self.column(node)
         if operator is ops.CONSTANT:
             assert not isinstance(node.value, tuple)
+            if isinstance(node.value, int) and not isinstance(node.value, bool):
+                self.integers[id(node)] = node.value
             return _constant_kind(node.value)
         if operator.name in ops.FUNCTIONS:
             return self.call(node)
@@ -122,7 +127,10 @@ class _Checker:
             kind = self.kinds[id(argument)]
             if not self.require_number(argument, f"{function.name} takes"):
                 return kinds.UNKNOWN
-            return kinds.INTEGER if kind.name in {"integer", "null"} else kinds.FLOAT
+            if kind.name not in {"integer", "null"}:
+                return kinds.FLOAT
+            self.calculate(node)
+            return kinds.INTEGER
         self.require(argument, kinds.TEXT, f"{function.name} takes")
         return {"boolean": kinds.BOOLEAN, "integer": kinds.INTEGER, "text": kinds.TEXT}[result]
 
@@ -151,7 +159,21 @@ class _Checker:
         names = {kind.name for kind in found}
         if operator is ops.DIVIDE or names & {"float", "decimal", "unknown"}:
             return kinds.FLOAT
+        self.calculate(node)
         return kinds.INTEGER
+
+    def calculate(self, node: Expression) -> None:
+        """Notes the value of an integer that needs no columns."""
+        values = [self.integers.get(id(operand)) for operand in node.operands]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return
+        result = calculate(node.operator, *known)
+        if not fits(result):
+            hint = "write a number with a point, as in 2.0, for arithmetic that rounds"
+            self.report(node, f"{self.written(node)} overflows 64 bits", hint)
+        elif result is not None:
+            self.integers[id(node)] = result
 
     def comparison(self, node: Expression) -> None:
         left, right = node.operands
@@ -280,10 +302,12 @@ class _Checker:
         if node.operator is ops.CONSTANT:
             assert not isinstance(node.value, tuple)
             return self.constant_described(node.value)
+        return f"{self.written(node)} ({kind.words})"
+
+    def written(self, node: Expression) -> str:
         assert node.span is not None
-        written = self.predicate.text[node.span.start : node.span.end]
-        shown = shorten(visible(" ".join(written.split())), _SHOWN_WIDTH)
-        return f"{shown} ({kind.words})"
+        text = self.predicate.text[node.span.start : node.span.end]
+        return shorten(visible(" ".join(text.split())), _SHOWN_WIDTH)
 
     def constant_described(self, value: Constant) -> str:
         if value is None or isinstance(value, bool):
@@ -295,7 +319,7 @@ class _Checker:
         """Note an error; the kind of what is wrong is unknown."""
         assert node.span is not None
         name = self.predicate.name
-        atom = "" if name is None else f"atom {name}: "
+        atom = "" if name is None else f"atom {visible(name)}: "
         predicate = self.predicate
         error = formula_error(
             predicate.text,

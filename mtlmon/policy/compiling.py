@@ -16,6 +16,7 @@ from mtlmon.policy import operators as ops
 from mtlmon.policy.checking import check
 from mtlmon.policy.expression import number
 from mtlmon.policy.instants import read_instant
+from mtlmon.policy.integers import LARGEST, SMALLEST
 from mtlmon.syntax.report import shorten
 
 try:
@@ -324,9 +325,9 @@ def raise_overflow(instruction: _Instruction, arguments: tuple[Values, ...], len
     if node.operator is ops.COLUMN:
         (column,) = arguments
         if pa.types.is_uint64(column.type):
-            large = pc.greater(column, pa.scalar(numbers.LARGEST, pa.uint64())).to_pylist()
+            large = pc.greater(column, pa.scalar(LARGEST, pa.uint64())).to_pylist()
             rows = tuple(row for row, is_large in enumerate(large) if is_large)
-            reason = f"{column[rows[0]].as_py()} in column {node} is above {numbers.LARGEST}"
+            reason = f"{column[rows[0]].as_py()} in column {node} is above {LARGEST}"
             raise RowError(reason, rows=rows, atom=atom) from None
     elif node.operator in _INTEGERS:
         found, values = numbers.overflowing(node.operator, arguments, length)
@@ -434,7 +435,11 @@ def _members(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
         decimals = [Decimal(value) for value in values if isinstance(value, int | Decimal)]
         return pa.array([value for value in decimals if _is_decimal(value, kind)], data_type)
     if kind.name == "float":
-        floats = [float(value) for value in values if _is_float(value)]
+        floats = [
+            float(value)
+            for value in values
+            if isinstance(value, int | Decimal) and _is_float(value)
+        ]
         # Arrow tells 0.0 from -0.0 here, as it does not elsewhere
         floats += [-0.0] if 0.0 in floats else []
         return pa.array(floats, pa.float64())
@@ -442,12 +447,12 @@ def _members(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
 
 
 def _is_int64(value: Fraction) -> bool:
-    return value.denominator == 1 and numbers.SMALLEST <= value <= numbers.LARGEST
+    return value.denominator == 1 and SMALLEST <= value <= LARGEST
 
 
-def _is_float(value: Constant) -> bool:
+def _is_float(value: int | Decimal) -> bool:
     """Whether a float can be equal to the value: a number with a point stands for the nearest."""
-    return isinstance(value, Decimal) or (isinstance(value, int) and float(value) == value)
+    return isinstance(value, Decimal) or float(value) == value
 
 
 def _is_decimal(value: Decimal, kind: Kind) -> bool:

@@ -10,6 +10,7 @@ import re
 from decimal import Decimal
 from math import isinf
 
+from mtlmon.policy.integers import LARGEST
 from mtlmon.syntax.lexer import comment_end
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
@@ -22,7 +23,6 @@ TEXT = "text"
 INVALID = "invalid"
 END = "end"
 
-LARGEST_INTEGER = 2**63 - 1
 LARGEST_DIGITS = 400
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -175,8 +175,8 @@ def _number(text: str, match: re.Match[str], end: int) -> Token:
     if written.isdigit():
         integer = int(written)
         # the largest one has a minus before it
-        if integer > LARGEST_INTEGER + 1:
-            message = f"integers are at most {LARGEST_INTEGER}"
+        if integer > LARGEST + 1:
+            message = f"integers are at most {LARGEST}"
             hint = f"write {written}.0 for a number with a fraction, which may be larger"
             return Token(INVALID, start, match.end(), message, hint)
         return Token(NUMBER, start, match.end(), integer)

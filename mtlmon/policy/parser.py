@@ -14,12 +14,12 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy import operators as ops
 from mtlmon.policy.expression import Constant, Expression
 from mtlmon.policy.hints import near, where_operand_is_missing, where_operator_is_missing
+from mtlmon.policy.integers import LARGEST
 from mtlmon.policy.lexer import (
     COLUMN,
     END,
     FUNCTION,
     INVALID,
-    LARGEST_INTEGER,
     NUMBER,
     TEXT,
     Token,
@@ -141,9 +141,9 @@ class _Parser:
         if isinstance(token.value, Decimal):
             # a plain minus would round
             return token.value.copy_negate() if is_negative and token.value else token.value
-        if token.value > LARGEST_INTEGER and not is_negative:
+        if token.value > LARGEST and not is_negative:
             hint = f"write {token.value}.0 for a number with a fraction, which may be larger"
-            raise self.error(f"integers are at most {LARGEST_INTEGER}", token, hint)
+            raise self.error(f"integers are at most {LARGEST}", token, hint)
         return -token.value if is_negative else token.value
 
     def open_call(self, token: Token) -> None:

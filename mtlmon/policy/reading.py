@@ -231,7 +231,7 @@ class _Reader:
     def read_let(self, declaration: Declaration) -> None:
         self.register(declaration)
         formula = self.formula(declaration)
-        self.file.lets[declaration.name] = substitute(formula, self.file.lets)
+        self.file.lets[declaration.name] = self.with_lets(formula)
 
     def read_atom(self, declaration: Declaration) -> None:
         self.register(declaration)
@@ -257,7 +257,12 @@ class _Reader:
             message = f"there is a policy {name} already"
             raise self.error(declaration.place, message, "give it another name")
         written = self.formula(declaration)
-        self.policies[name] = Policy(name, substitute(written, self.file.lets), written)
+        self.policies[name] = Policy(name, self.with_lets(written), written)
+
+    def with_lets(self, formula: Formula) -> Formula:
+        """The formula with the lets that it names in their places, each as the one object."""
+        lets = self.file.lets
+        return substitute(formula, {name: lets[name] for name in formula.atoms if name in lets})
 
     def formula(self, declaration: Declaration) -> Formula:
         cursor = Cursor(self.text, self.source, declaration.start, declaration.end)

@@ -1,0 +1,159 @@
+"""The subcommand check-policy, seen from outside, and policy files for text logs."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import mtlmon
+
+FILE = """\
+unit s
+atom fast = speed > 120 and plate != "TEST"
+let warned = ONCE[0,5m] warning
+policy limit: fast IMPLIES warned
+policy answer: request IMPLIES EVENTUALLY[0,5s] answer
+atom spare = true
+"""
+ROWS = "ts,speed,plate,warning\n1,99.5,AB,true\n2,130.5,TEST,false\n"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    path = tmp_path / "rules.mtl"
+    path.write_text(FILE, encoding="utf-8")
+    return str(path)
+
+
+def _tables(folder: Path) -> list[Path]:
+    """The same table in all formats."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    from pyarrow import csv, feather, parquet
+
+    (folder / "log.csv").write_text(ROWS)
+    (folder / "log.tsv").write_text(ROWS.replace(",", "\t"))
+    (folder / "log.CSV.gz").write_bytes(gzip.compress(ROWS.encode()))
+    table = csv.read_csv(folder / "log.csv")
+    parquet.write_table(table, folder / "log.parquet")
+    feather.write_feather(table, folder / "log.feather")
+    packed = gzip.compress((folder / "log.feather").read_bytes())
+    (folder / "log.arrow.gz").write_bytes(packed)
+    with pa.ipc.new_stream(folder / "log.arrows", table.schema) as stream:
+        stream.write_table(table)
+    line = '{"ts": 1, "speed": 99.5, "plate": "AB", "warning": true}\n'
+    # longer than the part whose types are looked at
+    (folder / "log.jsonl").write_text(line * 30_000)
+    return sorted(path for path in folder.iterdir() if path.stem.startswith("log"))
+
+
+def test_a_file_is_explained(rules: str) -> None:
+    done = mtlmon("check-policy", rules)
+    assert (done.status, done.errors) == (0, "")
+    assert done.output.startswith("Policy limit\n============\n\nFormula, with all parentheses\n")
+    assert "\n  fast IMPLIES (ONCE[0,300] warning)\n" in done.output
+    assert "at some time-point up to 300 s (5 m) back" in done.output
+    assert "\n\nPolicy answer\n=============\n" in done.output
+    assert done.output.endswith(
+        "\n\nAtoms defined by predicates\n"
+        '  fast = speed > 120 and plate != "TEST"\n'
+        "    columns: speed, plate\n"
+        "  spare = true  (in no policy)\n"
+        "    no columns\n"
+    )
+
+
+def test_a_formula_is_explained_as_ever(tmp_path: Path) -> None:
+    path = tmp_path / "f.mtl"
+    path.write_text("p UNTIL[0,5] q")
+    done = mtlmon("check-policy", str(path))
+    assert done == mtlmon("--explain-formula", str(path))
+    assert mtlmon("check-policy", "-", log="p UNTIL[0,5] q") == done
+
+
+def test_types_are_those_of_the_log(rules: str, tmp_path: Path) -> None:
+    tables = _tables(tmp_path)
+    assert len(tables) == 8
+    for table in tables:
+        done = mtlmon("check-policy", rules, str(table))
+        assert done.status == 0, done.errors
+        assert "\n    columns: speed (double), plate (string)\n" in done.output
+        assert done.errors.splitlines() == [
+            f"mtlmon: atom {name} is neither defined in the file nor a column of true and false: "
+            "it has to be the name of an event"
+            for name in ("request", "answer")
+        ]
+
+
+def test_all_errors_are_shown(tmp_path: Path) -> None:
+    _tables(tmp_path)
+    path = tmp_path / "rules.mtl"
+    path.write_text(
+        "atom a = sped > 1 and plate > 5\natom b = speed + \natom c = plate in (1)\n"
+        "policy x: p q\npolicy y: worning\n"
+    )
+    done = mtlmon("check-policy", str(path), str(tmp_path / "log.csv"))
+    assert (done.status, done.output) == (2, "")
+    heads = [line.partition("rules.mtl:")[2] for line in done.errors.splitlines()]
+    assert [head for head in heads if head] == [
+        "1:10: atom a: there is no column sped",
+        "1:23: atom a: '>' compares column plate of type string with the number 5",
+        "2:17: expected a value, found the end",
+        "3:10: atom c: 'in' compares column plate of type string with the number 1",
+        "4:13: expected an operator or the end, found 'q'",
+    ]
+    assert done.errors.count("hint: did you mean speed?") == 1
+    path.write_text("policy y: worning\n")
+    done = mtlmon("check-policy", str(path), str(tmp_path / "log.csv"))
+    assert done.status == 0
+    assert done.errors.endswith("the name of an event; did you mean warning?\n")
+
+
+def test_what_cannot_be_read(rules: str, tmp_path: Path) -> None:
+    help_text = " (see mtlmon check-policy --help)\n"
+    assert mtlmon("check-policy") == (2, "", f"mtlmon: no policy file{help_text}")
+    done = mtlmon("check-policy", rules, "a", "b")
+    assert done == (2, "", f"mtlmon: several logs (a, b): one at a time, please{help_text}")
+    done = mtlmon("check-policy", rules, "-")
+    assert done == (2, "", f"mtlmon: the log has to be a file{help_text}")
+    assert mtlmon("check-policy", str(tmp_path / "none")).status == 2
+    done = mtlmon("check-policy", rules, str(tmp_path / "none.csv"))
+    assert done.errors == f"mtlmon: cannot read {tmp_path}/none.csv: No such file or directory\n"
+    for name in ("x.txt", "x.parquet", "x.arrow", "x.csv", "x.jsonl", "x.csv.gz"):
+        (tmp_path / name).write_bytes(b"" if name == "x.csv" else b"\xff\xfe{")
+        done = mtlmon("check-policy", rules, str(tmp_path / name))
+        assert (done.status, done.output) == (2, "")
+        assert done.errors.startswith("mtlmon: ")
+        assert f"{tmp_path}/{name}" in done.errors
+        assert done.errors.count("\n") == 1
+    assert mtlmon("check-policy", "--help").output.startswith(
+        "usage: mtlmon check-policy [options]"
+    )
+
+
+def test_the_subcommand_is_only_the_first_word(tmp_path: Path) -> None:
+    path = tmp_path / "check-policy"
+    path.write_text("p")
+    assert mtlmon(str(path), log="@1 p\n") == (0, "1:0 true\n", "")
+
+
+def test_a_text_log_takes_units_and_lets(tmp_path: Path) -> None:
+    path = tmp_path / "f.mtl"
+    path.write_text("unit s\na IMPLIES soon\nlet b = c")
+    assert mtlmon(str(path), log="@1 soon\n").output == "1:0 true\n"
+    path.write_text("a IMPLIES EVENTUALLY[0,1m] b\nunit s")
+    assert mtlmon(str(path), log="@1 a\n@61 b\n") == (0, "1:0 true\n61:0 true\n", "")
+    assert "60 s (1 m) ahead" in mtlmon("--explain-formula", str(path)).output
+    done = mtlmon("--unit", "ms", str(path), log="@1 a\n")
+    assert (done.status, done.output) == (2, "")
+    assert "f.mtl:2:6: the file declares the unit s, but ms was asked for" in done.errors
+
+
+def test_a_text_log_has_no_columns(rules: str, tmp_path: Path) -> None:
+    done = mtlmon(rules, log="@1 a\n")
+    message = "defines atoms by the columns of a table, which a text log does not have"
+    assert done == (2, "", f"mtlmon: {rules} {message}\n")
+    path = tmp_path / "f.mtl"
+    path.write_text("policy x: p")
+    assert mtlmon(str(path), log="@1 p\n").status == 2

@@ -1,0 +1,144 @@
+"""What predicates mean, row by row: plain Python, None for null, written for obviousness."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from mtlmon.policy.expression import Expression
+
+
+class Overflow(Exception):
+    """An integer is outside of 64 bits."""
+
+
+class Instant:
+    """A date or a time of a column: microseconds since 1970."""
+
+    def __init__(self, microseconds: Fraction) -> None:
+        self.microseconds = microseconds
+
+
+def evaluate(node: Expression, row: Mapping[str, Any]) -> Any:
+    """The value of an expression on a row."""
+    name = node.operator.name
+    if name == "COLUMN":
+        return _column_value(row[str(node.value)])
+    if name == "CONSTANT":
+        return node.value
+    values = [evaluate(operand, row) for operand in node.operands]
+    if name in {"AND", "OR"}:
+        decisive = name == "OR"
+        if decisive in values:
+            return decisive
+        return None if None in values else not decisive
+    if name == "IS_NULL":
+        return values[0] is None
+    if name == "IS_NOT_NULL":
+        return values[0] is not None
+    if None in values:
+        return None
+    if name == "NOT":
+        return not values[0]
+    if name in {"IN", "NOT_IN"}:
+        assert isinstance(node.value, tuple)
+        is_member = any(_compare("EQUAL", values[0], value) for value in node.value)
+        return is_member == (name == "IN")
+    if name in _TEXT_FUNCTIONS:
+        return _TEXT_FUNCTIONS[name](*values)
+    if name in _ORDER:
+        return _compare(name, *values)
+    return _arithmetic(name, *values)
+
+
+def _column_value(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 2**63 - 1:
+        raise Overflow
+    if isinstance(value, date):
+        return Instant(_microseconds(value))
+    return value
+
+
+def _microseconds(value: date) -> Fraction:
+    if not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return Fraction((value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
+
+
+_TEXT_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+    "contains": lambda text, part: part in text,
+    # $ is the end of the text for RE2, for Python also a line break at the end; \d is 0 to 9
+    "matches": lambda text, pattern: bool(re.search(pattern.replace("$", r"\Z"), text, re.ASCII)),
+    "lower": str.lower,
+    "upper": str.upper,
+    "length": len,
+}
+
+_ORDER: dict[str, Callable[..., Any]] = {
+    "EQUAL": lambda a, b: a == b,
+    "NOT_EQUAL": lambda a, b: a != b,
+    "LESS": lambda a, b: a < b,
+    "LESS_EQUAL": lambda a, b: a <= b,
+    "GREATER": lambda a, b: a > b,
+    "GREATER_EQUAL": lambda a, b: a >= b,
+}
+
+
+def _compare(name: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Instant) or isinstance(right, Instant):
+        left, right = _instant(left), _instant(right)
+    elif isinstance(left, float) and isinstance(right, Decimal):
+        right = float(right)
+    elif isinstance(right, float) and isinstance(left, Decimal):
+        left = float(left)
+    # Python compares numbers of all other types exactly
+    return _ORDER[name](left, right)
+
+
+def _instant(value: Instant | str) -> Fraction:
+    if isinstance(value, Instant):
+        return value.microseconds
+    return _microseconds(datetime.fromisoformat(value))
+
+
+def _arithmetic(name: str, *values: Any) -> Any:
+    if name != "DIVIDE" and all(isinstance(value, int) for value in values):
+        result = _on_integers(name, *values)
+        if result is not None and not -(2**63) <= result < 2**63:
+            raise Overflow
+        return result
+    return _on_floats(name, *map(float, values))
+
+
+def _on_integers(name: str, left: int, right: int = 0) -> Any:
+    if name == "REMAINDER":
+        return None if right == 0 else int(math.copysign(1, left)) * (abs(left) % abs(right))
+    return _SIMPLE[name](left, right)
+
+
+def _on_floats(name: str, left: float, right: float = 0.0) -> Any:
+    if name in {"DIVIDE", "REMAINDER"} and right == 0:
+        return None
+    if name == "DIVIDE":
+        return left / right
+    if name == "REMAINDER":
+        return math.nan if math.isinf(left) else math.fmod(left, right)
+    return _SIMPLE[name](left, right)
+
+
+_SIMPLE: dict[str, Callable[..., Any]] = {
+    "ADD": lambda a, b: a + b,
+    "SUBTRACT": lambda a, b: a - b,
+    "MULTIPLY": lambda a, b: a * b,
+    "NEGATE": lambda a, _: -a,
+    "abs": lambda a, _: abs(a),
+}
