@@ -122,7 +122,7 @@ def compile_predicate(
         PolicyError: a column does not exist, or its type does not fit.
 
     >>> from mtlmon.policy import parse_predicate
-    >>> batch = pa.record_batch({"speed": [90, 130, None]})
+    >>> batch = pa.RecordBatch.from_pydict({"speed": [90, 130, None]})
     >>> is_fast = compile_predicate(parse_predicate("speed > 120"), batch.schema)
     >>> is_fast(batch).to_pylist()
     [False, True, False]

@@ -97,7 +97,7 @@ def test_slices_give_slices(expression: Expression, start: int, length: int) -> 
 
 
 def _holds(text: str, **columns: object) -> list[bool]:
-    batch = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+    batch = pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in columns.items()})
     found: list[bool] = compile_predicate(parse_predicate(text), batch.schema)(batch).to_pylist()
     return found
 
@@ -140,7 +140,7 @@ def test_logic_of_null() -> None:
 
 
 def test_an_overflow_names_atom_and_rows() -> None:
-    batch = pa.record_batch({"x": [1, 2**62, None, -(2**62) - 1]})
+    batch = pa.RecordBatch.from_pydict({"x": [1, 2**62, None, -(2**62) - 1]})
     compiled = compile_predicate(parse_predicate("x * 2 > 1", name="twice"), batch.schema)
     with pytest.raises(RowError) as raised:
         compiled(batch)
@@ -154,7 +154,7 @@ def test_an_overflow_names_atom_and_rows() -> None:
 
 @pytest.mark.parametrize("text", ["-x > 0", "abs(x) > 0", "x - 1 < 0", "0 < x + -1"])
 def test_every_operator_can_overflow(text: str) -> None:
-    batch = pa.record_batch({"x": [0, -(2**63)]})
+    batch = pa.RecordBatch.from_pydict({"x": [0, -(2**63)]})
     compiled = compile_predicate(parse_predicate(text), batch.schema)
     with pytest.raises(RowError) as raised:
         compiled(batch)
@@ -208,10 +208,10 @@ def test_a_batch_of_another_schema_is_refused() -> None:
     predicate = parse_predicate("x > 1")
     compiled = compile_predicate(predicate, pa.schema([("x", pa.int64())]))
     with pytest.raises(ValueError, match="column 'x' is of type double"):
-        compiled(pa.record_batch({"x": [1.5]}))
+        compiled(pa.RecordBatch.from_pydict({"x": [1.5]}))
     with pytest.raises(ValueError, match="has no column 'x'"):
-        compiled(pa.record_batch({"y": [1]}))
-    assert compiled(pa.record_batch({"y": [1], "x": [2]})).to_pylist() == [True]
+        compiled(pa.RecordBatch.from_pydict({"y": [1]}))
+    assert compiled(pa.RecordBatch.from_pydict({"y": [1], "x": [2]})).to_pylist() == [True]
 
 
 _DEEP = 10_000
@@ -228,7 +228,7 @@ _DEEP = 10_000
     ids=["not", "signs", "or", "sums"],
 )
 def test_deep_and_long_predicates(text: str) -> None:
-    batch = pa.record_batch({"x": [0, 5]})
+    batch = pa.RecordBatch.from_pydict({"x": [0, 5]})
     predicate = parse_predicate(text)
     again: Predicate = pickle.loads(pickle.dumps(predicate))
     assert (again, hash(again)) == (predicate, hash(predicate))
