@@ -37,7 +37,7 @@ def test_metadata() -> None:
     metadata = importlib.metadata.metadata("mtlmon")
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert {"test", "bench", "lint"} <= set(metadata.get_all("Provides-Extra") or [])
+    assert {"test", "bench", "lint", "tables"} <= set(metadata.get_all("Provides-Extra") or [])
 
 
 def test_console_script_is_the_command() -> None:

@@ -278,8 +278,6 @@ class _Program:
         one, other = self.kind(left), self.kind(right)
         constant = right.value if right.operator is ops.CONSTANT else None
         names = one.name, other.name
-        if isinstance(constant, tuple):
-            raise AssertionError("a constant is no list")
         if one.name == "time":
             if isinstance(constant, str):
                 instant = _instant(constant, one)
@@ -290,11 +288,8 @@ class _Program:
         ):
             found = partial(_with_constant, operator, Fraction(constant), one.scale)
             return found, arguments[:1]
-        if names == ("float", "integer"):
-            if isinstance(constant, int):
-                return partial(_floats_with_integer, operator, constant), arguments[:1]
-            mirrored = ops.MIRRORED[operator]
-            return partial(numbers.compare_integers_with_floats, mirrored), arguments[::-1]
+        if names == ("float", "integer") and isinstance(constant, int):
+            return partial(_floats_with_integer, operator, constant), arguments[:1]
         if names == ("integer", "float"):
             return partial(numbers.compare_integers_with_floats, operator), arguments
         if "decimal" in names and "float" not in names:

@@ -146,8 +146,8 @@ def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> i
         raise cursor.error(f"'{written}' is no unit of time", cursor.token, hint)
     if unit is None:
         hint = (
-            "declare the stream's unit (--unit ms on the command line, unit='ms' in Python), "
-            "or write a bare number"
+            "declare the stream's unit (a line 'unit ms' in the file, --unit ms on the command "
+            "line, unit='ms' in Python), or write a bare number"
         )
         message = f"{bound} has a unit, but the unit of the stream's time-stamps is not declared"
         raise cursor.error(message, number, hint)

@@ -42,9 +42,12 @@ SCHEMA = pa.schema(list(_TYPES.items()))
 
 _INTEGERS = [0, 1, -1, 2, 5, 7, -3, 2**53, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63)]
 _FLOATS = [0.0, -0.0, 0.5, 1.0, 1.5, -3.0, 7.0, float(2**53), float(2**62), 2.0**63, -(2.0**63)]
-_ODD_FLOATS = [float("inf"), float("-inf"), float("nan"), 1e300, 5e-324]
+_ODD_FLOATS = [float("inf"), float("-inf"), float("nan"), 1e300, 5e-324, 7e-10]
 _DECIMALS = [Decimal(text) for text in ("0.00", "0.50", "1.00", "1.50", "-3.00", "7.25", "0.01")]
+# The first is not converted to the nearest float by dividing it by a power of ten.
+_WIDE_DECIMALS = [Decimal("7E-10"), Decimal("9007199254740993.5"), Decimal(10**27), *_DECIMALS]
 _FRACTIONS = [Decimal(text) for text in ("0.0", "0.5", "1.0", "1.5", "-3.0", "0.005", "1e300")]
+NUMBERS: list[Constant] = [*_INTEGERS, *_FRACTIONS]
 _TEXTS = ["", "a", "b", "A", "ab", "aB1", "TEST-1", "é", "Éa", "\n", "日本", "\U0001f600"]
 _PATTERNS = ["^a", "b$", "[A-Z]+", "^$", "a|1", "T.ST", r"\d", "é"]
 _AWARE = [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 5, 1, 12, 30, 15, tzinfo=UTC)]
@@ -57,13 +60,14 @@ _AWARE_TEXTS = ["1970-01-01T00:00:00Z", "2024-05-01T14:30:15+02:00", "2024-05-01
 _AWARE_TEXTS += ["1969-12-31T23:59:59.999999+00:00"]
 _LOCAL_TEXTS = ["1970-01-01", "2024-05-01", "2024-05-01T12:30", "2024-05-01T12:30:15.500"]
 
-_VALUES: dict[str, Sequence[Any]] = {
+VALUES: dict[str, Sequence[Any]] = {
     **dict.fromkeys(("i", "j"), _INTEGERS),
     "small": [0, 1, -1, 2, 5, 7, -3],
     "u": [0, 1, 2, 7, 2**53 + 1, 2**63 - 1, 2**63],
     **dict.fromkeys(("f", "g"), _FLOATS + _ODD_FLOATS),
     "narrow": [0.0, -0.0, 0.5, 1.0, -3.0, float("nan")],
-    **dict.fromkeys(("d", "wide decimal"), _DECIMALS),
+    "d": _DECIMALS,
+    "wide decimal": _WIDE_DECIMALS,
     **dict.fromkeys(("s", "large", "coded"), _TEXTS),
     **dict.fromkeys(("yes", "no"), (True, False)),
     "at": _FINE,
@@ -79,7 +83,7 @@ def batch_of(length: int, seed: int) -> pa.RecordBatch:
     """Random rows with many nulls and odd values, the same for the same seed."""
     random = Random(seed)
     arrays = []
-    for name, values in _VALUES.items():
+    for name, values in VALUES.items():
         cells = [random.choice(values) if random.random() < 0.8 else None for _ in range(length)]
         arrays.append(pa.array(cells, _TYPES[name]))
     return pa.record_batch(arrays, schema=SCHEMA)
@@ -138,7 +142,7 @@ def _texts(draw: st.DrawFn) -> Expression:
 @st.composite
 def _members(draw: st.DrawFn) -> Expression:
     kinds: list[tuple[st.SearchStrategy[Expression], Sequence[Constant]]] = [
-        (_numbers(1), [*_INTEGERS, *_FRACTIONS]),
+        (_numbers(1), NUMBERS),
         (_TEXT_VALUES, _TEXTS),
         (_column("yes"), [True, False]),
         (_column("at", "at s"), _AWARE_TEXTS),
