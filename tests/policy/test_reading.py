@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mtlmon
 from mtlmon.errors import FormulaError, PolicyError, UnitError
@@ -222,3 +223,22 @@ def test_many_declarations_take_linear_time() -> None:
     lines = [f"let a{i} = p{i} AND ONCE[0,{i}] q\natom b{i} = x > {i}" for i in range(3000)]
     file = parse_policies("\n".join([*lines, "policy x: a7 AND b9"]))
     assert file.columns == ("x",)
+
+
+_PIECES = ["let ", "atom ", "policy ", "unit s", "unit", "a", "b", '"', "`", "=", ":", "\n", "\n"]
+_PIECES += [" ", "AND", "ONCE[0,5s]", "(", ")", "/*", "*/", "#", "in", "(1, 2)", "not", "is null"]
+_PIECES += ["1", "1.5", "\\", "'", "-", ">", "&&", "startswith(", ",", "\r", "\t", "é", "\x00"]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=25).map("".join))
+def test_any_text_is_read_or_its_errors_have_a_place(text: str) -> None:
+    file, errors = check_policies(text, "f.mtl")
+    assert errors or file.policies
+    lines = text.split("\n")
+    for error in errors:
+        assert 1 <= error.line <= len(lines)
+        assert 1 <= error.column <= len(lines[error.line - 1]) + 1
+        assert str(error).startswith(f"f.mtl:{error.line}:{error.column}: ")
+    if not errors:
+        again = parse_policies(text)
+        assert _summary(again) == _summary(file)
