@@ -70,7 +70,8 @@ def test_arithmetic(operator: ops.Operator, one: str, other: str) -> None:
             kept.append(False)
     are_integers = {one, other} <= {"i", "small", "u"} and operator is not ops.DIVIDE
     expected = pa.array(results, pa.int64() if are_integers else pa.float64())
-    batch = batch.filter(pa.array(kept)).append_column("expected", expected)
+    x, y = batch.filter(pa.array(kept)).columns
+    batch = pa.RecordBatch.from_pydict({"x": x, "y": y, "expected": expected})
     value = str(_applied(operator))
     predicates = {
         "equal": parse_predicate(f"{value} = expected"),
