@@ -147,7 +147,7 @@ def check(
     >>> result
     <Result: 3 true, 1 false, 1 undecided>
     >>> result.violations, result.undecided
-    ([(4, 0)], [<PendingTimePoint 20:0 until 25>])
+    ([(4, 0)], [(20, 0)])
     """
     __tracebackhide__ = True
     read = read_formula(formula, unit)
