@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import signal
@@ -92,6 +93,25 @@ def test_a_busy_pipe_is_no_reason_to_wait() -> None:
             live.send(f"@{k} p\n")
             assert live.read_line(PROMPT + SLACK) == f"{k}:0 true"
     assert time.monotonic() - start < 30
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="pipes have one size here")
+def test_pipes_hold_more() -> None:
+    ends = os.pipe()
+    try:
+        widest = fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+    except PermissionError:
+        pytest.skip("pipes of this user hold all they may already")
+    finally:
+        for end in ends:
+            os.close(end)
+    with Live("-e", "p") as live:
+        live.send("@1 p\n")
+        assert live.read_line() == "1:0 true"
+        assert live.process.stdin is not None
+        assert live.process.stdout is not None
+        for pipe in live.process.stdin, live.process.stdout:
+            assert fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) == widest
 
 
 def test_head_ends_the_command_silently(tmp_path: Path) -> None:
