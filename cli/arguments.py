@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 
 from mtlmon.cli.failure import Failure, show
@@ -12,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, NoReturn
 
-__all__ = ["STANDARD_STREAM", "Options", "Parser", "parse_arguments", "time_stamp"]
+__all__ = ["STANDARD_STREAM", "HelpFormatter", "Options", "Parser", "parse_arguments", "time_stamp"]
 
 # the file name that stands for standard input
 STANDARD_STREAM = "-"
 LARGEST_TIME_STAMP = (1 << 63) - 1
 LARGEST_DIGITS = 40
+STANDARD_OUTPUT = 1
+DEFAULT_COLUMNS = 80
 
 USAGE = """\
 mtlmon [options] FORMULA_FILE [LOG]
@@ -86,6 +89,28 @@ class Options(argparse.Namespace):
     resume: bool
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """The formatter of argparse, told how wide the terminal is.
+
+    PERF: to find that out, argparse imports shutil and what it needs of compression, 4 ms, even if
+    nothing is to be formatted.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_width() - 2)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, as $COLUMNS or the terminal says; 80 if neither does."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(STANDARD_OUTPUT).columns or DEFAULT_COLUMNS
+    except OSError:
+        return DEFAULT_COLUMNS
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Failure`."""
 
@@ -141,7 +166,7 @@ def make_parser() -> Parser:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
         add_help=False,
     )

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.arguments import STANDARD_STREAM, Parser
+from mtlmon.cli.arguments import STANDARD_STREAM, HelpFormatter, Parser
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
 from mtlmon.policy import check_policies
@@ -145,7 +145,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
         add_help=False,
     )

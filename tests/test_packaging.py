@@ -14,7 +14,9 @@ import pytest
 import mtlmon
 
 # Each costs more of the start-up than the engine itself, and none is needed to begin.
-_EXPENSIVE = {"numpy", "dd", "networkx", "typing", "dataclasses", "inspect", "json", "asyncio"}
+_EXPENSIVE = {
+    "numpy", "dd", "networkx", "typing", "dataclasses", "inspect", "json", "asyncio", "shutil",
+}  # fmt: skip
 
 
 def _imported_by(code: str, *arguments: str) -> set[str]:
