@@ -12,6 +12,7 @@ from mtlmon import Monitor, Monitors, resolve
 from mtlmon.testing import check
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from mtlmon import VerdictArray
@@ -21,7 +22,7 @@ _RATE = 100
 _STREAMS = 10_000
 
 
-def _events(formula: str) -> tuple[Monitor, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _events(formula: str) -> tuple[Monitor, NDArray[np.int64], NDArray[np.uint64]]:
     """A monitor, and a dense log of 100,000 events for it."""
     monitor = Monitor(formula)
     generator = np.random.default_rng(1)
@@ -67,7 +68,8 @@ def test_many_streams(benchmark: BenchmarkFixture, workload: str) -> None:
     events = list(zip(keys, time_stamps.tolist(), letters.tolist(), strict=True))
 
     def run() -> int:
-        step = Monitors(WORKLOADS[workload].formula).step
+        monitors: Monitors[int] = Monitors(WORKLOADS[workload].formula)
+        step = monitors.step
         return sum(len(step(key, time_stamp, letter)) for key, time_stamp, letter in events)
 
     assert benchmark(run)
