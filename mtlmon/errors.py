@@ -21,6 +21,7 @@ __all__ = [
     "MonitorBrokenError",
     "MtlmonError",
     "PolicyError",
+    "ReportError",
     "RowError",
     "SnapshotError",
     "TimeStampError",
@@ -176,6 +177,10 @@ class UndecidedError(ExplanationError):
 
 class TraceError(MtlmonError, ValueError):
     """A recorded trace that cannot be read: its form, a column, a value at a position."""
+
+
+class ReportError(MtlmonError):
+    """A report that cannot be written."""
 
 
 class ViolationError(MtlmonError, AssertionError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["page", "section", "to_html"]
+__all__ = ["body", "page", "section", "to_html"]
 
 _LINES = 400
 _CHARACTERS = 400
@@ -63,22 +63,32 @@ def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
 
 def section(proof: Proof, number: int) -> str:
     """The part of a page that shows a proof, the one of that number on the page."""
-    return "\n".join(_lines(proof, number))
-
-
-def _lines(proof: Proof, number: int) -> Iterator[str]:
-    entries = list(outline(proof, _LINES))
     heading = (
         f"{escape(verdict_text(proof))} <code>"
         f"{escape(formula_text(proof.formula, _CHARACTERS))}</code>"
     )
-    yield f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">{heading}</h2>'
+    return "\n".join(
+        [
+            f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">{heading}</h2>',
+            body(proof, f"picture-{number}"),
+            "</section>",
+        ]
+    )
+
+
+def body(proof: Proof, name: str) -> str:
+    """The picture and the tree, without a heading; `name` begins the identifiers in them."""
+    return "\n".join(_lines(proof, name))
+
+
+def _lines(proof: Proof, name: str) -> Iterator[str]:
+    entries = list(outline(proof, _LINES))
     yield '<div class="picture" role="region" aria-label="timeline" tabindex="0">'
-    yield to_svg(proof, f"picture-{number}")
+    yield to_svg(proof, name)
     yield '</div><div class="tree"><ul>'
     for entry, following in zip(entries, [*entries[1:], None], strict=True):
         yield from _item(entry, 0 if following is None else len(following.ancestry))
-    yield "</ul></div></section>"
+    yield "</ul></div>"
 
 
 def _item(entry: Entry, depth_of_next: int) -> Iterator[str]:

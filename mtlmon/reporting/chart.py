@@ -1,0 +1,84 @@
+"""Where the parts of a timeline stand in its picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mtlmon.reporting.clock import Clock
+    from mtlmon.reporting.data import Timeline
+
+__all__ = ["Bar", "Chart"]
+
+_MOST_TICKS = 8
+# Percent of the height that a bar has at least, so that a single violation beside a thousand shows.
+_LEAST_HEIGHT = 3.0
+# Percent of the width near the ends, where labels are not centred lest they stick out.
+_EDGE = 10.0
+
+
+class Bar(NamedTuple):
+    """An interval with violations.
+
+    Attributes:
+        index: of the interval in the timeline.
+        count: how many there are in it.
+        when: the interval in words.
+        height: percent of the picture's.
+    """
+
+    index: int
+    count: int
+    when: str
+    height: float
+
+
+class Mark(NamedTuple):
+    """A label below the picture.
+
+    Attributes:
+        left: percent of the width.
+        label, date: its lines.
+        side: "start" and "end" near the ends of the axis, else "middle".
+    """
+
+    left: float
+    label: str
+    date: str
+    side: str
+
+
+class Chart:
+    """A timeline as a picture: bars, labels and words.
+
+    Attributes:
+        size: the number of intervals.
+        bars: of those with violations.
+        marks: labels of the axis.
+        peak: the highest bar.
+        width: of an interval, in words.
+        whole: the time that is covered, in words.
+        intervals: each one in words.
+        counts: of all intervals.
+    """
+
+    def __init__(self, timeline: Timeline, clock: Clock) -> None:
+        self.counts = timeline.counts
+        self.size = len(timeline.counts)
+        self.intervals = [clock.interval(*timeline.interval(i)) for i in range(self.size)]
+        most = max(timeline.counts)
+        self.bars = [
+            Bar(index, count, self.intervals[index], max(_LEAST_HEIGHT, 100 * count / most))
+            for index, count in enumerate(timeline.counts)
+            if count
+        ]
+        self.peak = max(self.bars, key=lambda bar: bar.count)
+        self.width = clock.duration(timeline.width)
+        first, last = timeline.start, timeline.interval(self.size - 1)[1]
+        self.whole = clock.interval(first, last)
+        self.marks = []
+        for tick in clock.ticks(first, last, _MOST_TICKS):
+            # bars stand for whole intervals, so a time-stamp is where its time unit begins
+            left = 100 * (tick.time_stamp - first) / (last + 1 - first)
+            side = "start" if left < _EDGE else "end" if left > 100 - _EDGE else "middle"
+            self.marks.append(Mark(left, tick.label, tick.date, side))

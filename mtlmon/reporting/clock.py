@@ -1,0 +1,159 @@
+"""Time-stamps as people read them: dates where that makes sense, else numbers with their unit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.syntax.bounds import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Clock", "Tick", "counts_from_1970"]
+
+_SECOND = UNITS["s"]
+_DAY = UNITS["d"]
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+# Seconds of the beginnings of the years 2000 and 2100, and of the last second that has a date.
+_2000 = 946_684_800
+_2100 = 4_102_444_800
+_LAST_SECOND = 253_402_300_799
+
+# Distances of ticks between a second and a day, in seconds.
+_CLOCK_STEPS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600),
+)
+_DURATIONS = ("d", "h", "m", "s", "ms", "us", "ns")
+
+
+def counts_from_1970(unit: str | None, time_stamps: Iterable[int]) -> bool:
+    """Whether time-stamps of that unit, all of them, would be dates between 2000 and 2100."""
+    if unit is None:
+        return False
+    length = UNITS[unit]
+    times = list(time_stamps)
+    return bool(times) and all(_2000 <= time * length // _SECOND < _2100 for time in times)
+
+
+class Tick(NamedTuple):
+    """A mark on an axis of time.
+
+    Attributes:
+        time_stamp: where it is.
+        label: what stands there.
+        date: what stands below, or "".
+    """
+
+    time_stamp: int
+    label: str
+    date: str
+
+
+class Clock:
+    """Says what time a time-stamp is.
+
+    Args:
+        unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None.
+        epoch: whether they count from the beginning of 1970 in UTC.
+    """
+
+    def __init__(self, unit: str | None, *, epoch: bool) -> None:
+        self.unit = unit
+        self.length = UNITS[unit] if unit is not None else 1
+        self.has_dates = epoch and unit is not None
+
+    def date(self, time_stamp: int) -> tuple[str, str] | None:
+        """Date and time of day, as fine as the unit is; None where time-stamps are no dates."""
+        seconds, fraction = divmod(time_stamp * self.length, _SECOND)
+        if not self.has_dates or seconds > _LAST_SECOND:
+            return None
+        moment = _1970 + timedelta(seconds=seconds)
+        time = f"{moment:%H:%M:%S}"
+        digits = {"ms": 3, "us": 6, "ns": 9}.get(self.unit or "", 0)
+        if digits:
+            time += f".{fraction:09d}"[: digits + 1]
+        return f"{moment:%Y-%m-%d}", time
+
+    def machine_text(self, time_stamp: int) -> str | None:
+        """As the attribute `datetime` of a page has it, where time-stamps are dates."""
+        date = self.date(time_stamp)
+        # three digits of a second are all that the attribute may have
+        return None if date is None else f"{date[0]}T{date[1][:12]}Z"
+
+    def text(self, time_stamp: int) -> str:
+        """In full."""
+        date = self.date(time_stamp)
+        if date is not None:
+            return " ".join(date)
+        return f"{time_stamp} {self.unit}" if self.unit else str(time_stamp)
+
+    def duration(self, length: int) -> str:
+        """A number of time units, in the largest unit of which it is a whole number."""
+        if self.unit is None:
+            return f"{length:,}"
+        nanoseconds = length * self.length
+        for unit in _DURATIONS:
+            if nanoseconds and nanoseconds % UNITS[unit] == 0:
+                return f"{nanoseconds // UNITS[unit]:,} {unit}"
+        return f"{length:,} {self.unit}"
+
+    def interval(self, first: int, last: int) -> str:
+        """A range of time-stamps, both included."""
+        if first == last:
+            return self.text(first)
+        start, end = self.date(first), self.date(last)
+        if start is not None and end is not None and start[0] == end[0]:
+            return f"{start[0]} {start[1]} to {end[1]}"
+        if start is None and self.unit:
+            return f"{first} to {last} {self.unit}"
+        return f"{self.text(first)} to {self.text(last)}"
+
+    def ticks(self, first: int, last: int, most: int) -> list[Tick]:
+        """At most so many marks between two time-stamps, at round times."""
+        step = next(
+            step for step in self._steps() if last // step - -(-first // step) + 1 <= most
+        )
+        ticks: list[Tick] = []
+        before = ""
+        for time_stamp in range(-(-first // step) * step, last + 1, step):
+            date = self.date(time_stamp)
+            if date is None:
+                ticks.append(Tick(time_stamp, self.text(time_stamp), ""))
+            elif step * self.length >= _DAY:
+                ticks.append(Tick(time_stamp, date[0], ""))
+            else:
+                # the date below, once for each day
+                time = date[1][:5] if step * self.length % UNITS["m"] == 0 else date[1]
+                ticks.append(Tick(time_stamp, time, date[0] if date[0] != before else ""))
+                before = date[0]
+        return ticks
+
+    def _steps(self) -> Iterator[int]:
+        """Round distances in time units, from the smallest on."""
+        if not self.has_dates:
+            yield from _decimal()
+            return
+        for step in self._time_steps():
+            if step % self.length == 0:
+                yield step // self.length
+
+    def _time_steps(self) -> Iterator[int]:
+        """In nanoseconds."""
+        for step in _decimal():
+            if step >= _SECOND:
+                break
+            yield step
+        for seconds in _CLOCK_STEPS:
+            yield seconds * _SECOND
+        for days in _decimal():
+            yield days * _DAY
+
+
+def _decimal() -> Iterator[int]:
+    for exponent in count():
+        for digit in (1, 2, 5):
+            yield digit * 10**exponent

@@ -1,0 +1,385 @@
+"""From the verdicts on a policy, millions of them, to what a report says about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from mtlmon.analysis.reach import decision_delay
+from mtlmon.errors import MtlmonError, UndecidedError
+from mtlmon.explanation.words import formula_text
+from mtlmon.reporting.data import (
+    Explanation,
+    KeyCount,
+    KeyReport,
+    PolicyReport,
+    UndecidedTimePoint,
+    Violation,
+)
+from mtlmon.reporting.explanations import explanation_of
+from mtlmon.reporting.histogram import TimeHistogram
+from mtlmon.syntax.bounds import require_unit
+from mtlmon.syntax.interval import MAXIMUM_BOUND
+from mtlmon.syntax.parser import parse
+from mtlmon.verdict_arrays import EQUIVALENT, TRUE, VerdictArray, as_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.pending import PendingTimePoint
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["Collector"]
+
+_FORMULA_CHARACTERS = 4000
+# Stands for the key of a time-point in a stream without keys.
+_NO_KEY = -1
+# How many intervals a timeline has at most.
+_INTERVALS = 100
+
+_Point: TypeAlias = "tuple[int, int, int]"
+"""Time-stamp, number of the key, offset: the order in which time-points are shown."""
+
+
+class Collector:
+    """Takes the verdicts on one policy and remembers what a report shows of them.
+
+    Memory does not grow with the number of verdicts; it takes 24 bytes for each number of a key up
+    to the largest that has a violation.
+
+    Args:
+        formula: of the policy, or its text; as it was written, so that the report shows it so.
+        name: of the policy, where it has one.
+        number: of the policy in the report, from 1. Collectors of one report have different ones.
+        unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, where it is known.
+        violations: how many violations the report lists.
+        keys: how many keys it lists.
+        undecided: how many undecided time-points it lists.
+
+    Raises:
+        FormulaError: the text is no formula.
+        UnitError: the unit is none.
+    """
+
+    def __init__(
+        self,
+        formula: Formula | str,
+        name: str | None = None,
+        *,
+        number: int = 1,
+        unit: str | None = None,
+        violations: int = 100,
+        keys: int = 20,
+        undecided: int = 50,
+    ) -> None:
+        if unit is not None:
+            require_unit(unit)
+        if isinstance(formula, str):
+            formula = parse(formula, unit=unit)
+        self.formula = formula
+        self.name = name
+        self.number = number
+        self.true = 0
+        self.false = 0
+        self.undecided = 0
+        self._delay = decision_delay(formula)
+        self._histogram = TimeHistogram(unit)
+        self._keys = _KeyCounts()
+        self._key_limit = keys
+        self._violations = _FirstPoints(violations)
+        self._undecided = _FirstPoints(undecided)
+        self._explanations: dict[_Point, Explanation] = {}
+        self._first: int | None = None
+        self._last: int | None = None
+
+    def add(self, verdicts: VerdictArray | NDArray[np.void], keys: ArrayLike | None = None) -> None:
+        """Take Boolean verdicts: equivalences must be resolved (`mtlmon.resolve`, `Resolution`).
+
+        Args:
+            verdicts: in any order, but each time-point once.
+            keys: where there are several traces, the number of each verdict's, from 0.
+
+        Raises:
+            MtlmonError: a verdict is an equivalence, or `keys` are no such numbers.
+        """
+        records = as_records(np.asarray(verdicts))
+        if (records["kind"] == EQUIVALENT).any():
+            index = int(np.argmax(records["kind"] == EQUIVALENT))
+            raise MtlmonError(
+                f"verdict {index} is an equivalence: reports take Boolean verdicts, which "
+                "mtlmon.Resolution makes of them"
+            )
+        numbers = _key_numbers(keys, len(records))
+        if not len(records):
+            return
+        true_count = int(np.count_nonzero(records["kind"] == TRUE))
+        self.add_true(true_count)
+        self.cover(int(records["time_stamp"].min()), int(records["time_stamp"].max()))
+        if true_count < len(records):
+            is_false = records["kind"] != TRUE
+            chosen = records[is_false]
+            self._add_false(
+                chosen["time_stamp"],
+                chosen["offset"],
+                None if numbers is None else numbers[is_false],
+            )
+
+    def add_violations(
+        self, time_stamps: ArrayLike, offsets: ArrayLike, keys: ArrayLike | None = None
+    ) -> None:
+        """Take false time-points alone, where the others are only counted (`add_true`).
+
+        Args:
+            time_stamps, offsets: their names; arrays of integers of one length.
+            keys: as for `add`.
+
+        Raises:
+            MtlmonError: the arrays are not of one length, or hold something else.
+        """
+        times = _integers(time_stamps, np.int64, "time_stamps")
+        points = _integers(offsets, np.uint64, "offsets", len(times))
+        self._add_false(times, points, _key_numbers(keys, len(times)))
+
+    def add_true(self, count: int) -> None:
+        """Count time-points that are true."""
+        self.true += count
+
+    def add_undecided(
+        self,
+        time_stamps: ArrayLike,
+        offsets: ArrayLike,
+        keys: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Take time-points that have no verdict at the end of the log.
+
+        Args:
+            time_stamps, offsets: their names; arrays of integers of one length.
+            keys: as for `add`.
+            weights: how many time-points each of them stands for; 1 if not given.
+
+        Raises:
+            MtlmonError: the arrays are not of one length, or hold something else.
+        """
+        times = _integers(time_stamps, np.int64, "time_stamps")
+        points = _integers(offsets, np.uint64, "offsets", len(times))
+        numbers = _key_numbers(keys, len(times))
+        if weights is None:
+            together = np.ones(len(times), np.int64)
+        else:
+            together = _integers(weights, np.int64, "weights", len(times))
+        self.undecided += int(together.sum())
+        self._undecided.add(times, points, numbers, together)
+
+    def add_pending(self, pending: Iterable[PendingTimePoint], key: int | None = None) -> None:
+        """Take what `Monitor.pending` lists at the end of the log.
+
+        key: the number of the trace, where there are several.
+        """
+        points = list(pending)
+        self.add_undecided(
+            [point.time_stamp for point in points],
+            np.array([point.offset for point in points], np.uint64),
+            None if key is None else [key] * len(points),
+            [point.weight for point in points],
+        )
+
+    def cover(self, first: int, last: int) -> None:
+        """The log has events from one time-stamp to another, whether they have verdicts or not."""
+        self._first = first if self._first is None else min(first, self._first)
+        self._last = last if self._last is None else max(last, self._last)
+
+    def first_violations(self, limit: int) -> list[tuple[int, int, int | None]]:
+        """At most so many of the first violations: time-stamp, offset and number of the key."""
+        return [
+            (time_stamp, offset, None if key == _NO_KEY else key)
+            for (time_stamp, key, offset), _ in self._violations.points()[:limit]
+        ]
+
+    def explain(
+        self, time_stamp: int, offset: int, key: int | None, proof: Proof | UndecidedError
+    ) -> None:
+        """Say why one of the first violations is such.
+
+        proof: what `mtlmon.explain` returns, or the error that says why there is none.
+        """
+        number = _NO_KEY if key is None else key
+        name = f"policy-{self.number}-why-{time_stamp}-{offset}-{number}"
+        self._explanations[time_stamp, number, offset] = explanation_of(proof, name)
+
+    def report(self, key: Callable[[int], str] | Sequence[str] | None = None) -> PolicyReport:
+        """What is known by now.
+
+        key: gives a key's text by its number, as a function or a sequence; numbers are shown
+            without it.
+        """
+        name_of = _naming(key)
+        return PolicyReport(
+            name=self.name,
+            formula=formula_text(self.formula, _FORMULA_CHARACTERS),
+            true=self.true,
+            false=self.false,
+            undecided=self.undecided,
+            timeline=self._histogram.timeline(self._first, self._last, _INTERVALS),
+            keys=self._keys.report(self._key_limit, name_of),
+            violations=tuple(
+                Violation(
+                    point[0],
+                    point[2],
+                    None if point[1] == _NO_KEY else name_of(point[1]),
+                    self._explanations.get(point),
+                )
+                for point, _ in self._violations.points()
+            ),
+            undecided_time_points=tuple(
+                UndecidedTimePoint(
+                    time_stamp,
+                    offset,
+                    None if number == _NO_KEY else name_of(number),
+                    None if self._delay is None else min(time_stamp + self._delay, MAXIMUM_BOUND),
+                    weight,
+                )
+                for (time_stamp, number, offset), weight in self._undecided.points()
+            ),
+        )
+
+    def _add_false(
+        self,
+        time_stamps: NDArray[np.int64],
+        offsets: NDArray[np.uint64],
+        keys: NDArray[np.int64] | None,
+    ) -> None:
+        self.false += len(time_stamps)
+        self._histogram.add(time_stamps)
+        self._violations.add(time_stamps, offsets, keys)
+        if keys is not None:
+            self._keys.add(keys, time_stamps)
+
+
+class _FirstPoints:
+    """The first time-points of many, in order, each with a weight."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.time_stamps = np.zeros(0, np.int64)
+        self.keys = np.zeros(0, np.int64)
+        self.offsets = np.zeros(0, np.uint64)
+        self.weights = np.zeros(0, np.int64)
+
+    def add(
+        self,
+        time_stamps: NDArray[np.int64],
+        offsets: NDArray[np.uint64],
+        keys: NDArray[np.int64] | None,
+        weights: NDArray[np.int64] | None = None,
+    ) -> None:
+        if keys is None:
+            keys = np.full(len(time_stamps), _NO_KEY)
+        if weights is None:
+            weights = np.ones(len(time_stamps), np.int64)
+        if len(self.time_stamps) and len(self.time_stamps) == self.limit:
+            # few batches have anything that is earlier than what there is
+            is_early = time_stamps <= self.time_stamps[-1]
+            if not is_early.any():
+                return
+            time_stamps, offsets = time_stamps[is_early], offsets[is_early]
+            keys, weights = keys[is_early], weights[is_early]
+        time_stamps = np.concatenate([self.time_stamps, time_stamps])
+        offsets = np.concatenate([self.offsets, offsets])
+        keys = np.concatenate([self.keys, keys])
+        order = np.lexsort((offsets, keys, time_stamps))[: self.limit]
+        self.time_stamps, self.offsets = time_stamps[order], offsets[order]
+        self.keys, self.weights = keys[order], np.concatenate([self.weights, weights])[order]
+
+    def points(self) -> list[tuple[_Point, int]]:
+        points = zip(
+            self.time_stamps.tolist(), self.keys.tolist(), self.offsets.tolist(), strict=True
+        )
+        return list(zip(points, self.weights.tolist(), strict=True))
+
+
+class _KeyCounts:
+    """Violations of keys, counted exactly: arrays whose indices are the numbers of keys."""
+
+    def __init__(self) -> None:
+        self.counts: NDArray[np.int64] | None = None
+        self.first = np.zeros(0, np.int64)
+        self.last = np.zeros(0, np.int64)
+
+    def add(self, keys: NDArray[np.int64], time_stamps: NDArray[np.int64]) -> None:
+        if self.counts is None:
+            self.counts = np.zeros(0, np.int64)
+        if not len(keys):
+            return
+        self._extend(int(keys.max()) + 1)
+        numbers, counts = np.unique(keys, return_counts=True)
+        self.counts[numbers] += counts
+        np.minimum.at(self.first, keys, time_stamps)
+        np.maximum.at(self.last, keys, time_stamps)
+
+    def _extend(self, size: int) -> None:
+        assert self.counts is not None
+        if size <= len(self.counts):
+            return
+        # doubled, so that keys that come one by one are not copied each time
+        more = max(size, 2 * len(self.counts)) - len(self.counts)
+        self.counts = np.concatenate([self.counts, np.zeros(more, np.int64)])
+        self.first = np.concatenate([self.first, np.full(more, MAXIMUM_BOUND)])
+        self.last = np.concatenate([self.last, np.zeros(more, np.int64)])
+
+    def report(self, limit: int, name_of: Callable[[int], str]) -> KeyReport | None:
+        """The keys with most violations, those of equal counts in the order of their first ones."""
+        if self.counts is None:
+            return None
+        numbers = np.flatnonzero(self.counts)
+        order = np.lexsort((numbers, self.first[numbers], -self.counts[numbers]))[:limit]
+        return KeyReport(
+            len(numbers),
+            tuple(
+                KeyCount(
+                    name_of(number),
+                    int(self.counts[number]),
+                    int(self.first[number]),
+                    int(self.last[number]),
+                )
+                for number in numbers[order].tolist()
+            ),
+        )
+
+
+def _naming(key: Callable[[int], str] | Sequence[str] | None) -> Callable[[int], str]:
+    if key is None:
+        return str
+    return key if callable(key) else key.__getitem__
+
+
+def _key_numbers(keys: ArrayLike | None, count: int) -> NDArray[np.int64] | None:
+    return None if keys is None else _integers(keys, np.int64, "keys", count)
+
+
+def _integers(
+    values: ArrayLike, kind: type[np.integer], name: str, count: int | None = None
+) -> NDArray[np.integer]:
+    """An array of integers of that type, none of them negative.
+
+    Raises:
+        MtlmonError: the values are something else, or not so many.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise MtlmonError(
+            f"{name} are a one-dimensional array of integers, not of type {array.dtype} with "
+            f"{array.ndim} dimensions"
+        )
+    if count is not None and len(array) != count:
+        raise MtlmonError(f"{len(array)} {name} for {count} time-points: one for each, please")
+    if len(array):
+        least, most = int(array.min()), int(array.max())
+        if least < 0 or most > np.iinfo(kind).max:
+            wrong = least if least < 0 else most
+            raise MtlmonError(f"{name}: {wrong} is not from 0 to {np.iinfo(kind).max}")
+    return array.astype(kind, copy=False)

@@ -1,0 +1,24 @@
+"""Explanations as parts of a report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import UndecidedError
+from mtlmon.explanation.html import body
+from mtlmon.reporting.data import Explanation
+
+if TYPE_CHECKING:
+    from mtlmon.explanation.proof import Proof
+
+__all__ = ["explanation_of"]
+
+
+def explanation_of(proof: Proof | UndecidedError, name: str) -> Explanation:
+    """A proof as a fragment of a page, or the remark that there is none.
+
+    name: begins the identifiers of the fragment, so that a page can hold several.
+    """
+    if isinstance(proof, UndecidedError):
+        return Explanation(remark=str(proof))
+    return Explanation(html=body(proof, name))
