@@ -52,6 +52,8 @@ examples:
       the Boolean value of every time-point; bounds with units
   mtlmon resolve yesterday.verdicts
       the Boolean values behind equivalences (mtlmon resolve --help)
+  mtlmon --verdicts none --unit s --report report.html policy.mtl events.log
+      a page to look at, with violations over time and the first ones explained
   mtlmon --checkpoint state --resume -o verdicts policy.mtl events.log
       a service: one command for its first start and for going on after a crash
   mtlmon check-policy rules.mtl events.csv
@@ -84,9 +86,11 @@ class Options(argparse.Namespace):
     explain_output: str | None
     explain_limit: int
     explain_formula: bool
+    report: str | None
     checkpoint: str | None
     checkpoint_every: tuple[Literal["events", "seconds"], float] | None
     resume: bool
+    arguments: Sequence[str]
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -129,6 +133,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """
     parser = make_parser()
     options = parser.parse_intermixed_args(list(arguments), Options())
+    options.arguments = arguments
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
         parser.error("several formulas: -e can be given once")
@@ -150,6 +155,8 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
 
 def check_checkpoint_options(parser: Parser, options: Options) -> None:
     """Raise Failure when options miss those that they only make sense with."""
+    if options.checkpoint is not None and options.report is not None:
+        parser.error("--report shows a whole run, and one with --checkpoint may go on from another")
     if options.checkpoint is None:
         if options.resume:
             parser.error("--resume needs to know from where: name a file with --checkpoint")
@@ -174,7 +181,7 @@ def make_parser() -> Parser:
     add_formula_options(parser.add_argument_group("formula"))
     add_log_options(parser.add_argument_group("log"))
     add_verdict_options(parser.add_argument_group("verdicts"))
-    add_explanation_options(parser.add_argument_group("explanations"))
+    add_explanation_options(parser.add_argument_group("explanations and reports"))
     add_checkpoint_options(parser.add_argument_group("checkpoints"))
     add_other_options(parser.add_argument_group("other"))
     return parser
@@ -264,6 +271,12 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
         default=10,
         metavar="N",
         help="explain at most N violations (default: 10)",
+    )
+    group.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a page in HTML that shows the run: counts, violations over time, the first "
+        "ones explained if the log is a file, what is undecided",
     )
 
 

@@ -14,13 +14,14 @@ from mtlmon._text import TextMonitor
 from mtlmon.analysis.reach import decision_delay, past_reach
 from mtlmon.analysis.subformulas import atoms
 from mtlmon.cli.failure import Failure, WriteFailure, note
+from mtlmon.cli.files import is_same_file
 from mtlmon.cli.report import plural
 from mtlmon.errors import UndecidedError
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.trace import EndTime
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["check_options", "explain_violations"]
+__all__ = ["Part", "check_file", "check_options", "events_around", "explain_violations"]
 
 BLOCK_BYTES = 1 << 18
 WIDTH = 100
@@ -44,14 +45,17 @@ def check_options(options: Options, log: LogFile) -> None:
         raise Failure(
             f"cannot explain: {log.name} is no file that can be read again; save the log first"
         )
-    path = options.explain_output
-    if path is None:
-        return
-    others = [options.log, options.formula_file, options.output]
+    if options.explain_output is not None:
+        others = [options.log, options.formula_file, options.output]
+        check_file(options.explain_output, "the explanations", others, log)
+
+
+def check_file(path: str, what: str, others: Sequence[str | None], log: LogFile) -> None:
+    """Raise Failure when what is to be written would overwrite the log or another file in use."""
     if any(other and os.path.realpath(other) == os.path.realpath(path) for other in others) or (
-        os.path.exists(path) and os.path.samestat(os.stat(path), log.status)
+        os.path.exists(path) and is_same_file(os.stat(path), log.status)
     ):
-        raise Failure(f"{path} is to hold the explanations, but is a file of another use")
+        raise Failure(f"{path} is to hold {what}, but is a file of another use")
 
 
 class Part(NamedTuple):
@@ -60,6 +64,11 @@ class Part(NamedTuple):
     log: LogFile
     start: int
     size: int
+
+    @classmethod
+    def before_position(cls, log: LogFile, size: int) -> Part:
+        """So many bytes up to where reading stands now."""
+        return cls(log, os.lseek(log.descriptor, 0, os.SEEK_CUR) - size, size)
 
     def blocks(self) -> Iterator[bytes]:
         """Its bytes once more.
@@ -90,8 +99,7 @@ def explain_violations(formula: Formula, options: Options, log: LogFile, size: i
     Raises:
         Failure: the log cannot be read again, the explanations cannot be written.
     """
-    position = os.lseek(log.descriptor, 0, os.SEEK_CUR)
-    part = Part(log, position - size, size)
+    part = Part.before_position(log, size)
     limit = options.explain_limit
     violations = sorted(find_violations(formula, options, part, limit + 1))
     report = Report(options.explain_output)

@@ -17,6 +17,7 @@ from mtlmon.cli.signals import Interrupted, Signals
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.pump import Loop
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["monitor_log"]
@@ -48,8 +49,13 @@ def monitor_log(formula: Formula, options: Options) -> int:
         resolve=options.resolve,
         skip_errors=options.on_error == "skip",
     )
+    loop: Loop = text_monitor
+    if options.report is not None:
+        from mtlmon.cli.reporting import ReportingLoop
+
+        loop = reporting = ReportingLoop(text_monitor, formula, options, log)
     signals = Signals(is_held=options.checkpoint is not None)
-    pump = make_pump(text_monitor, log, verdicts, signals, options)
+    pump = make_pump(text_monitor, loop, log, verdicts, signals, options)
     start = time.perf_counter()
     status = None
     try:
@@ -65,6 +71,8 @@ def monitor_log(formula: Formula, options: Options) -> int:
         from mtlmon.cli.explaining import explain_violations
 
         explain_violations(formula, options, log, pump.bytes_read)
+    if options.report is not None:
+        reporting.write(pump.bytes_read, is_interrupted=status > SIGNALLED)
     log.close()
     wants_summary = options.summary
     if wants_summary is None:
@@ -77,6 +85,7 @@ def monitor_log(formula: Formula, options: Options) -> int:
 
 def make_pump(
     monitor: TextMonitor,
+    loop: Loop,
     log: LogFile,
     verdicts: VerdictFile,
     signals: Signals,
@@ -84,11 +93,13 @@ def make_pump(
 ) -> Pump:
     """The pump that the options ask for.
 
+    loop: what the log goes through, the monitor or what it is part of.
+
     Raises Failure when the files do not suit checkpoints.
     """
     progress = progress_for(log, verdicts, options)
     if options.checkpoint is None:
-        return Pump(monitor, log, verdicts, signals, progress)
+        return Pump(loop, log, verdicts, signals, progress)
     from mtlmon.cli.checkpointing import CheckpointingPump
 
     return CheckpointingPump(monitor, log, verdicts, signals, progress, options)

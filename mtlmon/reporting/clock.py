@@ -114,9 +114,7 @@ class Clock:
 
     def ticks(self, first: int, last: int, most: int) -> list[Tick]:
         """At most so many marks between two time-stamps, at round times."""
-        step = next(
-            step for step in self._steps() if last // step - -(-first // step) + 1 <= most
-        )
+        step = next(step for step in self._steps() if last // step - -(-first // step) + 1 <= most)
         ticks: list[Tick] = []
         before = ""
         for time_stamp in range(-(-first // step) * step, last + 1, step):

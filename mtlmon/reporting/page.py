@@ -44,17 +44,23 @@ def render(data: ReportData) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     markup = load_extra("markupsafe", "report").Markup
     clock = _clock_of(data)
-    page: str = _environment().get_template(_TEMPLATE).render(
-        data=data,
-        run=data.run,
-        facts=list(_facts(data.run, clock)),
-        heading=_plain(data.title),
-        outcome=_outcome(data),
-        clock=clock,
-        policies=[_Section(policy, number, clock) for number, policy in enumerate(data.policies, 1)],
-        style=markup(_asset(_STYLE)),
-        script=markup(script),
-        script_digest=digest,
+    page: str = (
+        _environment()
+        .get_template(_TEMPLATE)
+        .render(
+            data=data,
+            run=data.run,
+            facts=list(_facts(data.run, clock)),
+            heading=_plain(data.title),
+            outcome=_outcome(data),
+            clock=clock,
+            policies=[
+                _Section(policy, number, clock) for number, policy in enumerate(data.policies, 1)
+            ],
+            style=markup(_asset(_STYLE)),
+            script=markup(script),
+            script_digest=digest,
+        )
     )
     # Half a surrogate pair, as from a file name that is not UTF-8, has no place in a page.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -141,14 +147,11 @@ def _outcome(data: ReportData) -> tuple[_Status, str]:
     statuses = [_status(policy) for policy in data.policies]
     violated = statuses.count(_VIOLATED)
     if violated:
-        count = sum(policy.false for policy in data.policies)
-        of_all = (
-            "The policy is violated"
-            if len(statuses) == 1
-            else f"{violated:,} of {_plural(len(statuses), 'policy', 'policies')} "
-            f"{'is' if violated == 1 else 'are'} violated"
-        )
-        return _VIOLATED, f"{of_all}: {_plural(count, 'violation')} in all."
+        count = _plural(sum(policy.false for policy in data.policies), "violation")
+        if len(statuses) == 1:
+            return _VIOLATED, f"The policy is violated: {count}."
+        verb = "is" if violated == 1 else "are"
+        return _VIOLATED, f"{violated:,} of {len(statuses):,} policies {verb} violated: {count}."
     if _OPEN in statuses:
         count = sum(policy.undecided for policy in data.policies)
         verb = "is" if count == 1 else "are"
