@@ -1,0 +1,155 @@
+"""Reports by the command."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import mtlmon as run
+
+FORMULA = "request IMPLIES EVENTUALLY[0,5] response"
+LOG = (
+    "@18 tick\n@20 request\n@22\n@25\n@26 response\n@40 request\n@40 request\n@50\n"
+    "@52 request\n@52 request\n"
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "events.log"
+    path.write_text(LOG, encoding="utf-8")
+    return path
+
+
+def words(path: Path) -> str:
+    """The text of a report without its pictures."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"<(style|script|svg)\b.*?</\1>", "", text, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "naive"])
+@pytest.mark.parametrize("verdicts", ["all", "none", "false", "boolean"])
+def test_what_is_written_stays_and_a_report_is_added(
+    log: Path, tmp_path: Path, mode: str, verdicts: str
+) -> None:
+    report = tmp_path / "report.html"
+    arguments = ("--mode", mode, "--verdicts", verdicts, "-e", FORMULA, str(log))
+    assert run("--report", str(report), *arguments) == run(*arguments)
+    text = words(report)
+    assert "The policy is violated: 3 violations." in text
+    assert "✗ false 3 30.00 % ✓ true 5 50.00 % … undecided 2 20.00 %" in text
+    assert "from 18 to 52. The highest bar stands for 2 violations: 40." in text
+    assert re.search(r"20:0 ✗ 20:0 .* 40:0 ✗ 40:0 .* 40:1 ✗ 40:1 ", text)
+    assert "52:0 57" in text
+    assert f"Mode {mode}" in text
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    done = run("--report", str(report), "--verdicts", "false", "-e", FORMULA, log=LOG)
+    assert done == (1, "20:0 false\n40:0 false\n", "")
+    text = words(report)
+    assert "3 violations" in text
+    assert "Nothing is explained, as the log was no file that can be read again." in text
+    assert report.read_text(encoding="utf-8").count("<svg") == 1
+
+
+def test_no_violation(log: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    done = run("--report", str(report), "-e", "tick OR NOT tick", str(log))
+    assert done.status == 0
+    assert "The policy holds: no violation was found." in words(report)
+
+
+def test_an_empty_log(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    assert run("--report", str(report), "-e", "p").status == 0
+    assert "There were no events to judge." in words(report)
+
+
+def test_only_the_first_violation(log: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    done = run("--report", str(report), "--verdicts", "first", "-e", FORMULA, str(log))
+    assert (done.status, done.output) == (1, "20:0 false\n")
+    text = words(report)
+    assert "The policy is violated: 1 violation." in text
+    assert "read up to the earliest violation" in text
+
+
+def test_end_time_limit_and_units(log: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    options = ("--end-time", "inf", "--explain-limit", "1", "--unit", "s")
+    formula = "request IMPLIES EVENTUALLY[0,5s] response"
+    assert run("--report", str(report), *options, "-e", formula, str(log)).status == 1
+    text = words(report)
+    assert "5 violations" in text
+    assert "… undecided 0" in text
+    assert "no event follows the log" in text
+    assert "18 to 52 s" in text
+    assert report.read_text(encoding="utf-8").count("<svg") == 2
+
+
+def test_dates(tmp_path: Path) -> None:
+    report, log = tmp_path / "report.html", tmp_path / "events.log"
+    log.write_text("@1700000000 p\n@1700000000\n@1700003600 p\n", encoding="utf-8")
+    assert run("--report", str(report), "--unit", "s", "-e", "p", str(log)).status == 1
+    assert "2023-11-14 22:13:20 to 23:13:20 (UTC)" in words(report)
+
+
+def test_many_violations_over_several_blocks(tmp_path: Path) -> None:
+    report, log = tmp_path / "report.html", tmp_path / "events.log"
+    lines = [f"@{number // 3} {'p' if number % 10 else ''} and other\n" for number in range(60_000)]
+    log.write_text("".join(lines), encoding="utf-8")
+    done = run("--report", str(report), "--verdicts", "none", "-e", "p", str(log))
+    assert (done.status, done.output) == (1, "")
+    text = words(report)
+    assert "6,000 violations" in text
+    assert "✓ true 54,000" in text
+    assert "from 0 to 19999." in text
+
+
+def test_skipped_lines(tmp_path: Path) -> None:
+    report, log = tmp_path / "report.html", tmp_path / "events.log"
+    log.write_text(LOG.replace("@22", "@22\nbad\n@3"), encoding="utf-8")
+    run("--report", str(report), "--on-error", "skip", "-e", FORMULA, str(log))
+    text = words(report)
+    assert "Skipped 2 lines that could not be read." in text
+    assert "3 violations" in text
+
+
+def test_a_log_that_cannot_be_read_leaves_the_report_before(tmp_path: Path) -> None:
+    report, log = tmp_path / "report.html", tmp_path / "events.log"
+    report.write_text("before", encoding="utf-8")
+    log.write_text("@1 p\nbad\n", encoding="utf-8")
+    assert run("--report", str(report), "-e", "p", str(log)).status == 2
+    assert report.read_text(encoding="utf-8") == "before"
+
+
+def test_no_file_is_overwritten(log: Path, tmp_path: Path) -> None:
+    formula, out = tmp_path / "policy.mtl", tmp_path / "out"
+    formula.write_text(FORMULA, encoding="utf-8")
+    for path in log, formula, out:
+        done = run("--report", str(path), "-o", str(out), str(formula), str(log))
+        assert done.status == 2
+        assert "is to hold the report, but is a file of another use" in done.errors
+    assert log.read_text(encoding="utf-8") == LOG
+    assert formula.read_text(encoding="utf-8") == FORMULA
+
+
+def test_what_cannot_be_written_is_known_before_anything_is_read(
+    log: Path, tmp_path: Path
+) -> None:
+    missing = tmp_path / "missing"
+    done = run("--report", str(missing / "report.html"), "-e", FORMULA, str(log))
+    assert (done.status, done.output) == (2, "")
+    assert f"there is no directory {missing}" in done.errors
+    done = run("--report", str(tmp_path), "-e", FORMULA, str(log))
+    assert (done.status, done.output) == (2, "")
+    assert "it is a directory" in done.errors
+    done = run("--report", "r", "--checkpoint", "c", "-o", "o", "-e", FORMULA, str(log))
+    assert done.status == 2
+    assert "--report shows a whole run" in done.errors
