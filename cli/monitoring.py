@@ -39,6 +39,10 @@ def monitor_log(formula: Formula, options: Options) -> int:
         from mtlmon.cli.explaining import check_options
 
         check_options(options, log)
+    if options.report is not None:
+        from mtlmon.cli.reporting import check_report
+
+        check_report(options.report, options, log)
     verdicts = open_verdicts(
         options.output, log, options.formula_file, keeps=options.checkpoint is not None
     )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.pump import EndTime
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["ReportingLoop"]
+__all__ = ["ReportingLoop", "check_report"]
 
 STOPPED_EARLY = "The log was read up to the earliest violation (--verdicts first)."
 INTERRUPTED = "The run was interrupted: the log may go on."
@@ -55,16 +55,8 @@ class ReportingLoop:
     def __init__(
         self, loop: TextMonitor, formula: Formula, options: Options, log: LogFile
     ) -> None:
-        """Prepare for a report.
-
-        Raises:
-            Failure: the report cannot go where it is to go.
-            MtlmonError: what reports need is not installed.
-        """
-        load_extra("jinja2", "report")
         assert options.report is not None
         self.path = options.report
-        check_target(self.path, options, log)
         self.loop = loop
         self.formula = formula
         self.options = options
@@ -193,11 +185,14 @@ class ReportingLoop:
                 self.collector.explain(time_stamp, offset, None, proof)
 
 
-def check_target(path: str, options: Options, log: LogFile) -> None:
+def check_report(path: str, options: Options, log: LogFile) -> None:
     """Say early that a report cannot be written.
 
-    Raises Failure when its file is another one's, or has no directory.
+    Raises:
+        Failure: its file is another one's, or has no directory.
+        MtlmonError: what reports need is not installed.
     """
+    load_extra("jinja2", "report")
     others = [options.log, options.formula_file, options.output, options.explain_output]
     check_file(path, "the report", others, log)
     directory = os.path.dirname(os.path.realpath(path))
