@@ -26,7 +26,8 @@ def main() -> int:
     package = {
         name.replace("cli/", "mtlmon/cli/", 1)
         for name in source
-        if name.startswith(("mtlmon/", "cli/")) and name.endswith((".py", ".pyi", ".pxd", ".typed"))
+        if name.startswith(("mtlmon/", "cli/"))
+        and name.endswith((".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js"))
     }
     plugin = {"_mtlmon_pytest.py"}
     documents = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"}

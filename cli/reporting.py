@@ -30,6 +30,8 @@ from mtlmon.reporting import Collector, ReportData, Run, write_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from mtlmon._writer import Writer
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
@@ -202,7 +204,7 @@ def check_report(path: str, options: Options, log: LogFile) -> None:
         raise Failure(f"cannot write {path}: it is a directory")
 
 
-def names_of(lines: bytes) -> tuple[np.ndarray, np.ndarray]:
+def names_of(lines: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Time-stamps and offsets of lines of false verdicts, `TIME-STAMP:OFFSET false`."""
     numbers = lines.replace(b" false\n", b" ").replace(b":", b" ").decode("ascii")
     names = np.fromstring(numbers, dtype=np.uint64, sep=" ").reshape(-1, 2)

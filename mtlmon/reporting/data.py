@@ -207,7 +207,7 @@ class ReportData:
         run: its facts.
         title: the heading of the page.
         epoch: whether time-stamps count from the beginning of 1970 in UTC, and so are shown as
-            dates; None: if the unit is known and all of them then lie between 2000 and 2100.
+            dates, if their unit is known; None: if all of them then lie between 2000 and 2100.
     """
 
     policies: Sequence[PolicyReport]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from tests.cli.process import Live
 from tests.cli.process import mtlmon as run
 
 FORMULA = "request IMPLIES EVENTUALLY[0,5] response"
@@ -56,6 +58,18 @@ def test_a_pipe(tmp_path: Path) -> None:
     assert "3 violations" in text
     assert "Nothing is explained, as the log was no file that can be read again." in text
     assert report.read_text(encoding="utf-8").count("<svg") == 1
+
+
+def test_an_interrupted_run(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    with Live("--report", str(report), "--verdicts", "false", "-e", FORMULA) as live:
+        live.send(LOG)
+        assert live.read_line() == "20:0 false"
+        live.process.send_signal(signal.SIGINT)
+        assert live.end().status == 130
+    text = words(report)
+    assert "The run was interrupted: the log may go on." in text
+    assert "3 violations" in text
 
 
 def test_no_violation(log: Path, tmp_path: Path) -> None:

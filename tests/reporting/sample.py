@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import mtlmon
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run
 from mtlmon.verdict_arrays import verdict_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 HOSTILE = [
     "<script>window.injected = 1</script>",
@@ -41,7 +45,7 @@ def trace(count: int = 3000) -> list[tuple[int, set[str]]]:
     return events
 
 
-def verdict_array(verdicts: list[mtlmon.Verdict]) -> np.ndarray:
+def verdict_array(verdicts: list[mtlmon.Verdict]) -> NDArray[np.void]:
     """Boolean verdicts as an array."""
     records = np.zeros(len(verdicts), verdict_type())
     for index, verdict in enumerate(verdicts):
