@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Chart"]
 
 _MOST_TICKS = 8
+# Labels of more characters need more room.
+_LONG_LABEL = 12
 # Percent of the height that a bar has at least, so that a single violation beside a thousand shows.
 _LEAST_HEIGHT = 3.0
 # Percent of the width near the ends, where labels are not centred lest they stick out.
@@ -77,7 +79,10 @@ class Chart:
         first, last = timeline.start, timeline.interval(self.size - 1)[1]
         self.whole = clock.interval(first, last)
         self.marks = []
-        for tick in clock.ticks(first, last, _MOST_TICKS):
+        ticks = clock.ticks(first, last, _MOST_TICKS)
+        if max((len(tick.label) for tick in ticks), default=0) > _LONG_LABEL:
+            ticks = clock.ticks(first, last, _MOST_TICKS // 2)
+        for tick in ticks:
             # bars stand for whole intervals, so a time-stamp is where its time unit begins
             left = 100 * (tick.time_stamp - first) / (last + 1 - first)
             side = "start" if left < _EDGE else "end" if left > 100 - _EDGE else "middle"
