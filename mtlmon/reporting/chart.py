@@ -13,7 +13,7 @@ __all__ = ["Bar", "Chart"]
 _MOST_TICKS = 8
 # Labels of more characters need more room.
 _LONG_LABEL = 12
-# Percent of the height that a bar has at least, so that a single violation beside a thousand shows.
+# Percent of the height that a bar has at least, so that one violation beside a thousand shows.
 _LEAST_HEIGHT = 3.0
 # Percent of the width near the ends, where labels are not centred lest they stick out.
 _EDGE = 10.0
@@ -60,17 +60,18 @@ class Chart:
         peak: the highest bar.
         width: of an interval, in words.
         whole: the time that is covered, in words.
-        intervals: each one in words.
-        counts: of all intervals.
     """
 
     def __init__(self, timeline: Timeline, clock: Clock) -> None:
-        self.counts = timeline.counts
         self.size = len(timeline.counts)
-        self.intervals = [clock.interval(*timeline.interval(i)) for i in range(self.size)]
         most = max(timeline.counts)
         self.bars = [
-            Bar(index, count, self.intervals[index], max(_LEAST_HEIGHT, 100 * count / most))
+            Bar(
+                index,
+                count,
+                clock.interval(*timeline.interval(index)),
+                max(_LEAST_HEIGHT, 100 * count / most),
+            )
             for index, count in enumerate(timeline.counts)
             if count
         ]

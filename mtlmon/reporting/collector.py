@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ _FORMULA_CHARACTERS = 4000
 _NO_KEY = -1
 # How many intervals a timeline has at most.
 _INTERVALS = 100
+
+_Integer = TypeVar("_Integer", np.int64, np.uint64)
 
 _Point: TypeAlias = "tuple[int, int, int]"
 """Time-stamp, number of the key, offset: the order in which time-points are shown."""
@@ -362,8 +364,8 @@ def _key_numbers(keys: ArrayLike | None, count: int) -> NDArray[np.int64] | None
 
 
 def _integers(
-    values: ArrayLike, kind: type[np.integer], name: str, count: int | None = None
-) -> NDArray[np.integer]:
+    values: ArrayLike, kind: type[_Integer], name: str, count: int | None = None
+) -> NDArray[_Integer]:
     """An array of integers of that type, none of them negative.
 
     Raises:
