@@ -90,7 +90,7 @@ class Collector:
         self.undecided = 0
         self._delay = decision_delay(formula)
         self._histogram = TimeHistogram(unit)
-        self._keys = _KeyCounts()
+        self._keys: _KeyCounts | None = None
         self._key_limit = keys
         self._violations = _FirstPoints(violations)
         self._undecided = _FirstPoints(undecided)
@@ -115,7 +115,7 @@ class Collector:
                 f"verdict {index} is an equivalence: reports take Boolean verdicts, which "
                 "mtlmon.Resolution makes of them"
             )
-        numbers = _key_numbers(keys, len(records))
+        numbers = self._key_numbers(keys, len(records))
         if not len(records):
             return
         true_count = int(np.count_nonzero(records["kind"] == TRUE))
@@ -144,7 +144,7 @@ class Collector:
         """
         times = _integers(time_stamps, np.int64, "time_stamps")
         points = _integers(offsets, np.uint64, "offsets", len(times))
-        self._add_false(times, points, _key_numbers(keys, len(times)))
+        self._add_false(times, points, self._key_numbers(keys, len(times)))
 
     def add_true(self, count: int) -> None:
         """Count time-points that are true."""
@@ -169,7 +169,7 @@ class Collector:
         """
         times = _integers(time_stamps, np.int64, "time_stamps")
         points = _integers(offsets, np.uint64, "offsets", len(times))
-        numbers = _key_numbers(keys, len(times))
+        numbers = self._key_numbers(keys, len(times))
         if weights is None:
             together = np.ones(len(times), np.int64)
         else:
@@ -227,7 +227,7 @@ class Collector:
             false=self.false,
             undecided=self.undecided,
             timeline=self._histogram.timeline(self._first, self._last, _INTERVALS),
-            keys=self._keys.report(self._key_limit, name_of),
+            keys=None if self._keys is None else self._keys.report(self._key_limit, name_of),
             violations=tuple(
                 Violation(
                     point[0],
@@ -258,8 +258,17 @@ class Collector:
         self.false += len(time_stamps)
         self._histogram.add(time_stamps)
         self._violations.add(time_stamps, offsets, keys)
-        if keys is not None:
+        if keys is not None and self._keys is not None:
             self._keys.add(keys, time_stamps)
+
+    def _key_numbers(self, keys: ArrayLike | None, count: int) -> NDArray[np.int64] | None:
+        """The numbers of keys as an array; once there are any, the report has keys."""
+        if keys is None:
+            return None
+        numbers = _integers(keys, np.int64, "keys", count)
+        if self._keys is None:
+            self._keys = _KeyCounts()
+        return numbers
 
 
 class _FirstPoints:
@@ -308,13 +317,11 @@ class _KeyCounts:
     """Violations of keys, counted exactly: arrays whose indices are the numbers of keys."""
 
     def __init__(self) -> None:
-        self.counts: NDArray[np.int64] | None = None
+        self.counts = np.zeros(0, np.int64)
         self.first = np.zeros(0, np.int64)
         self.last = np.zeros(0, np.int64)
 
     def add(self, keys: NDArray[np.int64], time_stamps: NDArray[np.int64]) -> None:
-        if self.counts is None:
-            self.counts = np.zeros(0, np.int64)
         if not len(keys):
             return
         self._extend(int(keys.max()) + 1)
@@ -324,7 +331,6 @@ class _KeyCounts:
         np.maximum.at(self.last, keys, time_stamps)
 
     def _extend(self, size: int) -> None:
-        assert self.counts is not None
         if size <= len(self.counts):
             return
         # doubled, so that keys that come one by one are not copied each time
@@ -333,10 +339,8 @@ class _KeyCounts:
         self.first = np.concatenate([self.first, np.full(more, MAXIMUM_BOUND)])
         self.last = np.concatenate([self.last, np.zeros(more, np.int64)])
 
-    def report(self, limit: int, name_of: Callable[[int], str]) -> KeyReport | None:
+    def report(self, limit: int, name_of: Callable[[int], str]) -> KeyReport:
         """The keys with most violations, those of equal counts in the order of their first ones."""
-        if self.counts is None:
-            return None
         numbers = np.flatnonzero(self.counts)
         order = np.lexsort((numbers, self.first[numbers], -self.counts[numbers]))[:limit]
         return KeyReport(
@@ -357,10 +361,6 @@ def _naming(key: Callable[[int], str] | Sequence[str] | None) -> Callable[[int],
     if key is None:
         return str
     return key if callable(key) else key.__getitem__
-
-
-def _key_numbers(keys: ArrayLike | None, count: int) -> NDArray[np.int64] | None:
-    return None if keys is None else _integers(keys, np.int64, "keys", count)
 
 
 def _integers(
