@@ -54,9 +54,7 @@ class ReportingLoop:
     It is a loop for `Pump` like the one it contains.
     """
 
-    def __init__(
-        self, loop: TextMonitor, formula: Formula, options: Options, log: LogFile
-    ) -> None:
+    def __init__(self, loop: TextMonitor, formula: Formula, options: Options, log: LogFile) -> None:
         assert options.report is not None
         self.path = options.report
         self.loop = loop

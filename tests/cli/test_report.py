@@ -33,8 +33,10 @@ def words(path: Path) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
-@pytest.mark.parametrize("mode", ["local", "global", "naive"])
-@pytest.mark.parametrize("verdicts", ["all", "none", "false", "boolean"])
+@pytest.mark.parametrize(
+    ("mode", "verdicts"),
+    [("local", "all"), ("local", "none"), ("global", "false"), ("naive", "boolean")],
+)
 def test_what_is_written_stays_and_a_report_is_added(
     log: Path, tmp_path: Path, mode: str, verdicts: str
 ) -> None:
@@ -154,9 +156,7 @@ def test_no_file_is_overwritten(log: Path, tmp_path: Path) -> None:
     assert formula.read_text(encoding="utf-8") == FORMULA
 
 
-def test_what_cannot_be_written_is_known_before_anything_is_read(
-    log: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_written_is_known_before_anything_is_read(log: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     done = run("--report", str(missing / "report.html"), "-e", FORMULA, str(log))
     assert (done.status, done.output) == (2, "")

@@ -106,5 +106,5 @@ def test_ticks_of_a_night() -> None:
         ("04:00", ""),
     ]
     days = clock.ticks(1_700_000_000, 1_700_000_000 + 30 * 86400, 8)
-    assert [tick.label for tick in days][:2] == ["2023-11-15", "2023-11-20"]
+    assert [tick.label for tick in days][:2] == ["2023-11-19", "2023-11-24"]
     assert clock.ticks(1_700_000_001, 1_700_000_003, 8)[0].label == "22:13:21"

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtlmon
@@ -38,7 +38,9 @@ def feed(collector: Collector, batch: list[Point], keyed: bool) -> None:
 
 def plain(found: list[Point], keyed: bool, violations: int, keys: int) -> PolicyReport:
     """What a report should say, but for the timeline."""
-    false = sorted(point[:3] if keyed else (point[0], -1, point[2]) for point in found if not point[3])
+    false = sorted(
+        point[:3] if keyed else (point[0], -1, point[2]) for point in found if not point[3]
+    )
     counts = Counter(key for _, key, _ in false)
     times = {key: [time for time, other, _ in false if other == key] for key in counts}
     order = sorted(counts, key=lambda key: (-counts[key], min(times[key]), key))
@@ -65,6 +67,7 @@ def plain(found: list[Point], keyed: bool, violations: int, keys: int) -> Policy
 
 
 @given(points, st.booleans(), st.integers(1, 5), st.integers(1, 5), st.data())
+@settings(max_examples=200)
 def test_against_lists(
     found: list[Point], keyed: bool, violations: int, keys: int, data: st.DataObject
 ) -> None:
@@ -130,7 +133,7 @@ def test_undecided_time_points() -> None:
 
 def test_violations_alone() -> None:
     collector = Collector("p")
-    collector.add_violations(np.array([5, 3], np.uint64), [0, 2**64 - 1])
+    collector.add_violations([5, 3], np.array([0, 2**64 - 1], np.uint64))
     collector.add_true(7)
     collector.cover(0, 10)
     report = collector.report()
@@ -149,7 +152,9 @@ def test_keys_by_the_million() -> None:
     keys = source.permutation(1_000_000)
     for start in range(0, len(keys), 250_000):
         part = keys[start : start + 250_000]
-        collector.add_violations(np.arange(start, start + len(part)), np.zeros(len(part), int), part)
+        collector.add_violations(
+            np.arange(start, start + len(part)), np.zeros(len(part), int), part
+        )
     collector.add_violations([5, 6, 7], [0, 0, 0], [123_456, 123_456, 7])
     report = collector.report()
     assert report.keys is not None

@@ -64,7 +64,9 @@ def test_counts_are_those_of_plain_counting(
 
 
 @given(st.lists(time_stamps, min_size=1, max_size=40), units, st.data())
-def test_batches_make_no_difference(times: list[int], unit: str | None, data: st.DataObject) -> None:
+def test_batches_make_no_difference(
+    times: list[int], unit: str | None, data: st.DataObject
+) -> None:
     whole, parts = TimeHistogram(unit), TimeHistogram(unit)
     whole.add(np.array(times, np.int64))
     rest = data.draw(st.permutations(times))
