@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mtlmon.reporting.clock import Clock
@@ -19,7 +20,8 @@ _LEAST_HEIGHT = 3.0
 _EDGE = 10.0
 
 
-class Bar(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bar:
     """An interval with violations.
 
     Attributes:
@@ -35,7 +37,8 @@ class Bar(NamedTuple):
     height: float
 
 
-class Mark(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mark:
     """A label below the picture.
 
     Attributes:

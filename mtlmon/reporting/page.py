@@ -147,11 +147,11 @@ def _outcome(data: ReportData) -> tuple[_Status, str]:
     statuses = [_status(policy) for policy in data.policies]
     violated = statuses.count(_VIOLATED)
     if violated:
-        count = _plural(sum(policy.false for policy in data.policies), "violation")
+        found = _plural(sum(policy.false for policy in data.policies), "violation")
         if len(statuses) == 1:
-            return _VIOLATED, f"The policy is violated: {count}."
+            return _VIOLATED, f"The policy is violated: {found}."
         verb = "is" if violated == 1 else "are"
-        return _VIOLATED, f"{violated:,} of {len(statuses):,} policies {verb} violated: {count}."
+        return _VIOLATED, f"{violated:,} of {len(statuses):,} policies {verb} violated: {found}."
     if _OPEN in statuses:
         count = sum(policy.undecided for policy in data.policies)
         verb = "is" if count == 1 else "are"

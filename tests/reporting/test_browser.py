@@ -98,7 +98,7 @@ def test_examination(browser: Browser, report: str, width: int, scheme: Scheme) 
 def test_the_schemes_differ(browser: Browser, report: str) -> None:
     grounds = set()
     for scheme in "light", "dark":
-        with Visit(browser, report, scheme=scheme) as visit:  # type: ignore[arg-type]
+        with Visit(browser, report, scheme=scheme) as visit:
             grounds.add(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(grounds) == 2
 

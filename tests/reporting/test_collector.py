@@ -90,7 +90,7 @@ def test_against_lists(
 def test_a_run_with_equivalences_agrees_with_the_summary() -> None:
     events = sample.trace(2000)
     for mode in "local", "global", "naive":
-        monitor = mtlmon.Monitor(sample.POLICY, mode)  # type: ignore[arg-type]
+        monitor = mtlmon.Monitor(sample.POLICY, mode)
         collector = Collector(sample.POLICY)
         resolution = mtlmon.Resolution()
         times = np.array([time for time, _ in events])
@@ -100,7 +100,7 @@ def test_a_run_with_equivalences_agrees_with_the_summary() -> None:
             batch = monitor.feed(times[part], {name: letters[name][part] for name in letters})
             collector.add(resolution.push_array(batch.records))
         collector.add_pending(monitor.pending)
-        again = mtlmon.Monitor(sample.POLICY, mode)  # type: ignore[arg-type]
+        again = mtlmon.Monitor(sample.POLICY, mode)
         summary = mtlmon.Summary(again(events))
         report = collector.report()
         assert (report.true, report.false, report.undecided) == (
@@ -185,7 +185,7 @@ def test_arrays_that_are_refused(arguments: tuple[object, ...], message: str) ->
 def test_equivalences_are_refused() -> None:
     monitor = mtlmon.Monitor("EVENTUALLY[0,5] p")
     verdicts = monitor.feed([1, 1], [[False], [False]])
-    with pytest.raises(mtlmon.MtlmonError, match="verdict 0 is an equivalence.*Resolution"):
+    with pytest.raises(mtlmon.MtlmonError, match=r"verdict 0 is an equivalence.*Resolution"):
         Collector("EVENTUALLY[0,5] p").add(verdicts)
 
 
