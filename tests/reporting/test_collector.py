@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mtlmon
 from mtlmon.reporting import Collector, KeyCount, KeyReport, PolicyReport, Violation
 from mtlmon.verdict_arrays import verdict_type
-from tests.reporting import sample
+from tests.reporting import FEWER, sample
 
 Point = tuple[int, int, int, bool]
 """Time-stamp, key, offset, value."""
@@ -66,8 +66,8 @@ def plain(found: list[Point], keyed: bool, violations: int, keys: int) -> Policy
     )
 
 
+@FEWER
 @given(points, st.booleans(), st.integers(1, 5), st.integers(1, 5), st.data())
-@settings(max_examples=200)
 def test_against_lists(
     found: list[Point], keyed: bool, violations: int, keys: int, data: st.DataObject
 ) -> None:
