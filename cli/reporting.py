@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ReportingLoop", "check_report"]
 
-STOPPED_EARLY = "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
+STOPPED_EARLY = (
+    "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
+)
 INTERRUPTED = "The run was interrupted: the log may go on."
 NOT_EXPLAINED = "Nothing is explained, as the log was no file that can be read again."
 
