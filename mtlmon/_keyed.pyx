@@ -12,7 +12,7 @@ from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._core cimport Monitor
 from mtlmon._memory cimport reserve
 from mtlmon._streams cimport Streams
-from mtlmon._verdict cimport VerdictRecord
+from mtlmon._verdict cimport VERDICT_EQUIVALENT, VerdictRecord
 
 cdef enum:
     BLOCK_EVENTS = 256
@@ -108,6 +108,7 @@ cdef class KeyedMonitors:
         self.streams.load(&self.streams.resting[number])
         try:
             worker.finish(end_time)
+            clear_references(worker.verdicts, worker.verdict_count)
             return (<const char *> worker.verdicts)[
                 :worker.verdict_count * sizeof(VerdictRecord)
             ]
@@ -145,7 +146,17 @@ cdef class KeyedMonitors:
                 self.records + self.record_count, self.streams.worker.output.records,
                 count * sizeof(VerdictRecord)
             )
+            clear_references(self.records + self.record_count, count)
             memcpy(self.owners + self.owner_count, self.streams.owners, count * sizeof(uint32_t))
         self.record_count += count
         self.owner_count += count
         return 0
+
+
+cdef void clear_references(VerdictRecord *records, size_t count) noexcept nogil:
+    """Leave nothing to chance where a verdict refers to no other time-point."""
+    cdef size_t k
+    for k in range(count):
+        if records[k].kind != VERDICT_EQUIVALENT:
+            records[k].reference_time_stamp = 0
+            records[k].reference_offset = 0

@@ -87,3 +87,20 @@ def test_streams_without_events_are_nothing() -> None:
     assert monitors.finish(17, "inf") == b""
     assert list(map(str, verdicts(monitors.finish(1_000_000, "inf")))) == ["5:0 false"]
     assert monitors.finish(2_000_000, "inf") == b""
+
+
+def test_only_equivalences_refer_to_other_time_points() -> None:
+    source = random.Random(5)
+    monitors = KeyedMonitors("p IMPLIES EVENTUALLY[0,50] q", "global")
+    parts = []
+    for clock in range(40):
+        times = np.full(30, clock, np.int64)
+        events = EventColumns(times, 30)
+        events.add_letters(2, np.array([source.choice([0, 1, 1, 2]) for _ in times], np.uint64))
+        parts.append(monitors.feed(events, np.arange(30, dtype=np.uint32) % 7)[0])
+    parts += [monitors.finish(number, "inf") for number in range(7)]
+    records = np.frombuffer(b"".join(parts), verdict_type())
+    others = records[records["kind"] != 2]
+    assert len(others) < len(records)
+    assert not others["reference_time_stamp"].any()
+    assert not others["reference_offset"].any()
