@@ -36,6 +36,7 @@ from tests.strategies import formulas, traces
 from tests.traces import MODES, Advance, Mode, Step
 
 SLOW = "ALWAYS[0,3600] (p IMPLIES EVENTUALLY[0,60] q)"
+SLOWER = "ALWAYS[0,3600] ((p IMPLIES EVENTUALLY[0,60] q) AND (q IMPLIES EVENTUALLY[5,70] p))"
 
 
 def random_batch(count: int, rate: int, seed: int) -> tuple[Any, Any]:
@@ -390,9 +391,18 @@ def test_other_threads_run_while_a_batch_is_fed() -> None:
     raise AssertionError("no other thread ran")
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, whatever was run in this process before."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_batch_can_be_interrupted() -> None:
     time_stamps, masks = random_batch(4_000_000, 1, seed=1)
-    monitor = Monitor(SLOW)
+    monitor = Monitor(SLOWER)
 
     def interrupt() -> None:
         while not monitor.counters["events"]:
@@ -407,7 +417,7 @@ def test_a_batch_can_be_interrupted() -> None:
     verdicts: VerdictArray = caught.value.verdicts  # type: ignore[attr-defined]
     count = monitor.counters["events"]
     assert 0 < count < len(masks)
-    assert verdicts == Monitor(SLOW).feed(time_stamps[:count], masks[:count])
+    assert verdicts == Monitor(SLOWER).feed(time_stamps[:count], masks[:count])
     with pytest.raises(MonitorBrokenError):
         monitor.step(10**9)
     monitor.reset()
