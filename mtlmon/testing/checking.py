@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from mtlmon._resolution import Resolution
 from mtlmon.errors import TimeStampError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of
@@ -152,20 +153,24 @@ def check(
     __tracebackhide__ = True
     read = read_formula(formula, unit)
     recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep)
-    violations = _Violations()
+    resolution = Resolution()
+    violations: list[tuple[int, int]] = []
     failure = None
     # Most verdicts are true and nobody's reference: they are passed over here, at the least cost.
-    classes = violations.classes
     for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
         value = verdict.value
-        if value is True and not classes:
+        if value is True and not resolution.open_count:
             continue
-        violations.add(verdict)
+        violations += [
+            (known.time_stamp, known.offset)
+            for known in resolution.push((verdict,))
+            if known.value is False
+        ]
         if failure is None and value is False:
             failure = report.violation(recording, (verdict.time_stamp, verdict.offset))
     if failure is None and recording.undecided and at_end == "decided":
         failure = report.undecided(recording)
-    return Result(recording, violations.time_points, failure)
+    return Result(recording, violations, failure)
 
 
 def assert_holds(
@@ -225,40 +230,3 @@ def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -
         if verdicts:
             yield from verdicts
     yield from recording.finish(end_time)
-
-
-class _Violations:
-    """Collects the time-points that violate the formula, equivalents included.
-
-    Attributes:
-        time_points: their names, in no particular order.
-        classes: under the name of an undecided time-point those known to be equivalent to it; where
-            one of them was such itself, its own list follows it.
-    """
-
-    def __init__(self) -> None:
-        self.time_points: list[tuple[int, int]] = []
-        self.classes: dict[tuple[int, int], list[tuple[int, int] | list[Any]]] = {}
-
-    def add(self, verdict: Verdict) -> None:
-        value = verdict.value
-        time_point = verdict.time_stamp, verdict.offset
-        members = self.classes.pop(time_point, None)
-        if value is False:
-            self.time_points.append(time_point)
-            if members:
-                self._collect(members)
-        elif value is None:
-            others = self.classes.setdefault(cast("tuple[int, int]", verdict.ref), [])
-            others.append(time_point)
-            if members:
-                others.append(members)
-
-    def _collect(self, members: list[tuple[int, int] | list[Any]]) -> None:
-        stack = [members]
-        while stack:
-            for member in stack.pop():
-                if isinstance(member, list):
-                    stack.append(member)
-                else:
-                    self.time_points.append(member)
