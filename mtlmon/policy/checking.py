@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from mtlmon.errors import PolicyError
 from mtlmon.policy import kinds
 from mtlmon.policy import operators as ops
-from mtlmon.policy.expression import postorder
 from mtlmon.policy.hints import near, some
 from mtlmon.policy.instants import read_instant
 from mtlmon.policy.integers import calculate, fits
 from mtlmon.policy.kinds import Kind, kind_of
 from mtlmon.policy.printer import column_text, constant_text
 from mtlmon.syntax.report import formula_error, shorten, visible
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from mtlmon.policy import operators as ops
+from mtlmon.syntax.traversal import number_by, postorder
 
 if TYPE_CHECKING:
     from mtlmon.policy.operators import Operator
@@ -82,27 +83,6 @@ def value_key(value: Constant | tuple[Constant, ...]) -> object:
     return type(value).__name__, value
 
 
-def postorder(*roots: Expression) -> list[Expression]:
-    """Every node object once, operands before operators."""
-    order: list[Expression] = []
-    seen: set[int] = set()
-    # None says that the operands of the node below it are done.
-    stack: list[Expression | None] = [*roots[::-1]]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            finished = stack.pop()
-            assert finished is not None
-            order.append(finished)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            if node.operands:
-                stack += (node, None, *node.operands[::-1])
-            else:
-                order.append(node)
-    return order
-
-
 def number(*roots: Expression) -> tuple[list[Expression], dict[int, int]]:
     """The distinct subexpressions, and where each node stands among them.
 
@@ -112,17 +92,11 @@ def number(*roots: Expression) -> tuple[list[Expression], dict[int, int]]:
         A representative of each in order of its number, and the number of every node by its `id`,
         valid as long as the roots live.
     """
-    representatives: list[Expression] = []
-    number_of: dict[int, int] = {}
-    known: dict[object, int] = {}
-    for node in postorder(*roots):
-        operands = tuple(number_of[id(operand)] for operand in node.operands)
-        key = (node.operator.name, operands, value_key(node.value))
-        found = known.setdefault(key, len(representatives))
-        if found == len(representatives):
-            representatives.append(node)
-        number_of[id(node)] = found
-    return representatives, number_of
+    return number_by(_content, *roots)
+
+
+def _content(node: Expression) -> object:
+    return node.operator.name, value_key(node.value)
 
 
 def columns(*roots: Expression) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.lexer import COLUMN, FUNCTION, NUMBER, TEXT
+from mtlmon.policy.lexer import COLUMN, FUNCTION, TEXT
+from mtlmon.syntax.lexer import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,17 +11,14 @@ from decimal import Decimal
 from math import isinf
 
 from mtlmon.policy.integers import LARGEST
-from mtlmon.syntax.lexer import comment_end
+from mtlmon.syntax.lexer import INVALID, NUMBER, read_tokens
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 """The words that are no columns; they may be written in capitals too."""
 
 COLUMN = "column"
 FUNCTION = "function"
-NUMBER = "number"
 TEXT = "text"
-INVALID = "invalid"
-END = "end"
 
 LARGEST_DIGITS = 400
 
@@ -94,30 +91,7 @@ class Token:
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
-    tokens: list[Token] = []
-    position = meaningful = start
-    end = len(text) if end is None else end
-    while match := _SCAN.match(text, position, end):
-        kind, position = match.lastgroup, match.end()
-        if kind == "blank":
-            continue
-        if kind == "comment":
-            position = comment_end(text, position, end)
-            if position < 0:
-                message = "this comment never ends"
-                tokens.append(Token(INVALID, match.start(), match.end(), message))
-                return tokens
-            continue
-        token = _token(text, match, end)
-        tokens.append(token)
-        if token.kind == INVALID:
-            return tokens
-        position = meaningful = token.end
-    if position < end:
-        tokens.append(_stray(text, position))
-    else:
-        tokens.append(Token(END, meaningful, meaningful))
-    return tokens
+    return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
 
 
 def is_plain_column(name: str) -> bool:

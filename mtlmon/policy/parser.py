@@ -17,15 +17,13 @@ from mtlmon.policy.hints import near, where_operand_is_missing, where_operator_i
 from mtlmon.policy.integers import LARGEST
 from mtlmon.policy.lexer import (
     COLUMN,
-    END,
     FUNCTION,
-    INVALID,
-    NUMBER,
     TEXT,
     Token,
     tokenize,
 )
 from mtlmon.syntax.formula import Span
+from mtlmon.syntax.lexer import END, INVALID, NUMBER
 from mtlmon.syntax.report import formula_error, shorten, visible
 
 if TYPE_CHECKING:

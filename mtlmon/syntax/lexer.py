@@ -10,6 +10,17 @@ import re
 
 from mtlmon.syntax.operators import BY_SPELLING, Operator
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol, TypeVar
+
+    class _Piece(Protocol):
+        kind: str
+        end: int
+
+    AnyToken = TypeVar("AnyToken", bound=_Piece)
+
 ATOM = "atom"
 OPERATOR = "operator"
 NUMBER = "number"
@@ -94,29 +105,50 @@ _NOT_OURS = {
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
-    tokens: list[Token] = []
+    return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
+
+
+def read_tokens(
+    text: str,
+    start: int,
+    end: int | None,
+    scan: re.Pattern[str],
+    read: Callable[[str, re.Match[str], int], AnyToken],
+    stray: Callable[[str, int], AnyToken],
+    make: Callable[[str, int, int, str], AnyToken],
+) -> list[AnyToken]:
+    """The tokens of text[start:end] in a language with our blanks and comments.
+
+    Args:
+        scan: matches where a token starts; its groups `blank` and `comment` (the opening mark) are
+            passed over.
+        read: the token of the text, a match of any other group, and the text's end.
+        stray: what is wrong at a place where nothing matches.
+        make: a token of a kind, start, end and value.
+    """
+    tokens: list[AnyToken] = []
     position = meaningful = start
     end = len(text) if end is None else end
-    while match := _SCAN.match(text, position, end):
+    while match := scan.match(text, position, end):
         kind, position = match.lastgroup, match.end()
         if kind == "blank":
             continue
         if kind == "comment":
             position = comment_end(text, position, end)
             if position < 0:
-                start = match.start()
-                tokens.append(Token(INVALID, start, start + 2, "this comment never ends"))
+                message = "this comment never ends"
+                tokens.append(make(INVALID, match.start(), match.end(), message))
                 return tokens
             continue
-        token = quoted(text, match.start(), end) if kind == "quoted" else _token(text, match)
+        token = read(text, match, end)
         tokens.append(token)
         if token.kind == INVALID:
             return tokens
         position = meaningful = token.end
     if position < end:
-        tokens.append(_stray(text, position))
+        tokens.append(stray(text, position))
     else:
-        tokens.append(Token(END, meaningful, meaningful))
+        tokens.append(make(END, meaningful, meaningful, ""))
     return tokens
 
 
@@ -129,8 +161,10 @@ def is_plain_atom(name: str) -> bool:
     )
 
 
-def _token(text: str, match: re.Match[str]) -> Token:
+def _token(text: str, match: re.Match[str], limit: int) -> Token:
     start, end = match.span()
+    if match.lastgroup == "quoted":
+        return quoted(text, start, limit)
     value = match.group()
     operator = BY_SPELLING.get(value)
     if operator is not None:
