@@ -7,13 +7,14 @@ import os
 import re
 
 from mtlmon.cli.failure import Failure, show
+from mtlmon.syntax.bounds import UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, NoReturn
 
-__all__ = ["STANDARD_STREAM", "HelpFormatter", "Options", "Parser", "parse_arguments", "time_stamp"]
+__all__ = ["STANDARD_STREAM", "Options", "Parser", "parse_arguments", "time_stamp"]
 
 # the file name that stands for standard input
 STANDARD_STREAM = "-"
@@ -116,7 +117,18 @@ def terminal_width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `Failure`."""
+    """An argument parser that raises `Failure`, and takes texts and options as they are written."""
+
+    def __init__(self, prog: str, usage: str, description: str, epilog: str) -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
 
     def error(self, message: str) -> NoReturn:
         raise Failure(f"{message} (see {self.prog} --help)")
@@ -173,9 +185,6 @@ def make_parser() -> Parser:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     add_formula_options(parser.add_argument_group("formula"))
@@ -197,7 +206,7 @@ def add_formula_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--unit",
-        choices=("ns", "us", "ms", "s", "m", "h", "d"),
+        choices=tuple(UNITS),
         help="the unit of the log's time-stamps, so that bounds may carry units: ONCE[0,7d]",
     )
     group.add_argument(

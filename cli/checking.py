@@ -8,12 +8,13 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.arguments import STANDARD_STREAM, HelpFormatter, Parser
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
 from mtlmon.policy import check_policies
 from mtlmon.policy.checking import check
 from mtlmon.policy.printer import column_text
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.report import visible
 
@@ -145,14 +146,11 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument(
         "--unit",
-        choices=("ns", "us", "ms", "s", "m", "h", "d"),
+        choices=tuple(UNITS),
         help="the unit of the log's time-stamps, if the file does not declare it",
     )
     parser.add_argument("-h", "--help", action="help", help="show this help")

@@ -7,7 +7,7 @@ import sys
 import time
 
 from mtlmon._text_resolver import TextResolver
-from mtlmon.cli.arguments import STANDARD_STREAM, HelpFormatter, Parser, time_stamp
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser, time_stamp
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.pump import Pump
@@ -108,9 +108,6 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     add_options(parser)
