@@ -16,7 +16,7 @@ cdef class KeyedMonitors:
     cdef uint64_t *letters
     cdef VerdictRecord *records
     cdef uint32_t *owners
-    cdef uint32_t record_count, record_capacity, owner_count, owner_capacity
+    cdef uint32_t record_count, record_capacity, owner_capacity
 
     cdef int run(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count

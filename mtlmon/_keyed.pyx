@@ -76,7 +76,6 @@ cdef class KeyedMonitors:
         if count:
             self.streams.extend(<size_t> largest + 1)
         self.record_count = 0
-        self.owner_count = 0
         self.streams.worker.enter()
         try:
             with nogil:
@@ -91,7 +90,7 @@ cdef class KeyedMonitors:
         self.clock = events.last_time_stamp(self.clock)
         return (
             (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)],
-            (<const char *> self.owners)[:self.owner_count * sizeof(uint32_t)],
+            (<const char *> self.owners)[:self.record_count * sizeof(uint32_t)],
         )
 
     def finish(self, uint32_t number, end_time=None):
@@ -138,7 +137,7 @@ cdef class KeyedMonitors:
             sizeof(VerdictRecord)
         )
         reserve(
-            <void **> &self.owners, &self.owner_capacity, <size_t> self.owner_count + count,
+            <void **> &self.owners, &self.owner_capacity, <size_t> self.record_count + count,
             sizeof(uint32_t)
         )
         if count:
@@ -147,9 +146,8 @@ cdef class KeyedMonitors:
                 count * sizeof(VerdictRecord)
             )
             clear_references(self.records + self.record_count, count)
-            memcpy(self.owners + self.owner_count, self.streams.owners, count * sizeof(uint32_t))
+            memcpy(self.owners + self.record_count, self.streams.owners, count * sizeof(uint32_t))
         self.record_count += count
-        self.owner_count += count
         return 0
 
 

@@ -35,7 +35,6 @@ cdef class Streams:
     cdef size_t register_bytes
     cdef uint32_t *owners           # of the verdicts in the worker's output, after `run`
     cdef uint32_t owner_capacity
-    cdef size_t done                # events of the present `run`
 
     cdef dict counters(self, size_t count)
     cdef uint32_t add(self) except? 0

@@ -242,18 +242,17 @@ cdef class Streams:
 
         Between `enter` and `leave` of the worker. Takes at least one event, and all unless many
         verdicts wait to be collected: those in `worker.output`, of the streams in `owners`. After
-        an error, `done` is the number of the event's place, and the verdicts of those before it
-        are there.
+        an error, the verdicts of the events before it are there.
         """
         cdef Verdicts *output = &self.worker.output
         cdef size_t words = self.worker.letter_words
         cdef Resting *resting
         cdef uint32_t known
+        cdef size_t done = 0
         cdef bint is_done
         output.count = 0
-        self.done = 0
-        while self.done < count and output.count < ENOUGH_VERDICTS:
-            resting = &self.resting[numbers[self.done]]
+        while done < count and output.count < ENOUGH_VERDICTS:
+            resting = &self.resting[numbers[done]]
             if resting.is_broken:
                 with gil:
                     raise MonitorBrokenError(
@@ -264,7 +263,7 @@ cdef class Streams:
             self.load(resting)
             try:
                 self.worker.table.run(
-                    &self.worker.state, time_stamps + self.done, letters + self.done * words,
+                    &self.worker.state, time_stamps + done, letters + done * words,
                     words, 1, output
                 )
                 is_done = True
@@ -273,9 +272,9 @@ cdef class Streams:
                     output.count = known
                     self.worker.give_up()
                 self.store(resting)
-            self.own(known, numbers[self.done])
-            self.done += 1
-        return self.done
+            self.own(known, numbers[done])
+            done += 1
+        return done
 
     cdef int own(self, uint32_t known, uint32_t number) except -1 nogil:
         """The verdicts from place `known` on are those of one stream."""
