@@ -91,10 +91,16 @@ cdef class EventColumns:
             raise ValueError(f"no bit {bit} among 64")
         self._add(MASKS, atom, masks, sizeof(uint64_t), self.count).first = bit
 
-    def add_letters(self, uint32_t atom_count, masks):
-        """Bit i of the 64-bit integer k says whether atom i holds at event k."""
-        self._add(LETTERS, 0, masks, sizeof(uint64_t), self.count).known = (
-            UINT64_MAX if atom_count >= 64 else (<uint64_t> 1 << atom_count) - 1
+    def add_letters(self, uint32_t atom_count, masks, uint32_t word=0):
+        """Bit i of the 64-bit integer k says whether atom 64 * word + i holds at event k.
+
+        atom_count: how many there are in all words.
+        """
+        cdef uint32_t first = 64 * word
+        if first >= atom_count:
+            raise ValueError(f"no word {word} in letters of {atom_count} atoms")
+        self._add(LETTERS, first, masks, sizeof(uint64_t), self.count).known = (
+            UINT64_MAX if atom_count - first >= 64 else (<uint64_t> 1 << (atom_count - first)) - 1
         )
 
     cdef Column *_add(

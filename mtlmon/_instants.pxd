@@ -1,0 +1,110 @@
+# cython: language_level=3
+"""Times taken apart, and made to time-stamps, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+
+    /* So many units and so many 10^-18 of one, times a factor: what is whole of that, or 0 if it
+       is above 2^63-1. */
+    static inline int mtlmon_multiply(
+        uint64_t whole, uint64_t fraction, uint64_t factor, int64_t *product
+    ) {
+        unsigned __int128 sum = (unsigned __int128) fraction * factor / 1000000000000000000ULL;
+        sum += (unsigned __int128) whole * factor;
+        *product = (int64_t) (uint64_t) sum;
+        return sum <= INT64_MAX;
+    }
+    """
+    bint multiply "mtlmon_multiply"(
+        uint64_t whole, uint64_t fraction, uint64_t factor, int64_t *product
+    ) noexcept nogil
+
+cdef enum Fault:
+    FINE = 0
+    MISSING             # null or empty
+    UNREADABLE          # not written like a time
+    NEGATIVE            # before 1970, or a number below 0
+    TOO_LARGE           # beyond 2^63-1 units of the resolution
+    FRACTIONAL          # a fraction of an unknown unit
+
+cdef enum:
+    FRACTION_DIGITS = 18
+
+
+cdef struct Scale:
+    # A unit is this many of the resolution, of which one number is 1; both 0 if it is not known.
+    uint64_t multiply, divide
+
+
+cdef struct Instant:
+    # seconds, or another unit, of 1970 or before it
+    bint is_negative
+    uint64_t whole
+    uint64_t fraction       # of one, in units of 10^-FRACTION_DIGITS; further digits are cut
+
+
+cdef inline Fault to_time_stamp(Instant instant, Scale scale, int64_t *time_stamp) noexcept nogil:
+    """The time-stamp at or before an instant: exact, as divisors of 10^9 times units are units."""
+    cdef uint64_t factor = max(<uint64_t> 1, scale.multiply)
+    cdef int64_t stamp
+    if instant.is_negative and (instant.whole or instant.fraction):
+        return NEGATIVE
+    if scale.multiply == 0 and instant.fraction:
+        return FRACTIONAL
+    if scale.divide > 1:
+        instant.whole //= scale.divide
+        instant.fraction = 0
+    if not multiply(instant.whole, instant.fraction, factor, &stamp):
+        return TOO_LARGE
+    time_stamp[0] = stamp
+    return FINE
+
+
+cdef inline bint is_digit(uint8_t byte) noexcept nogil:
+    return <uint8_t> (byte - 48) < 10
+
+
+cdef inline bint read_digits(
+    const uint8_t **place, const uint8_t *end, size_t least, size_t most, uint64_t *value
+) noexcept nogil:
+    """Read a number of so many digits, at most 18; False if there are not enough."""
+    cdef const uint8_t *text = place[0]
+    cdef uint64_t number = 0
+    cdef size_t count = 0
+    while count < most and text + count < end and is_digit(text[count]):
+        number = 10 * number + (text[count] - 48)
+        count += 1
+    value[0] = number
+    place[0] = text + count
+    return count >= least
+
+
+cdef inline uint64_t read_fraction(const uint8_t **place, const uint8_t *end) noexcept nogil:
+    """The value of any number of digits behind a point; what is beyond the 18th is cut."""
+    cdef const uint8_t *text = place[0]
+    cdef uint64_t fraction = 0
+    cdef size_t count = 0
+    while text < end and is_digit(text[0]):
+        if count < FRACTION_DIGITS:
+            fraction = 10 * fraction + (text[0] - 48)
+            count += 1
+        text += 1
+    while count < FRACTION_DIGITS:
+        fraction *= 10
+        count += 1
+    place[0] = text
+    return fraction
+
+
+cdef bint is_date(int64_t year, int64_t month, int64_t day) noexcept nogil
+cdef int64_t days_before(int64_t year, int64_t month, int64_t day) noexcept nogil
+cdef bint read_zone(
+    const uint8_t **place, const uint8_t *end, int64_t *seconds
+) noexcept nogil
+cdef Instant instant_of_seconds(int64_t seconds, uint64_t fraction) noexcept nogil
+cdef Fault read_number(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil
+cdef Fault read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil
