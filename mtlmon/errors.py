@@ -24,6 +24,7 @@ __all__ = [
     "ReportError",
     "RowError",
     "SnapshotError",
+    "TableError",
     "TimeStampError",
     "TraceError",
     "UndecidedError",
@@ -140,6 +141,41 @@ class LogError(MtlmonError, ValueError):
         self.line = line
         self.column = column
         super().__init__(f"{path}:{line}:{column}: {message}")
+
+
+class TableError(MtlmonError, ValueError):
+    """A table that cannot be read as events, or a row of it.
+
+    Attributes:
+        message: what is wrong, without the place.
+        path: name of the file.
+        row: 1-based number of the row in the file, header not counted; None if it is not one row.
+        line: 1-based number of its line, None if it is not one row or the format has no lines.
+        column: name of the column, None if it is not one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str,
+        row: int | None = None,
+        line: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        self.message = message
+        self.path = path
+        self.row = row
+        self.line = line
+        self.column = column
+        place = path
+        if line is not None:
+            place += f":{line}"
+        elif row is not None:
+            place += f": row {row}"
+        if column is not None:
+            place += f": column {column!r}"
+        super().__init__(f"{place}: {message}")
 
 
 class UnitError(MtlmonError, ValueError):

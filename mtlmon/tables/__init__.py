@@ -1,0 +1,25 @@
+"""Tables as events: CSV, JSON lines, Parquet and Arrow, with keys and predicates.
+
+Needs pyarrow: `pip install 'mtlmon[tables]'`.
+"""
+
+from __future__ import annotations
+
+from mtlmon.extras import load_extra
+
+load_extra("pyarrow", "tables")
+
+from mtlmon._keyed import KeyedMonitors  # noqa: E402
+from mtlmon.tables.events import EventBatch, TableEvents, open_tables  # noqa: E402
+from mtlmon.tables.files import TableFile, table_files  # noqa: E402
+from mtlmon.tables.times import Times  # noqa: E402
+
+__all__ = [
+    "EventBatch",
+    "KeyedMonitors",
+    "TableEvents",
+    "TableFile",
+    "Times",
+    "open_tables",
+    "table_files",
+]

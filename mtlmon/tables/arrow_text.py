@@ -1,0 +1,58 @@
+"""Columns of Arrow as cells of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mtlmon._cells import Offsets, TextCells
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether values are texts, as such or in a dictionary."""
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    return _is_plain(data_type) or str(data_type) == "string_view"
+
+
+def text_array(array: pa.Array) -> pa.Array:
+    """An array of texts, or what its values are as such: strings without a dictionary.
+
+    Raises:
+        pa.ArrowException: there is no text for values of this type.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array if _is_plain(array.type) else array.cast(pa.large_string())
+
+
+def text_cells(array: pa.Array) -> TextCells:
+    """The cells of an array of strings, where they lie."""
+    validity, offsets, text = array.buffers()
+    is_large = pa.types.is_large_string(array.type)
+    if not array.null_count:
+        validity = None
+    return TextCells(len(array), array.offset, validity, offsets, text, is_large)
+
+
+def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:
+    """Where the lists of an array begin in the array of their items, and that array.
+
+    A list that is null has no items.
+    """
+    if array.null_count:
+        import pyarrow.compute as pc
+
+        empty = pa.scalar([], array.type)
+        array = pc.if_else(array.is_valid(), array, empty)
+    items = array.values
+    is_large = pa.types.is_large_list(array.type)
+    return Offsets(array.buffers()[1], array.offset, len(array), len(items), is_large), items
+
+
+def _is_plain(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))

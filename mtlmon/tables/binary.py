@@ -1,0 +1,135 @@
+"""Tables in Parquet and in the formats of Arrow."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import ipc, parquet
+
+from mtlmon.errors import TableError
+from mtlmon.tables.blocks import Block
+from mtlmon.tables.files import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.tables.columns import Selection
+    from mtlmon.tables.files import ByteStream, TableFile
+
+_ROWS = 1 << 16
+_ARROW_MARK = b"ARROW1"
+_MARK_BYTES = 8
+_BUFFER_BYTES = 1 << 16
+
+
+class BinaryReader:
+    """Reads the files of one table whose columns have types.
+
+    Predicates are about the types of the first file: columns of others are converted to them, as
+    far as no value changes.
+
+    Args:
+        selection: the columns to read.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._types: dict[str, pa.DataType] = {}
+
+    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block]:
+        """The rows of a file.
+
+        Raises:
+            TableError: it is not of its format, or damaged; a column is missing, or of another type
+                than in the files before.
+        """
+        row = 1
+        batches = self._parquet if file.format == "parquet" else self._arrow
+        try:
+            for batch in batches(file, stream):
+                for first in range(0, batch.num_rows, _ROWS):
+                    part = self._cast(batch.slice(first, _ROWS), file)
+                    yield Block(part, file.name, row, None)
+                    row += part.num_rows
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            reason = " ".join(str(error).split())
+            raise TableError(f"not {file.format}, or damaged: {reason}", path=file.name) from None
+
+    def _parquet(self, file: TableFile, stream: ByteStream) -> Iterator[pa.RecordBatch]:
+        if not stream.is_regular or stream.compression is not None:
+            raise TableError(
+                "Parquet is read from files that are not compressed as a whole", path=file.name
+            )
+        names = list(self._selection.names)
+        is_path = file.path != STANDARD_INPUT
+        with parquet.ParquetFile(file.path if is_path else stream.raw, memory_map=is_path) as reader:
+            self._selection.require(reader.schema_arrow.names, file.name)
+            for batch in reader.iter_batches(_ROWS, columns=names):
+                yield batch.select(names)
+
+    def _arrow(self, file: TableFile, stream: ByteStream) -> Iterator[pa.RecordBatch]:
+        """Batches of a stream; a file is a mark, such a stream, and a list of places in it."""
+        if stream.is_regular and stream.compression is None and file.path != STANDARD_INPUT:
+            source = pa.memory_map(file.path)
+            begin = source.read(_MARK_BYTES)
+            source.seek(0)
+        else:
+            readable = io.BufferedReader(_Readable(stream), _BUFFER_BYTES)
+            begin = readable.peek(_MARK_BYTES)[:_MARK_BYTES]
+            source = pa.PythonFile(readable, mode="r")
+        if not begin:
+            return
+        if begin.startswith(_ARROW_MARK):
+            source.read(_MARK_BYTES)
+        with ipc.open_stream(source) as reader:
+            self._selection.require(reader.schema.names, file.name)
+            names = list(self._selection.names)
+            for batch in reader:
+                chosen = batch.select(names)
+                # what is read natively must be where it says
+                chosen.validate(full=True)
+                yield chosen
+
+    def _cast(self, batch: pa.RecordBatch, file: TableFile) -> pa.RecordBatch:
+        """Columns as the rest wants them: those of predicates in the types that they had first."""
+        columns = batch.columns
+        names = batch.schema.names
+        for place, column in enumerate(columns):
+            if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+                # so that null is told by the rows alone
+                columns[place] = column.dictionary_decode()
+        for name in self._selection.predicates:
+            place = names.index(name)
+            column = columns[place]
+            known = self._types.get(name, column.type)
+            if pa.types.is_null(known):
+                known = column.type
+            self._types[name] = known
+            if column.type != known:
+                try:
+                    columns[place] = column.cast(known)
+                except pa.ArrowException:
+                    raise TableError(
+                        f"of type {column.type}, but of type {known} before",
+                        path=file.name,
+                        column=name,
+                    ) from None
+        return pa.RecordBatch.from_arrays(columns, names)
+
+
+class _Readable(io.RawIOBase):
+    """A stream of bytes in the form that Python's library wants."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
+        return self._stream.read_into(np.frombuffer(room, np.uint8))

@@ -1,0 +1,356 @@
+"""From the files of a table to batches of events."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon._keys import KeyTable
+from mtlmon.errors import MtlmonError, PolicyError, TableError
+from mtlmon.policy import compile_predicates
+from mtlmon.tables.binary import BinaryReader
+from mtlmon.tables.blocks import BadRow, Block
+from mtlmon.tables.columns import Selection
+from mtlmon.tables.delimited import DELIMITERS, DelimitedReader
+from mtlmon.tables.files import ByteStream, file_size, table_files
+from mtlmon.tables.json_lines import JsonLinesReader
+from mtlmon.tables.keys import number_rows
+from mtlmon.tables.letters import LetterReader, Letters
+from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
+from mtlmon.tables.times import Times
+from mtlmon.tables.usable import RowCheck
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon._arrays import EventColumns
+    from mtlmon.policy import Predicate
+    from mtlmon.tables.files import TableFile
+    from mtlmon.tables.usable import UsableRows
+
+_Item = TypeVar("_Item")
+
+
+class EventBatch:
+    """Events, one for each usable row, in order.
+
+    Attributes:
+        events: what monitors take, with the atoms in the order in which they were asked for.
+        numbers: of the events' streams, as `TableEvents.keys` has them; None without keys.
+        time_stamps: of the events.
+        source: name of the file, None if the events have been sorted.
+        rows: numbers of the rows in the file, from 1; None if the events have been sorted.
+    """
+
+    def __init__(
+        self,
+        letters: Letters,
+        atoms: tuple[str, ...],
+        time_stamps: NDArray[np.int64],
+        numbers: NDArray[np.uint32] | None,
+        source: str | None,
+        rows: NDArray[np.int64] | range | None,
+    ) -> None:
+        self._letters = letters
+        self._atoms = atoms
+        self.time_stamps = time_stamps
+        self.numbers = numbers
+        self.source = source
+        self.rows = rows
+        self.events = letters.events(time_stamps, range(len(atoms)))
+
+    def __len__(self) -> int:
+        return len(self.time_stamps)
+
+    @property
+    def first_row(self) -> int | None:
+        """The number of the first row in the file, from 1."""
+        return int(self.rows[0]) if self.rows is not None and len(self.rows) else None
+
+    def events_of(self, atoms: Sequence[str]) -> EventColumns:
+        """The events for a monitor that knows only some of the atoms, in this order."""
+        return self._letters.events(self.time_stamps, [self._atoms.index(name) for name in atoms])
+
+
+class TableEvents:
+    """The events of tables: an iterator of batches, which is read once.
+
+    A context manager; leaving it closes the files.
+
+    Attributes:
+        keys: the numbers of keys, None if there are no key columns.
+        times: what makes time-stamps of times, and texts of time-stamps.
+        rows: how many rows have been read.
+        size: of all files in bytes, None if there are others than files.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[TableFile],
+        atoms: Sequence[str],
+        predicates: Mapping[str, Predicate],
+        selection: Selection,
+        times: Times,
+        separator: str,
+        null_values: Sequence[str],
+        on_error: Literal["stop", "skip"],
+        sort_memory: int | None,
+    ) -> None:
+        self._files = files
+        self._atoms = tuple(atoms)
+        self._selection = selection
+        self._null_values = null_values
+        self._predicates = {name: predicates[name] for name in atoms if name in predicates}
+        self._check = RowCheck(
+            selection,
+            times,
+            LetterReader(atoms, self._predicates, selection, separator),
+            on_error,
+            sort_memory is None,
+        )
+        self.keys = KeyTable(len(selection.keys)) if selection.keys else None
+        self.times = times
+        self.rows = 0
+        self._unseen = set(atoms)
+        self._stream: ByteStream | None = None
+        self._bytes_done = 0
+        self._batches = self._ordered() if sort_memory is None else self._sorted(sort_memory)
+        sizes = [file_size(file) for file in files]
+        self.size = None if None in sizes else sum(size or 0 for size in sizes)
+
+    def __iter__(self) -> TableEvents:
+        return self
+
+    def __next__(self) -> EventBatch:
+        return next(self._batches)
+
+    def __enter__(self) -> TableEvents:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files; there are no more batches."""
+        self._batches.close()
+
+    @property
+    def skipped(self) -> int:
+        """How many rows were not usable, where `on_error` is "skip"."""
+        return self._check.skipped
+
+    @property
+    def errors(self) -> tuple[TableError, ...]:
+        """What was wrong with the first rows that were skipped."""
+        return tuple(self._check.errors)
+
+    @property
+    def clock(self) -> int | None:
+        """The largest time-stamp of the events so far, None before the first one."""
+        return self._check.clock
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the files has been read, before decompression."""
+        stream = self._stream
+        return self._bytes_done + (0 if stream is None else stream.bytes_read)
+
+    @property
+    def unseen_atoms(self) -> tuple[str, ...]:
+        """The atoms that have not held at any event so far."""
+        return tuple(name for name in self._atoms if name in self._unseen)
+
+    def _blocks(self) -> Generator[Block | BadRow, None, None]:
+        """The rows of all files, one after the other."""
+        delimited = DelimitedReader(self._selection, self._null_values, self._fits)
+        json_lines = JsonLinesReader(self._selection)
+        binary = BinaryReader(self._selection)
+        for file in self._files:
+            with ByteStream(file) as stream:
+                self._stream = stream
+                if file.format in DELIMITERS:
+                    yield from delimited.blocks(file, stream)
+                elif file.format == "jsonl":
+                    yield from json_lines.blocks(file, stream)
+                else:
+                    yield from binary.blocks(file, stream)
+                self._stream = None
+                self._bytes_done += stream.size or 0
+
+    def _fits(self, schema: pa.Schema) -> bool:
+        """Whether the predicates can be about columns of these types."""
+        try:
+            compile_predicates(self._predicates, schema)
+        except PolicyError:
+            return False
+        return True
+
+    def _usable(self) -> Generator[UsableRows, None, None]:
+        with ExitStack() as stack:
+            blocks = stack.enter_context(closing(self._blocks()))
+            if self.size is not None:
+                blocks = stack.enter_context(closing(_ahead(blocks)))
+            for item in blocks:
+                if isinstance(item, BadRow):
+                    self.rows += 1
+                    self._check.refuse(item.error)
+                    continue
+                self.rows += item.batch.num_rows
+                rows = self._check.usable(item)
+                if len(rows.time_stamps):
+                    yield rows
+                if rows.error is not None:
+                    raise rows.error
+
+    def _ordered(self) -> Generator[EventBatch, None, None]:
+        with closing(self._usable()) as usable:
+            for rows in usable:
+                numbers = self._numbers(rows)
+                if self._unseen:
+                    self._note_seen(rows.letters)
+                path = rows.block.path
+                yield EventBatch(
+                    rows.letters, self._atoms, rows.time_stamps, numbers, path, rows.numbers
+                )
+
+    def _sorted(self, memory: int) -> Generator[EventBatch, None, None]:
+        with EventSorter(max(1, (len(self._atoms) + 63) // 64), memory) as sorter:
+            with closing(self._usable()) as usable:
+                for rows in usable:
+                    words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
+                    if self._unseen:
+                        self._note_seen(rows.letters)
+                    sorter.add(rows.time_stamps, self._numbers(rows), words)
+            for records in sorter.sorted():
+                numbers = None if self.keys is None else np.ascontiguousarray(records["number"])
+                time_stamps = np.ascontiguousarray(records["time_stamp"])
+                letters = Letters(records["words"], {})
+                yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
+
+    def _numbers(self, rows: UsableRows) -> NDArray[np.uint32] | None:
+        if self.keys is None:
+            return None
+        columns = [rows.batch.column(name) for name in self._selection.keys]
+        try:
+            return number_rows(self.keys, columns)
+        except pa.ArrowException as error:
+            raise TableError(f"no keys: {error}", path=rows.block.path) from None
+
+    def _note_seen(self, letters: Letters) -> None:
+        found = None if letters.names is None else np.bitwise_or.reduce(letters.names, axis=0)
+        for number, name in enumerate(self._atoms):
+            array = letters.booleans.get(number)
+            if (array is not None and array.true_count) or (
+                found is not None and int(found[number // 64]) >> (number % 64) & 1
+            ):
+                self._unseen.discard(name)
+
+
+def open_tables(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    atoms: Sequence[str],
+    *,
+    predicates: Mapping[str, Predicate] | None = None,
+    format: str | None = None,
+    time: str | None = None,
+    time_unit: str | None = None,
+    time_format: str | None = None,
+    resolution: str | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    key: str | Sequence[str] = (),
+    null_values: Sequence[str] = ("",),
+    on_error: Literal["stop", "skip"] = "stop",
+    sort: bool = False,
+    sort_memory: int = DEFAULT_MEMORY,
+) -> TableEvents:
+    """Read tables as events, in batches.
+
+    A row is an event. Its atoms are the columns of their names, Booleans; or with `event` the names
+    that this column lists; those among `predicates` hold where these are true. Null is false. Files
+    are read one after the other, each with the columns wanted, in whatever order; no more than some
+    megabytes of a file are in memory, and of standard input or a pipe each row is there as soon as
+    it is read.
+
+    Args:
+        paths: files, patterns, directories and `-` for standard input, as `table_files` takes them.
+        atoms: of the formula, in the order that monitors know.
+        predicates: by the name of the atom that each defines, as of `PolicyFile.predicates`.
+        format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of what the names tell. Whether
+            a file is compressed (gzip, zstd, bz2) tells its content.
+        time: the column of times, `ts` if not given.
+        time_unit, time_format, resolution: as `Times` takes them.
+        event: the column of names of events: lists of texts, or texts in which `event_separator`
+            stands between names.
+        key: one or more columns; the rows of equal values in them are a stream of their own.
+        null_values: of CSV, the cells that stand for null where they are not in quotes.
+        on_error: what to do with rows that have no time or key or whose cells cannot be read:
+            "stop" raises an error behind the events before them, "skip" counts them.
+        sort: order the rows by time first, those of one time as they are; with about `sort_memory`
+            bytes in memory, and what is more in temporary files.
+
+    Raises:
+        MtlmonError: what is asked for is contradictory or unknown.
+        OSError: a file cannot be opened.
+
+    Iterating raises:
+        TableError: a file is not of its format, a column is missing or not of a type that fits, a
+            row is not usable.
+        PolicyError: a predicate does not fit the types of its columns.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from mtlmon._keyed import KeyedMonitors
+    >>> with TemporaryDirectory() as directory:
+    ...     with open(f"{directory}/log.csv", "w") as file:
+    ...         _ = file.write("ts,user,what\n1,ann,login\n2,bob,login|admin\n9,ann,logout\n")
+    ...     monitors = KeyedMonitors("login IMPLIES EVENTUALLY[0,5] logout")
+    ...     tables = open_tables(f"{directory}/log.csv", monitors.atoms, event="what", key="user")
+    ...     for batch in tables:
+    ...         print(batch.time_stamps.tolist(), batch.numbers.tolist())
+    [1, 2, 9] [0, 1, 0]
+    >>> [tables.keys.key(number) for number in range(len(tables.keys))]
+    [('ann',), ('bob',)]
+    """
+    if on_error not in ("stop", "skip"):
+        raise MtlmonError(f"on_error is 'stop' or 'skip', not {on_error!r}")
+    if not event_separator:
+        raise MtlmonError("the separator of names of events is empty")
+    predicates = predicates or {}
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    if len(set(keys)) != len(keys):
+        raise MtlmonError("a key column is given twice")
+    others = [name for name in atoms if name not in predicates]
+    columns = [
+        column
+        for name in atoms
+        if name in predicates
+        for column in predicates[name].columns
+    ]
+    selection = Selection(time, event, keys, () if event is not None else others, columns)
+    return TableEvents(
+        table_files(paths, format),
+        atoms,
+        predicates,
+        selection,
+        Times(time_unit, time_format, resolution),
+        event_separator,
+        null_values,
+        on_error,
+        sort_memory if sort else None,
+    )
+
+
+def _ahead(items: Iterator[_Item]) -> Generator[_Item, None, None]:
+    """The same items, the next one made by another thread while one is worked on."""
+    with ThreadPoolExecutor(1, "mtlmon-tables") as executor:
+        following = executor.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = executor.submit(next, items, None)
+            yield item

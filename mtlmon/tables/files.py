@@ -1,0 +1,251 @@
+"""Files of tables: which there are, their formats, their bytes."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import select
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, TableError
+from mtlmon.policy.schemas import FORMATS, table_format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+STANDARD_INPUT = "-"
+_STANDARD_INPUT_NAME = "<stdin>"
+
+# By what compressed files begin with; no text of a table begins like this.
+_MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+# of bz2, which has a digit and the mark of a block or of the end next
+_BZ2 = b"BZh"
+_BZ2_NEXT = b"1AY&SY", b"\x17rE8P\x90"
+_MARK_BYTES = 10
+
+
+class TableFile(NamedTuple):
+    """A file of a table.
+
+    Attributes:
+        path: where it is, `-` for standard input.
+        name: what messages call it.
+        format: a value of FORMATS.
+    """
+
+    path: str
+    name: str
+    format: str
+
+
+def table_files(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], format: str | None = None
+) -> list[TableFile]:
+    """The files that paths, patterns and directories stand for.
+
+    A pattern like `logs/*.csv` or `logs/**/*.csv` stands for what it matches, in alphabetical
+    order; a directory for all tables in it, at any depth, without those whose name, or that of a
+    directory on the way, begins with a dot or an underscore.
+
+    Args:
+        format: of all files; if not given, names tell.
+
+    Raises:
+        MtlmonError: a format is unknown or not told, nothing is matched.
+        OSError: a file does not exist.
+    """
+    if format is not None and format not in FORMATS.values():
+        known = ", ".join(dict.fromkeys(FORMATS.values()))
+        raise MtlmonError(f"no format of tables is called {format!r}; there are {known}")
+    found: list[TableFile] = []
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        text = os.fspath(path)
+        if text == STANDARD_INPUT:
+            found.append(_table_file(text, _STANDARD_INPUT_NAME, format))
+        elif os.path.isdir(text):
+            found += _in_directory(text, format)
+        elif not os.path.exists(text) and glob.has_magic(text):
+            matched = sorted(filter(os.path.isfile, glob.glob(text, recursive=True)))
+            if not matched:
+                raise MtlmonError(f"{text}: no file matches this pattern")
+            found += [_table_file(one, one, format) for one in matched]
+        else:
+            os.stat(text)
+            found.append(_table_file(text, text, format))
+    return found
+
+
+def _in_directory(directory: str, format: str | None) -> list[TableFile]:
+    found = []
+    for path in sorted(Path(directory).rglob("*")):
+        parts = path.relative_to(directory).parts
+        if any(part.startswith((".", "_")) for part in parts) or not path.is_file():
+            continue
+        if table_format(path.name) is not None or format is not None:
+            found.append(_table_file(str(path), str(path), format))
+    if not found:
+        raise MtlmonError(f"{directory}: no table in this directory")
+    return found
+
+
+def _table_file(path: str, name: str, format: str | None) -> TableFile:
+    if format is None:
+        told = None if path == STANDARD_INPUT else table_format(path)
+        if told is None:
+            known = ", ".join(dict.fromkeys(FORMATS.values()))
+            raise MtlmonError(f"{name}: the name does not tell the format; it is one of {known}")
+        format = told[0]
+    return TableFile(path, name, format)
+
+
+class ByteStream:
+    """The bytes of a file or of standard input, decompressed.
+
+    Attributes:
+        is_regular: whether it is a file, whose bytes are all there already.
+        compression: "gzip", "zstd", "bz2" or None, by the first bytes.
+        size: of the file, None if it is not regular.
+        raw: the file as Python has it.
+    """
+
+    def __init__(self, file: TableFile) -> None:
+        self.name = file.name
+        if file.path == STANDARD_INPUT:
+            self.raw = open(0, "rb", buffering=0, closefd=False)
+        else:
+            self.raw = open(file.path, "rb", buffering=0)
+        status = os.fstat(self.raw.fileno())
+        self.is_regular = stat.S_ISREG(status.st_mode)
+        self.size = status.st_size if self.is_regular else None
+        self._poll = select.poll()
+        self._poll.register(self.raw.fileno(), select.POLLIN)
+        self._begin = self._first_bytes()
+        self.compression = _compression(self._begin)
+        self._stream: pa.NativeFile | None = None
+        if self.compression is not None:
+            inner = pa.PythonFile(_Joined(self._begin, self.raw), mode="r")
+            self._stream = pa.CompressedInputStream(inner, self.compression)
+            self._begin = b""
+
+    def __enter__(self) -> ByteStream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, if it is not standard input."""
+        self.raw.close()
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file has been read, before decompression; 0 if it is not regular."""
+        if not self.is_regular:
+            return 0
+        return (self.size or 0) if self.raw.closed else self.raw.tell()
+
+    def read_into(self, room: NDArray[np.uint8]) -> int:
+        """Fill an array with the next bytes; returns how many there are, 0 at the end.
+
+        A stream that is not a file fills it as far as it can at once.
+
+        Raises:
+            TableError: what is compressed is damaged.
+        """
+        view = memoryview(room)
+        if self._stream is not None:
+            try:
+                return int(self._stream.readinto(view))
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                raise TableError(
+                    f"the {self.compression} data is damaged or incomplete: {error}",
+                    path=self.name,
+                ) from None
+        done = min(len(self._begin), len(view))
+        view[:done] = self._begin[:done]
+        self._begin = self._begin[done:]
+        if done and not self.is_regular:
+            return done + self._read_ready(view[done:])
+        count = self.raw.readinto(view[done:]) or 0
+        done += count
+        if count and not self.is_regular:
+            done += self._read_ready(view[done:])
+        return done
+
+    def _read_ready(self, view: memoryview) -> int:
+        """Read what can be read without waiting."""
+        done = 0
+        while done < len(view) and self._poll.poll(0):
+            count = self.raw.readinto(view[done:]) or 0
+            if not count:
+                break
+            done += count
+        return done
+
+    def _first_bytes(self) -> bytes:
+        """As many of the first bytes as tell a compression."""
+        if self.is_regular:
+            return self.raw.read(_MARK_BYTES) or b""
+        found = b""
+        while len(found) < _MARK_BYTES and _may_be_mark(found):
+            read = self.raw.read(_MARK_BYTES - len(found))
+            if not read:
+                break
+            found += read
+        return found
+
+
+def _may_be_mark(first: bytes) -> bool:
+    """Whether more bytes are needed to know whether this begins something compressed."""
+    marks = [*_MARKS, _BZ2]
+    return any(mark.startswith(first) or first.startswith(mark) for mark in marks)
+
+
+def _compression(first: bytes) -> str | None:
+    if first.startswith(_BZ2) and first[4:] in _BZ2_NEXT:
+        return "bz2"
+    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), None)
+
+
+class _Joined(io.RawIOBase):
+    """Bytes that were read already, and the rest."""
+
+    def __init__(self, begin: bytes, rest: io.FileIO) -> None:
+        self._begin = begin
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._begin:
+            part = self._begin if size < 0 else self._begin[:size]
+            self._begin = self._begin[len(part) :]
+            return part
+        return self._rest.read(size) or b""
+
+
+def file_size(file: TableFile) -> int | None:
+    """The bytes of a file; None if it is not a regular file.
+
+    Raises:
+        OSError: it does not exist.
+    """
+    status = os.fstat(0) if file.path == STANDARD_INPUT else os.stat(file.path)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

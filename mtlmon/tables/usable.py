@@ -1,0 +1,216 @@
+"""Which rows are usable as events, and what becomes of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from mtlmon.tables.blocks import Block
+    from mtlmon.tables.columns import Selection
+    from mtlmon.tables.letters import LetterReader, Letters
+    from mtlmon.tables.times import Times
+
+# How many unusable rows are kept for messages.
+_KEPT_ERRORS = 10
+
+
+class UsableRows:
+    """The usable rows of a block.
+
+    Attributes:
+        block: where they are from.
+        batch, time_stamps, letters: of these rows.
+        error: what is to be raised behind them, None if nothing is.
+    """
+
+    def __init__(self, block: Block, time_stamps: NDArray[np.int64]) -> None:
+        self.block = block
+        self.batch: pa.RecordBatch = block.batch
+        self.time_stamps = time_stamps
+        self.letters: Letters
+        self.error: TableError | None = None
+        # Where they are in the block; None if these are its first rows.
+        self._places: NDArray[np.int64] | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.int64] | range:
+        """The numbers of the rows in their file, from 1."""
+        first = self.block.first_row
+        if self._places is None:
+            return range(first, first + self.batch.num_rows)
+        return self._places + first
+
+    def place(self, row: int) -> int:
+        """Where a row is in the block."""
+        return row if self._places is None else int(self._places[row])
+
+    def cut(self, count: int) -> None:
+        """Keep the first rows only."""
+        self.batch = self.batch.slice(0, count)
+        self.time_stamps = self.time_stamps[:count]
+        if self._places is not None:
+            self._places = self._places[:count]
+
+    def keep(self, is_kept: NDArray[np.bool_]) -> None:
+        """Keep some rows only."""
+        self.batch = self.batch.filter(pa.array(is_kept))
+        self.time_stamps = self.time_stamps[is_kept]
+        places = np.flatnonzero(is_kept)
+        self._places = places if self._places is None else self._places[is_kept]
+
+
+class RowCheck:
+    """Tells usable rows from others: without a time or a key, or with one that cannot be read.
+
+    Args:
+        selection, times, letters: what the columns are for.
+        on_error: "stop" makes the first unusable row an error, "skip" counts and passes over them.
+        is_ordered: time-stamps must not decrease.
+
+    Attributes:
+        skipped: how many rows were passed over.
+        errors: what was wrong with the first of these.
+        clock: the largest time-stamp of usable rows, None before the first one.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        times: Times,
+        letters: LetterReader,
+        on_error: Literal["stop", "skip"],
+        is_ordered: bool,
+    ) -> None:
+        self._selection = selection
+        self._times = times
+        self._letters = letters
+        self._on_error = on_error
+        self._is_ordered = is_ordered
+        self.skipped = 0
+        self.errors: list[TableError] = []
+        self.clock: int | None = None
+
+    def refuse(self, error: TableError) -> None:
+        """A row cannot be read at all."""
+        if self._on_error == "stop":
+            raise error
+        self.skipped += 1
+        if len(self.errors) < _KEPT_ERRORS:
+            self.errors.append(error)
+
+    def usable(self, block: Block) -> UsableRows:
+        """The usable rows of a block; with "stop", those before the first unusable one.
+
+        Raises:
+            TableError: a column is of a type that cannot be what it is wanted for.
+            PolicyError: predicates do not fit the types of columns.
+        """
+        name = self._selection.time_name
+        try:
+            time_stamps, faults = self._times.read(block.batch.column(name))
+        except MtlmonError as error:
+            raise TableError(str(error), path=block.path, column=name) from None
+        rows = UsableRows(block, time_stamps)
+        try:
+            self._check_cells(rows, faults)
+            if self._is_ordered:
+                self._check_order(rows)
+            self._read_letters(rows)
+        except (PolicyError, TableError):
+            raise
+        except MtlmonError as error:
+            raise TableError(str(error), path=block.path) from None
+        if len(rows.time_stamps):
+            self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
+        return rows
+
+    def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
+        """Leave out rows without time or key, or with atoms that are neither true nor false."""
+        time_name = self._selection.time_name
+        bad: dict[str, tuple[NDArray[np.bool_], str]] = {}
+        if faults is not None:
+            bad[time_name] = faults != 0, ""
+        for name in self._selection.keys:
+            if rows.batch.column(name).null_count:
+                bad[name] = np.asarray(rows.batch.column(name).is_null()), "no key"
+        for name, mask in self._letters.bad_booleans(rows.batch).items():
+            bad[name] = mask, "neither true nor false"
+        if not bad:
+            return
+
+        def error_at(row: int) -> TableError:
+            name, (_, message) = next(item for item in bad.items() if item[1][0][row])
+            if not message:
+                assert faults is not None
+                time = rows.block.batch.column(time_name)
+                message = self._times.message(time, row, int(faults[row]))
+            return rows.block.error(row, message, name)
+
+        self._drop(rows, np.logical_or.reduce([mask for mask, _ in bad.values()]), error_at)
+
+    def _check_order(self, rows: UsableRows) -> None:
+        """Leave out events before the latest so far."""
+        stamps = rows.time_stamps
+        clock = self.clock or 0
+        if not len(stamps) or (stamps[0] >= clock and not (stamps[1:] < stamps[:-1]).any()):
+            return
+        latest = np.maximum.accumulate(np.concatenate([[clock], stamps]))[:-1]
+
+        def error_at(row: int) -> TableError:
+            message = (
+                f"time-stamp {stamps[row]} is below {latest[row]}: time-stamps must not decrease; "
+                "sorting orders them (--sort)"
+            )
+            return rows.block.error(rows.place(row), message, self._selection.time_name)
+
+        self._drop(rows, stamps < latest, error_at)
+
+    def _read_letters(self, rows: UsableRows) -> None:
+        """Read the atoms, and leave out rows on which a predicate has no value."""
+        while True:
+            try:
+                rows.letters = self._letters.read(rows.batch)
+            except RowError as refused:
+                self._drop_refused(rows, refused)
+            else:
+                return
+
+    def _drop_refused(self, rows: UsableRows, refused: RowError) -> None:
+        is_bad = np.zeros(len(rows.time_stamps), np.bool_)
+        is_bad[list(refused.rows)] = True
+        name = "" if refused.atom is None else f"atom {refused.atom}: "
+
+        def error_at(row: int) -> TableError:
+            return rows.block.error(rows.place(row), name + refused.reason)
+
+        self._drop(rows, is_bad, error_at)
+
+    def _drop(
+        self,
+        rows: UsableRows,
+        is_bad: NDArray[np.bool_],
+        error_at: Callable[[int], TableError],
+    ) -> None:
+        """Leave out rows, or with "stop" the first of them and all behind it.
+
+        Args:
+            error_at: what is wrong with one of the rows that are left so far.
+        """
+        if self._on_error == "stop":
+            first = int(is_bad.argmax())
+            rows.error = error_at(first)
+            rows.cut(first)
+            return
+        wanted = max(0, _KEPT_ERRORS - len(self.errors))
+        self.errors += [error_at(int(row)) for row in np.flatnonzero(is_bad)[:wanted]]
+        self.skipped += int(np.count_nonzero(is_bad))
+        rows.keep(~is_bad)

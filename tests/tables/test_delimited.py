@@ -1,0 +1,108 @@
+"""Delimited text: quotes, line ends, where blocks are cut."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from mtlmon import TableError  # noqa: E402
+from mtlmon._rows import complete_rows, count_line_feeds, row_starts  # noqa: E402
+from mtlmon.tables import rows  # noqa: E402
+from tests.tables.reading import keyed, read  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CELLS = ["", "a", "b c", "é", "x,y", 'say "x"', "\n", "two\nlines\n", '"', ",\n,", "5", '""', "\r\n"]
+
+
+def written(table: list[list[str]], line_end: str = "\n") -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator=line_end).writerows(table)
+    return text.getvalue().encode()
+
+
+@given(st.lists(st.lists(st.sampled_from(CELLS), min_size=2, max_size=3), min_size=1, max_size=8))
+def test_rows_begin_where_a_parser_says(table: list[list[str]]) -> None:
+    text = b"".join(written([row]) for row in table)
+    starts = [0]
+    for row in table:
+        starts.append(starts[-1] + len(written([row])))
+    assert row_starts(text, len(text), ",", '"') == starts
+    for size in range(len(text) + 1):
+        end, has_inner = complete_rows(text, size, ",", '"')
+        assert end == max(start for start in starts if start <= size)
+        if any(b"\n" in text[a : b - 1] for a, b in zip(starts, starts[1:], strict=False) if b <= end):
+            assert has_inner
+    assert count_line_feeds(text, len(text)) == text.count(b"\n")
+
+
+def test_line_feeds_are_counted() -> None:
+    for size in (0, 1, 127, 128, 129, 1000, 70_000):
+        assert count_line_feeds(np.full(size, 10, np.uint8), size) == size
+        assert count_line_feeds(np.zeros(size, np.uint8), size) == 0
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_cells_of_any_text(line_end: str, mark: bytes, tmp_path: Path) -> None:
+    texts = CELLS * 2000
+    path = tmp_path / "log.csv"
+    table = [[str(number), text, f"k{text}"] for number, text in enumerate(texts)]
+    path.write_bytes(mark + written([["ts", "what", "key"], *table], line_end))
+    found = keyed(path, "a", event="what", key="key", on_error="skip")
+    assert [row[:2] for row in found] == [
+        ((f"k{text}",), number) for number, text in enumerate(texts)
+    ]
+
+
+def test_long_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.csv"
+    lines = [f'{number},p,"{"x" * (number * 37 % 4000)}\n"' for number in range(3000)]
+    lines.insert(1500, f'1500,p,"{"y" * 6_000_000}"')
+    path.write_text("ts,what,note\n" + "\n".join(lines))
+    stamps = [stamp for stamp, _ in read(path, event="what")]
+    assert stamps == sorted([*range(3000), 1500])
+    monkeypatch.setattr(rows, "LONGEST_ROW", 1_000_000)
+    with pytest.raises(TableError, match=r"log.csv:\d+: a row of more than"):
+        read(path, event="what")
+
+
+def test_little_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    for text in ("", "\n", "\ufeff", "ts,p,q", "ts,p,q\n", "\n\nts,p,q\n\n"):
+        path.write_text(text)
+        assert read(path) == []
+    path.write_text("ts,p,q\n5,true,0")
+    assert read(path) == [(5, frozenset("p"))]
+
+
+def test_nulls_and_empty_texts(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('ts,key,what\n1,,p\n2,"",p\n3,NA,\n4,-,NA\n')
+    found = keyed(path, "p NA", event="what", key="key", on_error="skip")
+    assert found == [
+        (("",), 2, frozenset("p")),
+        (("NA",), 3, frozenset()),
+        (("-",), 4, frozenset({"NA"})),
+    ]
+    found = keyed(
+        path, "p NA", event="what", key="key", on_error="skip", null_values=["", "NA", "-"]
+    )
+    assert [row[1] for row in found] == [2]
+
+
+@pytest.mark.parametrize("values", ["true false", "True False", "TRUE FALSE", "t f", "1 0"])
+def test_how_truth_is_written(values: str, tmp_path: Path) -> None:
+    true, false = values.split()
+    path = tmp_path / "log.csv"
+    path.write_text(f"ts,p,q\n1,{true},{false}\n2,,{true}\n")
+    assert read(path) == [(1, frozenset("p")), (2, frozenset("q"))]

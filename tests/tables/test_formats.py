@@ -1,0 +1,176 @@
+"""One table in every format, compressed or not: the same events."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from pyarrow import csv, ipc, parquet  # noqa: E402
+
+from mtlmon import MtlmonError, TableError  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
+from tests.tables.reading import all_rows, keyed, read  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "feather"]
+COMPRESSED = [
+    f"{name}.{ending}" for name in ("csv", "jsonl", "arrow") for ending in ("gz", "zst", "bz2")
+]
+
+
+def table_of(rows: int) -> Any:
+    source = random.Random(rows)
+    times = sorted(source.randrange(rows) for _ in range(rows))
+    return pa.table(
+        {
+            "other": [source.choice(["a,b", 'say "x"', "line\nfeed", "", "ü"]) for _ in times],
+            "p": [source.choice([True, False, None]) for _ in times],
+            "ts": times,
+            "key": [f"k{source.randrange(50)}" for _ in times],
+            "q": [source.random() < 0.3 for _ in times],
+        }
+    )
+
+
+def write(table: Any, path: Path) -> None:
+    endings = path.name.split(".")[1:]
+    compression = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}.get(endings[-1])
+    if endings[0] == "parquet":
+        parquet.write_table(table, path, row_group_size=3000)
+        return
+    if endings[0] == "feather":
+        with ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+        return
+    with pa.output_stream(path, compression=compression) as stream:
+        if endings[0] == "arrow":
+            with ipc.new_stream(stream, table.schema) as writer:
+                writer.write_table(table, max_chunksize=1000)
+        elif endings[0] == "jsonl":
+            for row in table.to_pylist():
+                stream.write((json.dumps(row) + "\n").encode())
+        else:
+            delimiter = "\t" if endings[0] == "tsv" else ","
+            csv.write_csv(table, stream, csv.WriteOptions(delimiter=delimiter))
+
+
+def expected(table: Any) -> list[tuple[int, frozenset[str]]]:
+    return [
+        (row["ts"], frozenset(name for name in "pq" if row[name])) for row in table.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("ending", FORMATS + COMPRESSED)
+@pytest.mark.parametrize("rows", [0, 1, 7, 20_000])
+def test_one_table_in_every_format(ending: str, rows: int, tmp_path: Path) -> None:
+    table = table_of(rows)
+    path = tmp_path / f"log.{ending}"
+    write(table, path)
+    assert read(path) == expected(table)
+    keys = [(key,) for key in table.column("key").to_pylist()]
+    found = keyed(path, key="key")
+    assert [row[0] for row in found] == keys
+    assert [row[1:] for row in found] == expected(table)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_only_what_is_there_counts(ending: str, tmp_path: Path) -> None:
+    table = table_of(100)
+    path = tmp_path / f"log.{ending}"
+    write(table, path)
+    with open_tables(path, ("p", "q", "r"), on_error="skip") as tables:
+        if ending == "jsonl":
+            # every row has the columns that it has
+            assert all_rows(tables, ("p", "q")) == expected(table)
+            assert tables.unseen_atoms == ("r",)
+        else:
+            with pytest.raises(TableError, match="no column 'r' for the atom of this name"):
+                next(tables)
+
+
+def test_many_files_patterns_and_directories(tmp_path: Path) -> None:
+    whole = table_of(900)
+    parts = [whole.slice(0, 300), whole.slice(300, 300).select([4, 3, 2, 1, 0]), whole.slice(600)]
+    directory = tmp_path / "logs" / "2024"
+    directory.mkdir(parents=True)
+    names = ["1.csv", "2.jsonl.gz", "3.parquet"]
+    for part, name in zip(parts, names, strict=True):
+        write(part, directory / name)
+    (directory / "_SUCCESS").write_text("")
+    (directory / ".hidden.csv").write_text("x\n")
+    (directory / "README").write_text("none of these")
+    assert read([directory / name for name in names]) == expected(whole)
+    assert read(tmp_path / "logs") == expected(whole)
+    assert read(f"{tmp_path}/**/*.*") == expected(whole)
+    assert read(f"{directory}/[12].*") == expected(whole.slice(0, 600))
+
+
+def test_progress_in_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    write(table_of(20_000), path)
+    with open_tables([path, path], ("p",), on_error="skip") as tables:
+        assert tables.size == 2 * path.stat().st_size
+        before = 0
+        for _ in tables:
+            assert before <= tables.bytes_read <= tables.size
+            before = tables.bytes_read
+        assert tables.bytes_read == tables.size
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "jsonl.gz", "arrow.gz", "jsonl.bz2", "csv.zst"])
+def test_compressed_files_cut_short(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"log.{ending}"
+    write(table_of(20_000), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TableError, match=r"log\..*damaged"):
+        read(path)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_what_is_not_of_its_format(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"log.{ending}"
+    path.write_text("ts,p,q\n1,true,false\n")
+    with pytest.raises(TableError, match=rf"log\.{ending}: not .*damaged"):
+        read(path)
+
+
+def test_damaged_arrow_files_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "log.arrow"
+    write(table_of(300), path)
+    whole = bytearray(path.read_bytes())
+    source = random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(3):
+            damaged[source.randrange(len(whole))] = source.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            keyed(path, key="key", on_error="skip")
+        except MtlmonError:
+            pass
+
+
+def test_nested_columns_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [
+        {"at": {"time": 1}, "user": {"name": "ann", "tags": ["p", "x"]}, "c.d": "q"},
+        {"at": {"time": 2}, "user": None},
+        {"at": {"time": 3}, "user": {"name": "bob"}},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read(path, time="at.time", event="user.tags") == [
+        (1, frozenset("p")),
+        (2, frozenset()),
+        (3, frozenset()),
+    ]
+    assert read(path, time="at.time", event="c.d")[0] == (1, frozenset("q"))
+    found = keyed(path, time="at.time", event="user.tags", key="user.name", on_error="skip")
+    assert [row[:2] for row in found] == [(("ann",), 1), (("bob",), 3)]

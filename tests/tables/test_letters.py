@@ -1,0 +1,138 @@
+"""Atoms from names of events, Boolean columns and predicates."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from pyarrow import parquet  # noqa: E402
+
+from mtlmon import Monitor, TableError  # noqa: E402
+from mtlmon.policy import parse_policies  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
+from mtlmon.tables.columns import Selection  # noqa: E402
+from mtlmon.tables.letters import LetterReader  # noqa: E402
+from tests.tables.reading import monitored, read  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ["p", "q", "two words", "über", "a" * 40, "x|y", "", "other"]
+
+
+def words_of(column: Any, atoms: list[str], separator: str = "|") -> list[set[str]]:
+    """The atoms that a column of names of events has for each row."""
+    reader = LetterReader(atoms, {}, Selection("t", "e", (), (), ()), separator)
+    letters = reader.read(pa.record_batch({"t": [0] * len(column), "e": column}))
+    return [
+        {name for place, name in enumerate(atoms) if int(row[place // 64]) >> (place % 64) & 1}
+        for row in letters.words(len(column), len(atoms))
+    ]
+
+
+@given(
+    st.lists(st.none() | st.lists(st.none() | st.sampled_from(NAMES), max_size=4), max_size=6),
+    st.sampled_from(["list", "large_list", "sliced"]),
+    st.sampled_from([0, 70]),
+)
+def test_lists(rows: list[list[str | None] | None], kind: str, padding: int) -> None:
+    atoms = [f"atom{number}" for number in range(padding)] + NAMES[:5]
+    data_type = pa.large_list(pa.large_string()) if kind == "large_list" else pa.list_(pa.string())
+    column = pa.array([["p"], *rows, ["q"]], data_type).slice(1, len(rows))
+    if kind != "sliced":
+        column = pa.array(rows, data_type)
+    expected = [{name for name in row or () if name in atoms} for row in rows]
+    assert words_of(column, atoms) == expected
+
+
+@given(
+    st.lists(st.none() | st.lists(st.sampled_from(NAMES), max_size=4), max_size=6),
+    st.sampled_from(["|", ";", " | ", "::"]),
+    st.sampled_from(["string", "large_string", "dictionary"]),
+)
+def test_texts(rows: list[list[str] | None], separator: str, kind: str) -> None:
+    texts = [None if row is None else separator.join(row) for row in rows]
+    column = pa.array(texts, pa.large_string() if kind == "large_string" else pa.string())
+    if kind == "dictionary":
+        column = column.dictionary_encode()
+    atoms = NAMES[:6]
+    expected = [
+        set() if text is None else {part.strip(" ") for part in text.split(separator)} & set(atoms)
+        for text in texts
+    ]
+    assert words_of(column, atoms, separator) == expected
+
+
+def test_blanks_around_names(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,what\n1, p | q \n2,|\n3,\tp||\n4,pq\n")
+    rows = [(1, frozenset("pq")), (2, frozenset()), (3, frozenset("p")), (4, frozenset())]
+    assert read(path, event="what") == rows
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
+def test_many_atoms(count: int, tmp_path: Path) -> None:
+    source = random.Random(count)
+    atoms = [f"a{number}" for number in range(count)]
+    rows = [sorted(source.sample(atoms, min(3, count))) for _ in range(300)]
+    flags = [{name: name in row for name in atoms} for row in rows]
+    formula = " OR ".join(f"({name} AND ONCE[1,9] {name})" for name in atoms)
+    lists, columns = tmp_path / "lists.parquet", tmp_path / "columns.parquet"
+    parquet.write_table(pa.table({"ts": list(range(300)), "what": rows}), lists)
+    parquet.write_table(
+        pa.table({"ts": list(range(300)), **{name: [row[name] for row in flags] for name in atoms}}),
+        columns,
+    )
+    monitor = Monitor(formula)
+    expected = [str(v) for time, row in enumerate(rows) for v in monitor.step(time, set(row))]
+    assert monitored(lists, formula, event="what") == expected
+    assert monitored(columns, formula) == expected
+    assert monitored(lists, formula, event="what", sort=True) == expected
+
+
+def test_predicates_beside_names_and_columns(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "ts,speed,lane,what,q\n1,130,1,p,true\n2,90,1,p|fast,false\n3,,2,fast,\n4,125.5,,q,true\n"
+    )
+    file = parse_policies("atom fast = speed > 120 and lane in (1, 2)\npolicy x: p AND q IMPLIES fast")
+    found = read(path, "p q fast", predicates=file.predicates, event="what")
+    # what the file defines is not what the log calls so
+    assert found == [
+        (1, frozenset({"p", "fast"})),
+        (2, frozenset("p")),
+        (3, frozenset()),
+        (4, frozenset("q")),
+    ]
+    found = read(path, "fast q", predicates=file.predicates)
+    assert found == [
+        (1, frozenset({"q", "fast"})),
+        (2, frozenset()),
+        (3, frozenset()),
+        (4, frozenset("q")),
+    ]
+
+
+def test_atoms_that_never_held(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,what\n1,p\n2,q\n")
+    with open_tables(path, ("p", "q", "r"), event="what") as tables:
+        assert tables.unseen_atoms == ("p", "q", "r")
+        list(tables)
+        assert tables.unseen_atoms == ("r",)
+        assert tables.clock == 2
+
+
+def test_columns_that_are_no_atoms(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    parquet.write_table(pa.table({"ts": [1], "p": [1.5]}), path)
+    with pytest.raises(TableError, match="column 'p' is an atom, and of type double"):
+        read(path, "p")
+    with pytest.raises(TableError, match="column 'p' of events is of type double"):
+        read(path, "p", event="p")
