@@ -97,7 +97,7 @@ cdef class EventColumns:
         atom_count: how many there are in all words.
         """
         cdef uint32_t first = 64 * word
-        if first >= atom_count:
+        if word and first >= atom_count:
             raise ValueError(f"no word {word} in letters of {atom_count} atoms")
         self._add(LETTERS, first, masks, sizeof(uint64_t), self.count).known = (
             UINT64_MAX if atom_count - first >= 64 else (<uint64_t> 1 << (atom_count - first)) - 1

@@ -8,13 +8,19 @@ cdef extern from *:
     """
     #include <stdint.h>
 
+    #define MTLMON_ONE 1000000000000000000ULL
+
     /* So many units and so many 10^-18 of one, times a factor: what is whole of that, or 0 if it
        is above 2^63-1. */
     static inline int mtlmon_multiply(
         uint64_t whole, uint64_t fraction, uint64_t factor, int64_t *product
     ) {
-        unsigned __int128 sum = (unsigned __int128) fraction * factor / 1000000000000000000ULL;
-        sum += (unsigned __int128) whole * factor;
+        unsigned __int128 sum = (unsigned __int128) whole * factor;
+        /* PERF: dividing 128 bits takes 25 ns, and this once for every row */
+        if (fraction != 0)
+            sum += MTLMON_ONE % factor == 0
+                ? fraction / (MTLMON_ONE / factor)
+                : (uint64_t) ((unsigned __int128) fraction * factor / MTLMON_ONE);
         *product = (int64_t) (uint64_t) sum;
         return sum <= INT64_MAX;
     }

@@ -1,9 +1,15 @@
 # cython: language_level=3
 """Numbers and times of ISO 8601 in texts, read exactly."""
 
+from libc.stdint cimport UINT64_MAX
+
+from mtlmon._swar cimport EIGHT_DIGITS, WORD_SIZE, are_digits, digits_in, load_word, value_of
+
 cdef enum:
     # of a number with an exponent
     MOST_DIGITS = 40
+    # of 2^64
+    MOST_WHOLE_DIGITS = 20
     LARGEST_EXPONENT = 1000
 
 
@@ -16,14 +22,12 @@ cdef Fault read_number(const uint8_t *text, const uint8_t *end, Instant *instant
     cdef bint is_behind_point = False
     cdef bint has_digits = False
     cdef int64_t exponent = 0
-    cdef const uint8_t *behind
     instant.is_negative = text[0] == c"-"
     if text[0] == c"-" or text[0] == c"+":
         text += 1
     # PERF: what nearly all numbers are
-    behind = text
     instant.fraction = 0
-    if read_digits(&behind, end, 1, FRACTION_DIGITS, &instant.whole) and behind == end:
+    if read_plain(text, end, &instant.whole):
         return FINE
     while text < end:
         if is_digit(text[0]):
@@ -47,6 +51,29 @@ cdef Fault read_number(const uint8_t *text, const uint8_t *end, Instant *instant
     if text < end:
         return UNREADABLE
     return compose(digits, count, last, point + exponent, instant)
+
+
+cdef inline bint read_plain(
+    const uint8_t *text, const uint8_t *end, uint64_t *value
+) noexcept nogil:
+    """Read a text of digits alone, at most 18; False if it is another one."""
+    cdef uint64_t number = 0
+    cdef uint64_t digits
+    if text == end or end - text > FRACTION_DIGITS:
+        return False
+    while end - text >= WORD_SIZE:
+        digits = digits_in(load_word(text))
+        if not are_digits(digits):
+            return False
+        number = number * EIGHT_DIGITS + value_of(digits)
+        text += WORD_SIZE
+    while text < end:
+        if not is_digit(text[0]):
+            return False
+        number = 10 * number + (text[0] - 48)
+        text += 1
+    value[0] = number
+    return True
 
 
 cdef bint read_exponent(
@@ -79,10 +106,12 @@ cdef Fault compose(
     instant.whole = instant.fraction = 0
     if count == 0:
         return FINE
-    if point > 19:
+    if point > MOST_WHOLE_DIGITS:
         return TOO_LARGE
     for k in range(point):
         digit = digits[k] if k < <int64_t> count else 0
+        if instant.whole > (UINT64_MAX - digit) // 10:
+            return TOO_LARGE
         instant.whole = 10 * instant.whole + digit
     for k in range(point, point + FRACTION_DIGITS):
         digit = digits[k] if 0 <= k < <int64_t> count and k < MOST_DIGITS else 0

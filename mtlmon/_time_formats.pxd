@@ -9,7 +9,7 @@ from mtlmon._instants cimport Fault, Instant
 
 cdef class TimeFormat:
     cdef readonly str text
-    # pairs of bytes: "%" and a directive, 0 and a byte as it is, or two blanks for any number of them
+    # pairs of bytes: "%" and a directive, 0 and a byte as it is, two blanks for any number of them
     cdef bytes steps
     cdef const uint8_t *place
     cdef size_t size

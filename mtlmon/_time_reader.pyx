@@ -7,7 +7,8 @@ one before it.
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp
 
 from mtlmon._arrays cimport Memory
 from mtlmon._cells cimport TextCells, cell_text, is_cell_null
@@ -83,30 +84,44 @@ cdef class TimeReader:
         cdef int64_t *stamp = <int64_t *> stamps.buffer.buf
         cdef uint8_t *mark = <uint8_t *> marks.buffer.buf
         cdef size_t count = 0
+        cdef const uint8_t *text
+        cdef const uint8_t *before = NULL
+        cdef size_t length
+        cdef size_t length_before = SIZE_MAX
+        cdef int64_t time_stamp = 0
+        cdef uint8_t fault = 0
         cdef size_t k
-        cdef Fault fault
         if cells.count > 1 and (
             stamps.buffer.strides[0] != sizeof(int64_t) or marks.buffer.strides[0] != 1
         ):
             raise ValueError("arrays have gaps between their items")
         with nogil:
             for k in range(cells.count):
-                stamp[k] = 0
-                fault = self.read_cell(cells, k, &stamp[k])
-                mark[k] = <uint8_t> fault
+                if is_cell_null(cells, k):
+                    stamp[k] = 0
+                    mark[k] = MISSING
+                    count += 1
+                    continue
+                text = cell_text(cells, k, &length)
+                # PERF: rows of one time-stamp follow each other
+                if length == length_before and memcmp(text, before, length) == 0:
+                    stamp[k] = time_stamp
+                    mark[k] = fault
+                else:
+                    time_stamp = 0
+                    fault = <uint8_t> self.read_text(text, text + length, &time_stamp)
+                    stamp[k] = time_stamp
+                    mark[k] = fault
+                    before = text
+                    length_before = length
                 count += fault != FINE
         return count
 
-    cdef Fault read_cell(self, TextCells cells, size_t k, int64_t *time_stamp) noexcept nogil:
-        cdef const uint8_t *text
-        cdef const uint8_t *end
-        cdef size_t length
+    cdef Fault read_text(
+        self, const uint8_t *text, const uint8_t *end, int64_t *time_stamp
+    ) noexcept nogil:
         cdef Instant instant
         cdef Fault fault
-        if is_cell_null(cells, k):
-            return MISSING
-        text = cell_text(cells, k, &length)
-        end = text + length
         while text < end and (text[0] == c" " or text[0] == c"\t"):
             text += 1
         while text < end and ((end - 1)[0] == c" " or (end - 1)[0] == c"\t"):

@@ -67,7 +67,9 @@ class BinaryReader:
             )
         names = list(self._selection.names)
         is_path = file.path != STANDARD_INPUT
-        with parquet.ParquetFile(file.path if is_path else stream.raw, memory_map=is_path) as reader:
+        with parquet.ParquetFile(
+            file.path if is_path else stream.raw, memory_map=is_path
+        ) as reader:
             self._selection.require(reader.schema_arrow.names, file.name)
             for batch in reader.iter_batches(_ROWS, columns=names):
                 yield batch.select(names)

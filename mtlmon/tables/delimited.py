@@ -89,9 +89,7 @@ class DelimitedReader:
         self._selection.require(names, file.name)
         # The reader takes columns by name, and others may share one.
         wanted = self._selection.names
-        return [
-            name if name in wanted else f"{name}\0{place}" for place, name in enumerate(names)
-        ]
+        return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(names)]
 
     def _read(
         self, block: TextBlock, file: TableFile, names: list[str], row: int
@@ -139,9 +137,7 @@ class DelimitedReader:
             found = {name: _or_text(table.schema.field(name).type) for name in unknown}
             self._types = joined_types(self._types, self._demanded(table, found))
 
-    def _demanded(
-        self, table: pa.Table, found: dict[str, pa.DataType]
-    ) -> dict[str, pa.DataType]:
+    def _demanded(self, table: pa.Table, found: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
         """The types found in the first rows; or numbers for texts of which most are such, where
         predicates are about numbers: then some rows are wrong, not the predicates.
         """
@@ -165,7 +161,7 @@ class DelimitedReader:
         columns = self._selection.names if inferred is None else inferred
         types = {} if inferred is not None else self._types
         return csv.read_csv(
-            pa.py_buffer(memoryview(block.text)),
+            pa.py_buffer(block.text.data),
             read_options=csv.ReadOptions(column_names=names, block_size=block_size),
             parse_options=csv.ParseOptions(
                 delimiter=block.delimiter,
@@ -230,6 +226,4 @@ def _row_error(
         reason = shown or f"not of type {value[2]}"
     elif count is not None:
         reason = f"{count[2]} cells instead of {count[1]}, as in the header"
-    return TableError(
-        reason, path=file.name, row=row, line=block.line_of(place), column=column
-    )
+    return TableError(reason, path=file.name, row=row, line=block.line_of(place), column=column)

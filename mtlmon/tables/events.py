@@ -306,12 +306,11 @@ def open_tables(
         PolicyError: a predicate does not fit the types of its columns.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from mtlmon._keyed import KeyedMonitors
     >>> with TemporaryDirectory() as directory:
     ...     with open(f"{directory}/log.csv", "w") as file:
-    ...         _ = file.write("ts,user,what\n1,ann,login\n2,bob,login|admin\n9,ann,logout\n")
-    ...     monitors = KeyedMonitors("login IMPLIES EVENTUALLY[0,5] logout")
-    ...     tables = open_tables(f"{directory}/log.csv", monitors.atoms, event="what", key="user")
+    ...         _ = file.write("ts,user,what\\n1,ann,login\\n2,bob,login|admin\\n9,ann,logout\\n")
+    ...     atoms = ("login", "logout")
+    ...     tables = open_tables(f"{directory}/log.csv", atoms, event="what", key="user")
     ...     for batch in tables:
     ...         print(batch.time_stamps.tolist(), batch.numbers.tolist())
     [1, 2, 9] [0, 1, 0]
@@ -328,10 +327,7 @@ def open_tables(
         raise MtlmonError("a key column is given twice")
     others = [name for name in atoms if name not in predicates]
     columns = [
-        column
-        for name in atoms
-        if name in predicates
-        for column in predicates[name].columns
+        column for name in atoms if name in predicates for column in predicates[name].columns
     ]
     selection = Selection(time, event, keys, () if event is not None else others, columns)
     return TableEvents(

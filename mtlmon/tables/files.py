@@ -119,10 +119,8 @@ class ByteStream:
 
     def __init__(self, file: TableFile) -> None:
         self.name = file.name
-        if file.path == STANDARD_INPUT:
-            self.raw = open(0, "rb", buffering=0, closefd=False)
-        else:
-            self.raw = open(file.path, "rb", buffering=0)
+        is_path = file.path != STANDARD_INPUT
+        self.raw = io.FileIO(file.path if is_path else 0, closefd=is_path)
         status = os.fstat(self.raw.fileno())
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size = status.st_size if self.is_regular else None
@@ -166,7 +164,7 @@ class ByteStream:
         Raises:
             TableError: what is compressed is damaged.
         """
-        view = memoryview(room)
+        view = room.data
         if self._stream is not None:
             try:
                 return int(self._stream.readinto(view))

@@ -41,9 +41,7 @@ class Letters:
         self.names = names
         self.booleans = booleans
 
-    def events(
-        self, time_stamps: NDArray[np.int64], atoms: Sequence[int]
-    ) -> EventColumns:
+    def events(self, time_stamps: NDArray[np.int64], atoms: Sequence[int]) -> EventColumns:
         """Events of these atoms, whose numbers become their places in the sequence."""
         events = EventColumns(time_stamps, len(time_stamps))
         if not len(time_stamps):
@@ -155,7 +153,7 @@ class LetterReader:
             self._read_texts(column.dictionary, entries[:-1])
             # null is the last entry, which names nothing
             indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
-            return entries[np.asarray(indices)]
+            return np.take(entries, np.asarray(indices), axis=0)
         if is_text(kind):
             self._read_texts(column, letters)
         elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and is_text(kind.value_type):
@@ -185,7 +183,7 @@ def _truth(column: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
         false_values = pa.array(FALSE_TEXTS, column.type)
     else:
         raise MtlmonError(
-            f"column {name!r} is an atom, and of type {kind}: it must be Boolean, 0 and 1, or texts "
-            "such as true and false"
+            f"column {name!r} is an atom, and of type {kind}: it must be Boolean, 0 and 1, or "
+            "texts such as true and false"
         )
     return pc.is_in(column, true_values), pc.is_in(column, false_values)

@@ -103,7 +103,8 @@ class EventSorter:
         first = int(records["time_stamp"][0])
         try:
             if not self._runs or self._runs[-1].last > first:
-                self._runs.append(_Run(TemporaryFile(buffering=0), self.type))
+                file = TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the sorter)
+                self._runs.append(_Run(file, self.type))
             self._runs[-1].append(records)
         except OSError as error:
             raise MtlmonError(
@@ -136,7 +137,7 @@ class _Run:
 
     def append(self, records: Records) -> None:
         assert self._file is not None
-        left = memoryview(records.view(np.uint8).reshape(-1))
+        left = records.view(np.uint8).reshape(-1).data
         while left:
             left = left[self._file.write(left) :]
         self._rest += len(records)
@@ -161,7 +162,7 @@ class _Run:
             return
         assert self._file is not None
         buffer = np.empty(min(rows, self._rest), self._type)
-        left: Any = memoryview(buffer.view(np.uint8).reshape(-1))
+        left: Any = buffer.view(np.uint8).reshape(-1).data
         while left:
             count = self._file.readinto(left)  # type: ignore[attr-defined]
             if not count:

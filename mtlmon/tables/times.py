@@ -51,7 +51,7 @@ class Times:
         unit: of numbers, "s", "ms", "us" or "ns".
         format: "iso", "number" or a format such as `%d/%b/%Y:%H:%M:%S %z`; if not given, the
             first texts tell whether they are numbers or ISO 8601.
-        resolution: a key of NANOSECONDS; if not given, the unit of numbers, and "s" for other times.
+        resolution: a key of NANOSECONDS; if not given, the unit of numbers, "s" for other times.
 
     Raises:
         MtlmonError: a unit or the format is unknown.

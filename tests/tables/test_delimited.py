@@ -13,15 +13,31 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon import TableError  # noqa: E402
-from mtlmon._rows import complete_rows, count_line_feeds, row_starts  # noqa: E402
-from mtlmon.tables import rows  # noqa: E402
-from tests.tables.reading import keyed, read  # noqa: E402
+import itertools
+
+from mtlmon import TableError
+from mtlmon._rows import complete_rows, count_line_feeds, row_starts
+from mtlmon.tables import rows
+from tests.tables.reading import keyed, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CELLS = ["", "a", "b c", "é", "x,y", 'say "x"', "\n", "two\nlines\n", '"', ",\n,", "5", '""', "\r\n"]
+CELLS = [
+    "",
+    "a",
+    "b c",
+    "é",
+    "x,y",
+    'say "x"',
+    "\n",
+    "two\nlines\n",
+    '"',
+    ",\n,",
+    "5",
+    '""',
+    "\r\n",
+]
 
 
 def written(table: list[list[str]], line_end: str = "\n") -> bytes:
@@ -40,7 +56,7 @@ def test_rows_begin_where_a_parser_says(table: list[list[str]]) -> None:
     for size in range(len(text) + 1):
         end, has_inner = complete_rows(text, size, ",", '"')
         assert end == max(start for start in starts if start <= size)
-        if any(b"\n" in text[a : b - 1] for a, b in zip(starts, starts[1:], strict=False) if b <= end):
+        if any(b"\n" in text[a : b - 1] for a, b in itertools.pairwise(starts) if b <= end):
             assert has_inner
     assert count_line_feeds(text, len(text)) == text.count(b"\n")
 

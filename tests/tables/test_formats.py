@@ -62,9 +62,7 @@ def write(table: Any, path: Path) -> None:
 
 
 def expected(table: Any) -> list[tuple[int, frozenset[str]]]:
-    return [
-        (row["ts"], frozenset(name for name in "pq" if row[name])) for row in table.to_pylist()
-    ]
+    return [(row["ts"], frozenset(name for name in "pq" if row[name])) for row in table.to_pylist()]
 
 
 @pytest.mark.parametrize("ending", FORMATS + COMPRESSED)

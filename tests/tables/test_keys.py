@@ -42,7 +42,8 @@ def check(batches: list[list[Any]], texts: list[list[tuple[str, ...]]]) -> KeyTa
     st.booleans(),
 )
 def test_texts(batches: list[list[tuple[str, str]]], kind: str, is_single: bool) -> None:
-    keys = [[key[:1] if is_single else key for key in batch] for batch in batches]
+    keys: list[list[tuple[str, ...]]]
+    keys = [[key[: 1 if is_single else 2] for key in batch] for batch in batches]
     if not any(keys):
         return
     keys = [batch for batch in keys if batch]
@@ -60,7 +61,7 @@ def test_texts(batches: list[list[tuple[str, str]]], kind: str, is_single: bool)
 def test_many_keys_take_little_memory() -> None:
     source = random.Random(1)
     values = [source.randrange(200_000) for _ in range(300_000)]
-    keys = [(f"user-{value}",) for value in values]
+    keys: list[tuple[str, ...]] = [(f"user-{value}",) for value in values]
     table = check([[pa.array([key[0] for key in keys])]], [keys])
     text = sum(len(table.key(number)[0]) for number in range(len(table)))
     assert (table.memory - text) / len(table) < 30

@@ -45,7 +45,7 @@ def test_rows_come_one_by_one(ending: str, tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     with open_tables(path, ("p", "q")) as tables:
-        found = []
+        found: list[tuple[int, frozenset[str]]] = []
         for batch in tables:
             found += zip(batch.time_stamps.tolist(), letters_of(batch, ("p", "q")), strict=True)
             seen.release(len(batch))

@@ -130,7 +130,9 @@ def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
 
 def test_rows_of_binary_formats_have_numbers(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
-    table = pa.table({"ts": [1, 2, None, 4], "p": ["yes", "t", "f", "0"], "k": ["a", "b", "c", None]})
+    table = pa.table(
+        {"ts": [1, 2, None, 4], "p": ["yes", "t", "f", "0"], "k": ["a", "b", "c", None]}
+    )
     parquet.write_table(table, path)
     with pytest.raises(TableError, match=r"log.parquet: row 1: column 'p': neither true nor false"):
         read(path, "p")

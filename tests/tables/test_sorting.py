@@ -19,9 +19,10 @@ from mtlmon.tables.sorting import EventSorter  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-SHAPES = {
+SHAPES: dict[str, Callable[[random.Random, int], int]] = {
     "random": lambda source, k: source.randrange(2000),
     "few time-stamps": lambda source, k: source.randrange(3),
     "one time-stamp": lambda source, k: 7,
@@ -66,7 +67,9 @@ def test_tables_in_any_order(tmp_path: Path) -> None:
     keys = [f"k{source.randrange(9)}" for _ in stamps]
     truth = [source.random() < 0.5 for _ in stamps]
     parquet.write_table(pa.table({"ts": stamps, "key": keys, "p": truth}), path)
-    with pytest.raises(TableError, match=r"row \d+: column 'ts': time-stamp \d+ is below \d+: time-"):
+    with pytest.raises(
+        TableError, match=r"row \d+: column 'ts': time-stamp \d+ is below \d+: time-"
+    ):
         read(path, "p")
     order = sorted(range(len(stamps)), key=stamps.__getitem__)
     expected = [((keys[k],), stamps[k], frozenset("p" if truth[k] else "")) for k in order]

@@ -59,7 +59,8 @@ def test_numbers_in_texts(texts: list[str], unit: str, resolution: str, is_large
     column = pa.array(texts, pa.large_string() if is_large else pa.string())
     found = stamps(Times(unit, None, resolution), column)
     for text, stamp in zip(texts, found, strict=True):
-        expected = exact(Fraction(Decimal(text)), UNITS[unit], UNITS[resolution])
+        value = Fraction(Decimal(text))
+        expected = exact(value, UNITS[unit], UNITS[resolution]) if value < 2**64 else None
         assert (None if isinstance(stamp, str) else stamp) == expected, text
 
 
