@@ -6,8 +6,8 @@ readers of CSV see it (RFC 4180), so that blocks cut here are read as the whole 
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t
-from libc.string cimport memchr
+from libc.stdint cimport SIZE_MAX, uint8_t, uint64_t
+from libc.string cimport memchr, memcpy, memset
 
 from mtlmon._arrays cimport Memory
 
@@ -15,6 +15,31 @@ cdef extern from *:
     """
     #include <stddef.h>
     #include <stdint.h>
+    #ifdef __SSE2__
+    #include <emmintrin.h>
+    #endif
+
+    /* 64 bytes: bit i says whether the i-th is a quote, or a line feed. */
+    static inline void mtlmon_find_64(
+        const uint8_t *text, uint8_t quote, uint64_t *quotes, uint64_t *line_feeds
+    ) {
+        size_t k;
+        *quotes = *line_feeds = 0;
+    #ifdef __SSE2__
+        for (k = 0; k < 64; k += 16) {
+            __m128i part = _mm_loadu_si128((const __m128i *) (text + k));
+            __m128i quoted = _mm_cmpeq_epi8(part, _mm_set1_epi8((char) quote));
+            __m128i ended = _mm_cmpeq_epi8(part, _mm_set1_epi8(10));
+            *quotes |= (uint64_t) (unsigned) _mm_movemask_epi8(quoted) << k;
+            *line_feeds |= (uint64_t) (unsigned) _mm_movemask_epi8(ended) << k;
+        }
+    #else
+        for (k = 0; k < 64; k++) {
+            *quotes |= (uint64_t) (text[k] == quote) << k;
+            *line_feeds |= (uint64_t) (text[k] == 10) << k;
+        }
+    #endif
+    }
 
     /* How many line feeds there are. The inner loop is one that compilers make vector
        instructions of: its counts fit into bytes. */
@@ -41,6 +66,11 @@ cdef extern from *:
         return NULL;
     }
     """
+    void find_64 "mtlmon_find_64"(
+        const uint8_t *text, uint8_t quote, uint64_t *quotes, uint64_t *line_feeds
+    ) noexcept nogil
+    int trailing_zeros "__builtin_ctzll"(unsigned long long word) noexcept nogil
+    int leading_zeros "__builtin_clzll"(unsigned long long word) noexcept nogil
     size_t count_in "mtlmon_count_line_feeds"(const uint8_t *text, size_t size) noexcept nogil
     const uint8_t *find_last "mtlmon_find_last"(
         const uint8_t *text, uint8_t byte, size_t size
@@ -62,32 +92,68 @@ def complete_rows(text, size_t size, str delimiter, str quote=""):
     """
     cdef Memory memory = Memory(text, 1, size)
     cdef const uint8_t *start = <const uint8_t *> memory.buffer.buf
-    cdef const uint8_t *place = start
-    cdef const uint8_t *end = start + size
-    cdef const uint8_t *found
-    cdef const uint8_t *last = NULL
+    cdef const uint8_t *last
+    cdef size_t complete
     cdef bint has_line_feed = False
     cdef bint has_quotes = quote != ""
     cdef uint8_t mark = ord(quote) if has_quotes else 0
     cdef uint8_t comma = ord(delimiter)
-    cdef Quoted quoted
     with nogil:
-        if not has_quotes or memchr(start, mark, size) == NULL:
-            last = find_last(start, c"\n", size)
+        if has_quotes and memchr(start, mark, size) != NULL:
+            complete = last_row_end(start, size, mark, comma, &has_line_feed)
         else:
-            while True:
-                quoted = next_quoted(start, place, end, mark, comma)
-                found = find_last(place, c"\n", <size_t> (quoted.start - place))
-                if found != NULL:
-                    last = found
-                if not quoted.is_closed:
-                    break
-                if not has_line_feed:
-                    has_line_feed = memchr(
-                        quoted.start, c"\n", <size_t> (quoted.end - quoted.start)
-                    ) != NULL
-                place = quoted.end
-    return (0 if last == NULL else last - start + 1), has_line_feed
+            last = find_last(start, c"\n", size)
+            complete = 0 if last == NULL else <size_t> (last - start) + 1
+    return complete, has_line_feed
+
+
+cdef size_t last_row_end(
+    const uint8_t *text, size_t size, uint8_t quote, uint8_t delimiter, bint *has_inner
+) noexcept nogil:
+    """The place behind the last line feed outside of quotes; whether there are any within.
+
+    PERF: 64 bytes at a time, with work to do for quotes only.
+    """
+    cdef uint8_t rest[64]
+    cdef uint64_t quotes, line_feeds, before
+    cdef size_t done, k, place
+    cdef size_t second = SIZE_MAX       # of two quotes that are one
+    cdef size_t end = 0
+    cdef bint is_inside = False
+    for done in range(0, size, 64):
+        if size - done >= 64:
+            find_64(text + done, quote, &quotes, &line_feeds)
+        else:
+            memset(rest, 0, sizeof(rest))
+            memcpy(rest, text + done, size - done)
+            find_64(rest, quote, &quotes, &line_feeds)
+        while quotes:
+            k = <size_t> trailing_zeros(quotes)
+            quotes &= quotes - 1
+            before = line_feeds & ((<uint64_t> 1 << k) - 1)
+            line_feeds ^= before
+            if before and is_inside:
+                has_inner[0] = True
+            elif before:
+                end = done + 64 - <size_t> leading_zeros(before)
+            place = done + k
+            if place == second:
+                continue
+            if not is_inside:
+                is_inside = place == 0 or ends_cell(text[place - 1], delimiter)
+            elif place + 1 < size and text[place + 1] == quote:
+                second = place + 1
+            elif place + 1 < size:
+                is_inside = False
+        if line_feeds and is_inside:
+            has_inner[0] = True
+        elif line_feeds:
+            end = done + 64 - <size_t> leading_zeros(line_feeds)
+    return end
+
+
+cdef inline bint ends_cell(uint8_t byte, uint8_t delimiter) noexcept nogil:
+    return byte == delimiter or byte == c"\n" or byte == c"\r"
 
 
 def row_starts(text, size_t size, str delimiter, str quote=""):
@@ -143,15 +209,13 @@ cdef Quoted next_quoted(
 ) noexcept nogil:
     """The first text in quotes from a place on that is outside of quotes."""
     cdef Quoted found
-    cdef uint8_t before
     found.start = found.end = end
     found.is_closed = False
     while place < end:
         place = <const uint8_t *> memchr(place, quote, <size_t> (end - place))
         if place == NULL:
             return found
-        before = c"\n" if place == start else (place - 1)[0]
-        if before == delimiter or before == c"\n" or before == c"\r":
+        if place == start or ends_cell((place - 1)[0], delimiter):
             break
         place += 1
     if place >= end:

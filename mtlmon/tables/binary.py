@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.files import ByteStream, TableFile
 
 _ROWS = 1 << 16
+_READ_BYTES = 1 << 20
 _ARROW_MARK = b"ARROW1"
 _MARK_BYTES = 8
 _BUFFER_BYTES = 1 << 16
@@ -66,10 +67,9 @@ class BinaryReader:
                 "Parquet is read from files that are not compressed as a whole", path=file.name
             )
         names = list(self._selection.names)
-        is_path = file.path != STANDARD_INPUT
-        with parquet.ParquetFile(
-            file.path if is_path else stream.raw, memory_map=is_path
-        ) as reader:
+        source = stream.raw if file.path == STANDARD_INPUT else file.path
+        # Parts of columns are read as they are decoded, not row groups as a whole.
+        with parquet.ParquetFile(source, pre_buffer=False, buffer_size=_READ_BYTES) as reader:
             self._selection.require(reader.schema_arrow.names, file.name)
             for batch in reader.iter_batches(_ROWS, columns=names):
                 yield batch.select(names)
