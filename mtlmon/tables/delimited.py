@@ -37,9 +37,9 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 class DelimitedReader:
     """Reads the files of one table in delimited text.
 
-    Times, keys and names of events are read as text, atoms as Booleans. Columns of predicates are
-    of the type that the first block with a value shows; where a later block has numbers with a
-    point, whole numbers become floats.
+    Times, keys and names of events are read as text, atoms as Booleans, and as text too after the
+    first cell that is none. Columns of predicates are of the type that the first cells show; where
+    numbers with a point come later, whole numbers become floats.
 
     Args:
         selection: the columns to read.
@@ -128,8 +128,11 @@ class DelimitedReader:
         for name in self._selection.texts:
             self._types[name] = pa.string()
         for name in self._selection.booleans:
-            if name not in self._selection.predicates:
+            if name not in self._selection.predicates and name not in self._types:
                 self._types[name] = pa.bool_()
+            elif is_again and name not in self._selection.predicates:
+                # As texts all that are wrong are found at once.
+                self._types[name] = pa.string()
         if unknown:
             seen = block if is_again else block.head(_TYPED_BYTES)
             size = max(_PARSED_BYTES, 2 * len(seen.text))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # How many unusable rows are kept for messages.
 _KEPT_ERRORS = 10
+_NEITHER = "neither true nor false"
 
 
 class UsableRows:
@@ -143,7 +144,7 @@ class RowCheck:
             if rows.batch.column(name).null_count:
                 bad[name] = np.asarray(rows.batch.column(name).is_null()), "no key"
         for name, mask in self._letters.bad_booleans(rows.batch).items():
-            bad[name] = mask, "neither true nor false"
+            bad[name] = mask, _NEITHER
         if not bad:
             return
 
@@ -153,6 +154,9 @@ class RowCheck:
                 assert faults is not None
                 time = rows.block.batch.column(time_name)
                 message = self._times.message(time, row, int(faults[row]))
+            elif message == _NEITHER:
+                value = rows.block.batch.column(name)[row].as_py()
+                message = f"{value!r} is {message}"
             return rows.block.error(row, message, name)
 
         self._drop(rows, np.logical_or.reduce([mask for mask, _ in bad.values()]), error_at)

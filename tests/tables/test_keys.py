@@ -60,7 +60,7 @@ def test_texts(batches: list[list[tuple[str, str]]], kind: str, is_single: bool)
 
 def test_many_keys_take_little_memory() -> None:
     source = random.Random(1)
-    values = [source.randrange(200_000) for _ in range(300_000)]
+    values = [source.randrange(50_000) for _ in range(80_000)]
     keys: list[tuple[str, ...]] = [(f"user-{value}",) for value in values]
     table = check([[pa.array([key[0] for key in keys])]], [keys])
     text = sum(len(table.key(number)[0]) for number in range(len(table)))

@@ -45,7 +45,7 @@ BAD_ROWS = [
     (
         "log.csv",
         "ts,p,q\n1,true,\n5,maybe,\n9,,t\n",
-        "log.csv:3: column 'p': 'maybe' is not of type bool",
+        "log.csv:3: column 'p': 'maybe' is neither true nor false",
     ),
     (
         "log.csv",
@@ -55,7 +55,7 @@ BAD_ROWS = [
     (
         "log.csv",
         'note,ts,p,q\n"two\nlines",1,true,\n"\n",5,no,\n,9,,t\n',
-        "log.csv:4: column 'p': 'no' is not of type bool",
+        "log.csv:4: column 'p': 'no' is neither true nor false",
     ),
     (
         "log.csv",
@@ -91,7 +91,7 @@ BAD_ROWS = [
     (
         "log.jsonl",
         '{"ts": 1, "p": 1, "q": 0}\n{"ts": 5, "p": 2}\n{"ts": 9, "q": 1}\n',
-        "log.jsonl:2: column 'p': neither true nor false",
+        "log.jsonl:2: column 'p': 2 is neither true nor false",
     ),
 ]
 
@@ -115,6 +115,15 @@ def test_a_bad_row_stops_or_is_skipped(name: str, text: str, message: str, tmp_p
         assert [str(error) for error in tables.errors] == [str(caught.value)]
 
 
+def test_a_column_that_is_no_atom_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,p\n" + "".join(f"{number},yes\n" for number in range(200_000)))
+    with open_tables(path, ("p",), on_error="skip") as tables:
+        assert list(tables) == []
+        assert tables.skipped == 200_000
+        assert len(tables.errors) == 10
+
+
 def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"ts,what\n1,p\n5,\xff\n9,q\n")
@@ -134,12 +143,12 @@ def test_rows_of_binary_formats_have_numbers(tmp_path: Path) -> None:
         {"ts": [1, 2, None, 4], "p": ["yes", "t", "f", "0"], "k": ["a", "b", "c", None]}
     )
     parquet.write_table(table, path)
-    with pytest.raises(TableError, match=r"log.parquet: row 1: column 'p': neither true nor false"):
+    with pytest.raises(TableError, match=r"log.parquet: row 1: column 'p': 'yes' is neither true"):
         read(path, "p")
     with open_tables(path, ("p",), key="k", on_error="skip") as tables:
         assert all_rows(tables, ("p",)) == [(2, P)]
         assert [str(error).partition(": ")[2] for error in tables.errors] == [
-            "row 1: column 'p': neither true nor false",
+            "row 1: column 'p': 'yes' is neither true nor false",
             "row 3: column 'ts': no time",
             "row 4: column 'k': no key",
         ]
@@ -150,7 +159,7 @@ def test_bad_rows_anywhere_among_many(ending: str, tmp_path: Path) -> None:
     source = random.Random(ending)
     rows: list[dict[str, Any]] = []
     expected = []
-    for number in range(30_000):
+    for number in range(8000):
         is_bad = source.random() < 0.01
         row: dict[str, Any] = {"ts": number, "p": number % 3 == 0, "speed": number % 100}
         if is_bad:
@@ -187,7 +196,7 @@ def test_bad_rows_anywhere_among_many(ending: str, tmp_path: Path) -> None:
 
 def test_types_widen_as_rows_come(tmp_path: Path) -> None:
     predicates = parse_policies("atom fast = speed > 50\npolicy x: fast").predicates
-    rows = 60_000
+    rows = 20_000
     speeds = [""] * rows + ["60"] * rows + ["50.5"] * rows
     lines = [f"{number},{speed}\n" for number, speed in enumerate(speeds)]
     path = tmp_path / "log.csv"
