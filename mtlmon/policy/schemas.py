@@ -28,6 +28,10 @@ FORMATS = {
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """The compression by what stands behind that ending."""
 
+TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
+FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
+"""How delimited text writes Booleans."""
+
 # How much of a text is looked at for the types of its columns.
 _BLOCK_BYTES = 1 << 20
 
@@ -84,18 +88,32 @@ def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
         stream,
         read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=csv.ParseOptions(delimiter=delimiter),
+        convert_options=csv.ConvertOptions(
+            null_values=[""],
+            true_values=TRUE_TEXTS,
+            false_values=FALSE_TEXTS,
+            strings_can_be_null=True,
+        ),
     )
     return reader.schema
 
 
 def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    import pyarrow as pa
     from pyarrow import json
 
     block = stream.read(_BLOCK_BYTES)
     if len(block) == _BLOCK_BYTES:
         # the last line is not complete
         block = block[: block.rfind(b"\n") + 1] or block
-    return json.read_json(BytesIO(block)).schema
+    schema = json.read_json(BytesIO(block)).schema
+    # JSON has no times; pyarrow takes texts that look like some for such.
+    return pa.schema(
+        [
+            field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
+            for field in schema
+        ]
+    )
 
 
 def _arrow_schema(stream: pa.NativeFile, path: str, compression: str | None) -> pa.Schema:

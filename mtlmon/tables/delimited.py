@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
+from mtlmon.policy.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.blocks import BadRow, Block, usable_parts
 from mtlmon.tables.columns import joined_types
-from mtlmon.tables.letters import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.rows import text_blocks
 
 if TYPE_CHECKING:

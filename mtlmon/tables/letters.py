@@ -12,6 +12,7 @@ from mtlmon._arrays import EventColumns
 from mtlmon._event_names import EventNames
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import compile_predicates
+from mtlmon.policy.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.arrow_text import is_text, list_offsets, text_array, text_cells
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import CompiledPredicates, Predicate
     from mtlmon.tables.columns import Selection
-
-TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
-FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
 
 
 class Letters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from pyarrow import csv as pa_csv  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 from mtlmon import Monitor, TableError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
+from mtlmon.policy.schemas import read_schema  # noqa: E402
 from mtlmon.tables import open_tables  # noqa: E402
 from mtlmon.tables.columns import Selection  # noqa: E402
 from mtlmon.tables.letters import LetterReader  # noqa: E402
@@ -121,6 +124,46 @@ def test_predicates_beside_names_and_columns(tmp_path: Path) -> None:
         (3, frozenset()),
         (4, frozenset("q")),
     ]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_predicates_are_about_the_types_that_schemas_show(ending: str, tmp_path: Path) -> None:
+    rows = [
+        {
+            "ts": 1,
+            "at": "2024-05-01 12:00:00",
+            "n": 5,
+            "x": 1.5,
+            "b": True,
+            "s": "NA",
+            "none": None,
+        },
+        {"ts": 2, "at": "2024-05-02 12:00:00", "n": 6, "x": 2.0, "b": None, "s": "x", "no": None},
+    ]
+    path = tmp_path / f"log.{ending}"
+    if ending == "csv":
+        pa_csv.write_csv(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    schema = read_schema(str(path))
+    names = [name for name in rows[0] if name != "ts"]
+    text = "".join(f"atom {name}_there = {name} is not null\n" for name in names)
+    formula = " OR ".join(f"{name}_there" for name in names)
+    file = parse_policies(f"{text}policy x: {formula}")
+    seen: list[pa.Schema] = []
+    reader = LetterReader.read
+
+    def spy(self: LetterReader, batch: pa.RecordBatch) -> Any:
+        seen.append(batch.schema)
+        return reader(self, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LetterReader, "read", spy)
+        found = read(path, " ".join(file.atoms_needed), predicates=file.predicates)
+    assert {name: seen[0].field(name).type for name in names} == {
+        name: schema.field(name).type for name in names
+    }
+    assert [len(atoms) for _, atoms in found] == [5, 4]
 
 
 def test_atoms_that_never_held(tmp_path: Path) -> None:
