@@ -85,6 +85,8 @@ cdef class KeyTable:
             self.seed[k] |= 1
         self.columns = columns
         self.resize(SMALLEST_SIZE)
+        # so that there is a place even for empty texts
+        self.text_room = grow(<void **> &self.texts, 0, SMALLEST_SIZE, 1)
 
     def __dealloc__(self):
         free(self.slots)
