@@ -8,6 +8,7 @@ import re
 
 from mtlmon.cli.failure import Failure, show
 from mtlmon.syntax.bounds import UNITS
+from mtlmon.table_formats import FORMAT_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,16 +25,17 @@ STANDARD_OUTPUT = 1
 DEFAULT_COLUMNS = 80
 
 USAGE = """\
-mtlmon [options] FORMULA_FILE [LOG]
-       mtlmon [options] -e FORMULA [LOG]
+mtlmon [options] FORMULA_FILE [LOG ...]
+       mtlmon [options] -e FORMULA [LOG ...]
        mtlmon resolve [options] [VERDICTS]
        mtlmon check-policy [options] FILE [LOG]"""
 
 DESCRIPTION = """\
 Check a log against a policy in metric temporal logic: one verdict for every time-point.
 
-  FORMULA_FILE  the policy; - for standard input
-  LOG           lines of the form '@TIME-STAMP ATOM ATOM ...'; - or nothing for standard input
+  FORMULA_FILE  the policy, or a file of named policies; - for standard input
+  LOG           lines of the form '@TIME-STAMP ATOM ATOM ...'; - or nothing for standard input.
+                Or tables: CSV, JSON lines, Parquet, Arrow; files, patterns, directories
 """
 
 EPILOG = """\
@@ -41,6 +43,7 @@ verdicts, one a line:
   10:0 true       the policy holds at the first time-point of time-stamp 10
   10:1 false      it is violated at the second one
   10:2 = 10:1     not known yet, but the same as that of the earlier time-point 10:1
+before the time-point, each followed by a tab: the policy where it has a name, and the key
 
 examples:
   mtlmon policy.mtl events.log
@@ -57,6 +60,12 @@ examples:
       a page to look at, with violations over time and the first ones explained
   mtlmon --checkpoint state --resume -o verdicts policy.mtl events.log
       a service: one command for its first start and for going on after a crash
+  mtlmon --key user --event action --end-time last rules.mtl 'logs/*.csv.gz'
+      tables, where each user's rows are a trace, and atoms stand in the column 'action'
+  kafka-console-consumer ... | mtlmon --format jsonl --key id --event type rules.mtl
+      a live stream of JSON objects
+  mtlmon --output-format parquet -o verdicts.parquet --time when rules.mtl events.parquet
+      verdicts as a table
   mtlmon check-policy rules.mtl events.csv
       whether a policy file and the columns of a table go together
       (mtlmon check-policy --help)
@@ -73,6 +82,7 @@ class Options(argparse.Namespace):
     formula: str | None
     formula_file: str
     log: str
+    logs: list[str]
     mode: Literal["local", "global", "naive"]
     verdicts: Literal["all", "boolean", "false", "first", "none"]
     resolve: bool
@@ -91,7 +101,32 @@ class Options(argparse.Namespace):
     checkpoint: str | None
     checkpoint_every: tuple[Literal["events", "seconds"], float] | None
     resume: bool
+    format: str | None
+    time: str | None
+    time_unit: str | None
+    time_format: str | None
+    resolution: str | None
+    event: str | None
+    event_separator: str
+    keys: list[list[str]]
+    sort: bool
+    advance_every: int | None
+    output_format: Literal["text", "jsonl", "csv", "parquet"]
     arguments: Sequence[str]
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns of keys."""
+        return [name for names in self.keys for name in names]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the logs are tables."""
+        if self.format is not None:
+            return self.format != "text"
+        from mtlmon.table_formats import table_format
+
+        return any(table_format(path) is not None or is_directory(path) for path in self.logs)
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -155,14 +190,49 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         if not files:
             parser.error("no formula: name a FORMULA_FILE or give one with -e")
         options.formula_file = files.pop(0)
-    if len(files) > 1:
-        parser.error(f"several logs ({', '.join(files)}): one at a time, please")
-    options.log = files[0] if files else STANDARD_STREAM
+    options.logs = files or [STANDARD_STREAM]
+    options.log = options.logs[0]
+    if not options.is_table:
+        check_text_options(parser, options)
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
-    if options.formula_file == options.log == STANDARD_STREAM and not options.explain_formula:
+    if (
+        options.formula_file == STANDARD_STREAM
+        and STANDARD_STREAM in options.logs
+        and not options.explain_formula
+    ):
         parser.error("formula and log cannot both come from standard input")
     return options
+
+
+def is_directory(path: str) -> bool:
+    return path != STANDARD_STREAM and os.path.isdir(path)
+
+
+def check_text_options(parser: Parser, options: Options) -> None:
+    """Raise Failure when options do not fit a text log."""
+    for_tables = {
+        "--time": options.time,
+        "--time-unit": options.time_unit,
+        "--time-format": options.time_format,
+        "--resolution": options.resolution,
+        "--event": options.event,
+        "--key": options.keys,
+        "--sort": options.sort,
+        "--advance-every": options.advance_every,
+    }
+    for name, value in for_tables.items():
+        if value:
+            log = "standard input" if options.log == STANDARD_STREAM else options.log
+            parser.error(
+                f"{name} is for tables, and {log} is taken for a text log: name the format, as in "
+                "--format csv"
+            )
+    if len(options.logs) > 1:
+        parser.error(
+            f"several logs ({', '.join(options.logs)}): one at a time, please, unless they are "
+            "tables"
+        )
 
 
 def check_checkpoint_options(parser: Parser, options: Options) -> None:
@@ -176,6 +246,8 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
             parser.error("--checkpoint-every needs a file for checkpoints: --checkpoint FILE")
     elif options.output is None:
         parser.error("--checkpoint needs a file for the verdicts: -o FILE")
+    elif options.is_table or options.output_format != "text":
+        parser.error("--checkpoint is for text logs, and verdicts as text")
 
 
 def make_parser() -> Parser:
@@ -189,6 +261,7 @@ def make_parser() -> Parser:
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     add_formula_options(parser.add_argument_group("formula"))
     add_log_options(parser.add_argument_group("log"))
+    add_table_options(parser.add_argument_group("tables"))
     add_verdict_options(parser.add_argument_group("verdicts"))
     add_explanation_options(parser.add_argument_group("explanations and reports"))
     add_checkpoint_options(parser.add_argument_group("checkpoints"))
@@ -228,7 +301,65 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="what to do with lines that cannot be read (default: stop)",
+        help="what to do with lines or rows that cannot be read (default: stop)",
+    )
+
+
+def add_table_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--format",
+        choices=("text", *FORMAT_NAMES),
+        help="the format of the log (default: what its name tells, as in log.csv.gz; else text)",
+    )
+    group.add_argument("--time", metavar="COLUMN", help="the column of times (default: ts)")
+    group.add_argument(
+        "--time-unit",
+        choices=("s", "ms", "us", "ns"),
+        help="what numbers in it count, since 1970 (default: they are the time-stamps)",
+    )
+    group.add_argument(
+        "--time-format",
+        metavar="FORMAT",
+        help="iso, number, or a format of strptime as '%%d/%%b/%%Y:%%H:%%M:%%S %%z' (default: what "
+        "the first times look like)",
+    )
+    group.add_argument(
+        "--resolution",
+        choices=tuple(UNITS),
+        help="the unit of time-stamps (default: --unit, or the policy file's; --time-unit; s)",
+    )
+    group.add_argument(
+        "--event",
+        metavar="COLUMN",
+        help="the column that names events, which are the atoms: a list, or a text (default: atoms "
+        "are columns of true and false)",
+    )
+    group.add_argument(
+        "--event-separator",
+        default="|",
+        metavar="TEXT",
+        help="stands between names in such a text (default: |)",
+    )
+    group.add_argument(
+        "--key",
+        dest="keys",
+        action="append",
+        type=column_names,
+        default=[],
+        metavar="COLUMN[,COLUMN...]",
+        help="rows of equal values in these columns are a trace of their own",
+    )
+    group.add_argument(
+        "--sort",
+        action="store_true",
+        help="order rows by time first, with temporary files if there are many",
+    )
+    group.add_argument(
+        "--advance-every",
+        type=positive,
+        metavar="N",
+        help="whenever N time units have passed, give the verdicts that time alone decides for all "
+        "keys, not just at each key's next event",
     )
 
 
@@ -255,6 +386,12 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     group.add_argument(
+        "--output-format",
+        choices=("text", "jsonl", "csv", "parquet"),
+        default="text",
+        help="how (default: text)",
+    )
+    group.add_argument(
         "--bdd",
         choices=("auto", "cudd", "autoref"),
         default="auto",
@@ -276,7 +413,7 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--explain-limit",
-        type=explain_limit,
+        type=positive,
         default=10,
         metavar="N",
         help="explain at most N violations (default: 10)",
@@ -331,8 +468,16 @@ def version_line() -> str:
     return f"mtlmon {__version__}"
 
 
-def explain_limit(text: str) -> int:
-    """The argument of --explain-limit."""
+def column_names(text: str) -> list[str]:
+    """The argument of --key."""
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"'{text}' has an empty name of a column")
+    return names
+
+
+def positive(text: str) -> int:
+    """An argument that is a positive number."""
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")

@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mtlmon.policy import PolicyFile
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -73,29 +74,41 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
-    formula = load_formula(options)
+    file = load_policies(options)
     if options.explain_formula:
-        explain(formula, options.unit)
+        explain(file, options.unit)
         return 0
-    # importing the native modules costs more than reading the formula
-    from mtlmon.cli.monitoring import monitor_log
+    formula = None if options.is_table else sole_formula(file)
+    if formula is not None and options.output_format == "text":
+        # importing the native modules costs more than reading the formula
+        from mtlmon.cli.monitoring import monitor_log
 
-    return monitor_log(formula, options)
+        return monitor_log(formula, options)
+    from mtlmon.cli.policies import check_logs
+
+    return check_logs(file, options)
 
 
-def load_formula(options: Options) -> Formula:
-    """Read and parse the formula.
+def load_policies(options: Options) -> Formula | PolicyFile:
+    """Read the formula, or the policy file, whose unit becomes that of the options.
 
     Raises Failure when it cannot be read, FormulaError when it is no formula.
     """
     from mtlmon.cli.files import read_formula
     from mtlmon.syntax.parser import parse
 
+    if options.unit is None:
+        # that of time-stamps, whoever says so
+        options.unit = options.resolution
     if options.formula is None:
         text = read_formula(options.formula_file)
-        if may_declare(text):
-            return load_policy(text, options)
-        return parse(text, unit=options.unit, source=options.formula_file)
+        if not may_declare(text):
+            return parse(text, unit=options.unit, source=options.formula_file)
+        from mtlmon.policy import parse_policies
+
+        file = parse_policies(text, options.formula_file, unit=options.unit)
+        options.unit = file.unit
+        return file
     try:
         options.formula.encode()
     except UnicodeEncodeError:
@@ -110,31 +123,24 @@ def may_declare(text: str) -> bool:
     return re.search(r"^[ \t]*(?:unit|let|atom|policy)[ \t]", text, re.MULTILINE) is not None
 
 
-def load_policy(text: str, options: Options) -> Formula:
-    """The formula of a policy file for a text log, whose unit becomes that of the options.
+def sole_formula(file: Formula | PolicyFile) -> Formula | None:
+    """The formula without a name that is all there is; None for more than that."""
+    from mtlmon.syntax.formula import Formula
 
-    Raises Failure when the file defines atoms by columns or names policies, FormulaError when it
-    cannot be read.
-    """
-    from mtlmon.policy import parse_policies
-
-    file = parse_policies(text, options.formula_file, unit=options.unit)
-    if file.predicates:
-        raise Failure(
-            f"{options.formula_file} defines atoms by the columns of a table, which a text log "
-            "does not have"
-        )
+    if isinstance(file, Formula):
+        return file
     (policy, *others) = file.policies
-    if others or policy.name is not None:
-        raise Failure(
-            f"{options.formula_file} has named policies, and a text log takes one formula"
-        )
-    options.unit = file.unit
-    return policy.formula
+    return None if others or policy.name is not None or file.predicates else policy.formula
 
 
-def explain(formula: Formula, unit: str | None) -> None:
-    """Write how the formula is read, to standard output."""
-    from mtlmon.analysis.describe import describe
+def explain(file: Formula | PolicyFile, unit: str | None) -> None:
+    """Write how the formulas are read, to standard output."""
+    formula = sole_formula(file)
+    if formula is not None:
+        from mtlmon.analysis.describe import describe
 
-    show(f"{describe(formula, unit)}\n")
+        show(f"{describe(formula, unit)}\n")
+        return
+    from mtlmon.cli.checking import explanation
+
+    show(explanation(file, None))

@@ -21,7 +21,7 @@ from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
@@ -47,13 +47,15 @@ def check_options(options: Options, log: LogFile) -> None:
         )
     if options.explain_output is not None:
         others = [options.log, options.formula_file, options.output]
-        check_file(options.explain_output, "the explanations", others, log)
+        check_file(options.explain_output, "the explanations", others, [log.status])
 
 
-def check_file(path: str, what: str, others: Sequence[str | None], log: LogFile) -> None:
-    """Raise Failure when what is to be written would overwrite the log or another file in use."""
+def check_file(
+    path: str, what: str, others: Sequence[str | None], logs: Iterable[os.stat_result]
+) -> None:
+    """Raise Failure when what is to be written would overwrite a log or another file in use."""
     if any(other and os.path.realpath(other) == os.path.realpath(path) for other in others) or (
-        os.path.exists(path) and is_same_file(os.stat(path), log.status)
+        os.path.exists(path) and any(is_same_file(os.stat(path), status) for status in logs)
     ):
         raise Failure(f"{path} is to hold {what}, but is a file of another use")
 

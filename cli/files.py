@@ -15,7 +15,15 @@ from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtlmon._writer import Writer
+    from collections.abc import Mapping
+    from typing import Protocol
+
+    class Writer(Protocol):
+        """Bytes that wait to be written."""
+
+        def __len__(self) -> int: ...
+        def flush(self, file_descriptor: int) -> None: ...
+
 
 __all__ = ["LogFile", "VerdictFile", "open_log", "open_verdicts", "read_formula"]
 
@@ -161,31 +169,35 @@ class VerdictFile:
 
 
 def open_verdicts(
-    path: str | None, log: LogFile, formula_file: str, *, keeps: bool = False
+    path: str | None,
+    logs: Mapping[str, os.stat_result],
+    formula_file: str,
+    *,
+    keeps: bool = False,
 ) -> VerdictFile:
     """Open the file for the verdicts, standard output for None.
 
+    logs: what the logs are, by their names.
     keeps: leave to the caller how much of a file's content to keep.
 
-    Raises Failure when it cannot be opened, or is the log or the formula.
+    Raises Failure when it cannot be opened, or is a log or the formula.
     """
     if path is None:
         if sys.stdout is None:
             raise Failure("cannot write standard output: it is closed")
-        if is_same_file(os.fstat(STANDARD_OUTPUT), log.status):
-            raise Failure(f"{log.name} is both the log and the file for the verdicts")
+        for name, status in logs.items():
+            if is_same_file(os.fstat(STANDARD_OUTPUT), status):
+                raise Failure(f"{name} is both the log and the file for the verdicts")
         return VerdictFile(STANDARD_OUTPUT, "standard output")
     try:
         # opened without O_TRUNC: nothing is lost before it is known to be another file
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-        status = os.fstat(descriptor)
-        if is_same_file(status, log.status):
+        found = os.fstat(descriptor)
+        if any(is_same_file(found, status) for status in logs.values()):
             raise Failure(f"{path} is both the log and the file for the verdicts")
-        if formula_file not in ("", STANDARD_STREAM) and is_same_file(
-            status, os.stat(formula_file)
-        ):
+        if formula_file not in ("", STANDARD_STREAM) and is_same_file(found, os.stat(formula_file)):
             raise Failure(f"{path} is both the formula and the file for the verdicts")
-        if stat.S_ISREG(status.st_mode) and not keeps:
+        if stat.S_ISREG(found.st_mode) and not keeps:
             os.ftruncate(descriptor, 0)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot write {path}: {reason(error)}") from None

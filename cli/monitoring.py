@@ -44,7 +44,10 @@ def monitor_log(formula: Formula, options: Options) -> int:
 
         check_report(options.report, options, log)
     verdicts = open_verdicts(
-        options.output, log, options.formula_file, keeps=options.checkpoint is not None
+        options.output,
+        {log.name: log.status},
+        options.formula_file,
+        keeps=options.checkpoint is not None,
     )
     text_monitor = TextMonitor(
         monitor,

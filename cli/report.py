@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from mtlmon._text import TextMonitor
     from mtlmon._text_resolver import TextResolver
+    from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.tables import TableEvents
 
 __all__ = ["Progress", "is_terminal", "report_end", "resolving_summary", "summary"]
 
@@ -112,6 +114,36 @@ def resolving_summary(resolver: TextResolver, seconds: float) -> str:
         ("open", resolver.open_count, ""),
     ]
     return table(rows, resolver.event_count, "time-points", seconds)
+
+
+def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: float) -> str:
+    """Counts and speed of a check of several policies or keys, aligned."""
+    rows = [("rows" if source.keys is not None else "events", source.rows, "")]
+    if source.skipped:
+        rows.append(("skipped", source.skipped, "that cannot be read"))
+    if source.keys is not None:
+        keys = check.key_count + check.keys_forgotten
+        forgotten = f", {check.keys_forgotten:,} forgotten" if check.keys_forgotten else ""
+        size = (check.state_bytes + source.keys.memory) / max(1, check.key_count)
+        rows.append(("keys", keys, f"{quantity(size)}B each{forgotten}"))
+    counts = check.counts
+    if len(counts) == 1:
+        ((_, true, false),) = counts
+        rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
+        return table(rows, source.rows, "rows", seconds)
+    names = [policy.name or "" for policy in check.policies]
+    width = max(len("policy"), *map(len, names))
+    columns = [
+        [f"{number:,}" for number in column]
+        for column in zip(*((one.true, one.false, one.undecided) for one in counts), strict=True)
+    ]
+    titles = ("true", "false", "undecided")
+    sizes = [max(len(title), *map(len, column)) for title, column in zip(titles, columns)]
+    lines = [table(rows, source.rows, "rows", seconds), ""]
+    for name, *cells in zip(["policy", *names], *([t, *c] for t, c in zip(titles, columns))):
+        shown = "  ".join(cell.rjust(size) for cell, size in zip(cells, sizes))
+        lines.append(f"{name:<{width}}  {shown}")
+    return "\n".join(lines)
 
 
 def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: float) -> str:

@@ -196,7 +196,7 @@ def check_report(path: str, options: Options, log: LogFile) -> None:
     """
     load_extra("jinja2", "report")
     others = [options.log, options.formula_file, options.output, options.explain_output]
-    check_file(path, "the report", others, log)
+    check_file(path, "the report", others, [log.status])
     directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
         raise Failure(f"cannot write {path}: there is no directory {directory}")

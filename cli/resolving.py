@@ -62,7 +62,7 @@ def resolve(arguments: Sequence[str]) -> int:
     """
     options = parse_arguments(arguments)
     source = open_log(options.verdict_file)
-    target = open_verdicts(options.output, source, "")
+    target = open_verdicts(options.output, {source.name: source.status}, "")
     resolver = TextResolver(
         path=source.name,
         verdicts=options.verdicts,

@@ -29,6 +29,7 @@ cdef inline uint64_t TIME_LIMIT() noexcept nogil:
 cdef bint suits(Program program) noexcept
 cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil
 cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogil
+cdef bint is_transient(Engine engine, const State *state) noexcept nogil
 cdef uint32_t expression_places(
     Engine engine, const uint64_t *words, uint32_t *places
 ) noexcept nogil

@@ -244,6 +244,38 @@ cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogi
     return latest - now + 1
 
 
+cdef bint is_transient(Engine engine, const State *state) noexcept nogil:
+    """Whether nothing that has happened matters for events at the settling distance and beyond.
+
+    What matters then is what has no bound: a witness that never grows too old, the operand of a
+    PREVIOUS that may lie any time back, an obligation that is never missed.
+    """
+    cdef uint32_t i, j
+    cdef const Family *family
+    cdef const Instruction *instruction
+    cdef const Witnesses *witnesses
+    for i in range(state.family_count):
+        family = &state.families[i]
+        for j in range(family.open_head, family.open_count):
+            if family.windows[family.open[j]].upper == UNBOUNDED():
+                return False
+        for j in range(family.closed_head, family.closed_count):
+            if family.windows[family.closed[j]].upper == UNBOUNDED():
+                return False
+    for i in range(1, engine.program.instruction_count):
+        instruction = &engine.program.instructions[i]
+        if instruction.upper != UNBOUNDED():
+            continue
+        if instruction.operation == OP_PREVIOUS:
+            if state.stored[instruction.index] != FALSE_EXPRESSION:
+                return False
+        elif instruction.operation == OP_SINCE:
+            witnesses = &state.witnesses[instruction.index]
+            if witnesses.count or witnesses.settled != FALSE_EXPRESSION:
+                return False
+    return True
+
+
 cdef inline uint64_t last_bound(uint64_t lower, uint64_t upper) noexcept nogil:
     """Of an interval, the bound after which time changes nothing."""
     return lower if upper == UNBOUNDED() else upper

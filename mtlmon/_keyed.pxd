@@ -4,8 +4,8 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon._arrays cimport EventColumns
-from mtlmon._streams cimport Streams
+from mtlmon._arrays cimport EventColumns, Memory
+from mtlmon._streams cimport Owner, Streams
 from mtlmon._verdict cimport VerdictRecord
 
 
@@ -14,11 +14,23 @@ cdef class KeyedMonitors:
     cdef uint64_t clock
     cdef uint64_t *time_stamps
     cdef uint64_t *letters
+    # what the last call has brought: verdicts, and what each belongs to
     cdef VerdictRecord *records
-    cdef uint32_t *owners
+    cdef Owner *owners
     cdef uint32_t record_count, record_capacity, owner_capacity
+    # how many events, or streams, of the last call are done
+    cdef size_t done
 
-    cdef int run(
+    cdef int begin(self, EventColumns events, const uint32_t *numbers) except -1
+    cdef int go_on(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil
-    cdef int take(self) except -1 nogil
+    cdef int settle(
+        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay, bint is_end
+    ) except -1 nogil
+    cdef int take(
+        self, const VerdictRecord *records, uint32_t count, const Owner *owners, Owner owner
+    ) except -1 nogil
+
+
+cdef Memory stream_numbers(object numbers, size_t count)

@@ -2,6 +2,7 @@ from typing import Literal, final
 
 from mtlmon._arrays import EventColumns, _Array
 from mtlmon._program import Program
+from mtlmon.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
 
 @final
@@ -18,8 +19,11 @@ class KeyedMonitors:
     @property
     def atoms(self) -> tuple[str, ...]: ...
     @property
+    def mode(self) -> Literal["local", "global", "naive"]: ...
+    @property
     def counters(self) -> dict[str, int]: ...
     def feed(self, events: EventColumns, numbers: _Array) -> tuple[bytes, bytes]: ...
     def finish(
         self, number: int, end_time: int | Literal["last", "inf"] | None = None
     ) -> bytes: ...
+    def pending(self, number: int) -> list[PendingTimePoint]: ...

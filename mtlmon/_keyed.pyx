@@ -1,21 +1,23 @@
 # cython: language_level=3
 """Events of many streams from arrays, each with the number of its stream."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._core cimport Monitor
 from mtlmon._memory cimport reserve
-from mtlmon._streams cimport Streams
+from mtlmon._streams cimport Owner, Streams
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VerdictRecord
 
 cdef enum:
     BLOCK_EVENTS = 256
+    # After so many, it looks for signals.
+    BATCH_EVENTS = 1 << 16
 
 
 @final
@@ -50,6 +52,11 @@ cdef class KeyedMonitors:
         return self.streams.worker.atoms
 
     @property
+    def mode(self):
+        """The mode that the monitors work in."""
+        return self.streams.worker.mode
+
+    @property
     def counters(self):
         """What `Monitors.counters` says."""
         return self.streams.counters(self.streams.count)
@@ -61,37 +68,29 @@ cdef class KeyedMonitors:
             records, owners: bytes of verdict records, and of uint32 numbers of their streams, in
             the order of events and, for each, of time-points.
         """
-        cdef Memory memory = Memory(numbers, sizeof(uint32_t), events.count)
+        cdef Memory memory = stream_numbers(numbers, events.count)
         cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
-        cdef size_t count = events.count
-        cdef size_t done = 0
-        cdef uint32_t largest = 0
-        cdef size_t k
-        if memory.buffer.strides[0] != sizeof(uint32_t):
-            raise ValueError("numbers of streams have gaps between them")
+        cdef size_t first = 0
+        cdef uint32_t *target
+        cdef uint32_t k
         events.check_time_stamps(self.clock, 0)
-        with nogil:
-            for k in range(count):
-                largest = max(largest, streams[k])
-        if count:
-            self.streams.extend(<size_t> largest + 1)
-        self.record_count = 0
+        self.begin(events, streams)
         self.streams.worker.enter()
         try:
-            with nogil:
-                while done < count:
-                    self.run(events, streams, done, min(<size_t> BLOCK_EVENTS, count - done))
-                    done += BLOCK_EVENTS
-                    if done & 0xFFFF == 0:
-                        with gil:
-                            PyErr_CheckSignals()
+            while first < events.count:
+                with nogil:
+                    self.go_on(
+                        events, streams, first, min(<size_t> BATCH_EVENTS, events.count - first)
+                    )
+                first += BATCH_EVENTS
+                PyErr_CheckSignals()
         finally:
             self.streams.worker.leave()
-        self.clock = events.last_time_stamp(self.clock)
-        return (
-            (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)],
-            (<const char *> self.owners)[:self.record_count * sizeof(uint32_t)],
-        )
+        owners = PyBytes_FromStringAndSize(NULL, self.record_count * sizeof(uint32_t))
+        target = <uint32_t *> PyBytes_AS_STRING(owners)
+        for k in range(self.record_count):
+            target[k] = self.owners[k].number
+        return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)], owners
 
     def finish(self, uint32_t number, end_time=None):
         """A stream ends: bytes of the verdict records this brings.
@@ -116,39 +115,118 @@ cdef class KeyedMonitors:
             self.streams.store(&self.streams.resting[number])
             self.streams.clear(&self.streams.resting[number])
 
-    cdef int run(
-        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
-    ) except -1 nogil:
-        cdef size_t words = self.streams.worker.letter_words
-        cdef size_t taken = 0
-        events.read(first, count, self.time_stamps, self.letters, words)
-        while taken < count:
-            taken += self.streams.run(
-                numbers + first + taken, self.time_stamps + taken, self.letters + taken * words,
-                count - taken
-            )
-            self.take()
+    def pending(self, uint32_t number):
+        """What `Monitor.pending` says of a stream."""
+        if number >= self.streams.count:
+            return []
+        self.streams.load(&self.streams.resting[number])
+        try:
+            return self.streams.worker.pending
+        finally:
+            self.streams.store(&self.streams.resting[number])
+
+    cdef int begin(self, EventColumns events, const uint32_t *numbers) except -1:
+        """Before events, whose time-stamps are checked: have all streams, and no verdicts."""
+        cdef uint32_t largest = 0
+        cdef size_t k
+        self.record_count = 0
+        self.clock = events.last_time_stamp(self.clock)
+        with nogil:
+            for k in range(events.count):
+                largest = max(largest, numbers[k])
+        if events.count:
+            self.streams.extend(<size_t> largest + 1)
         return 0
 
-    cdef int take(self) except -1 nogil:
-        cdef uint32_t count = self.streams.worker.output.count
-        reserve(
-            <void **> &self.records, &self.record_capacity, <size_t> self.record_count + count,
-            sizeof(VerdictRecord)
-        )
-        reserve(
-            <void **> &self.owners, &self.owner_capacity, <size_t> self.record_count + count,
-            sizeof(uint32_t)
-        )
-        if count:
-            memcpy(
-                self.records + self.record_count, self.streams.worker.output.records,
-                count * sizeof(VerdictRecord)
-            )
-            clear_references(self.records + self.record_count, count)
-            memcpy(self.owners + self.record_count, self.streams.owners, count * sizeof(uint32_t))
-        self.record_count += count
+    cdef int go_on(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1 nogil:
+        """Go on to some of the events, between `enter` and `leave` of the worker."""
+        cdef size_t words = self.streams.worker.letter_words
+        cdef size_t start = 0
+        cdef size_t part, taken
+        cdef Owner nobody
+        nobody.number = nobody.place = 0
+        self.done = 0
+        while start < count:
+            part = min(<size_t> BLOCK_EVENTS, count - start)
+            events.read(first + start, part, self.time_stamps, self.letters, words)
+            taken = 0
+            while taken < part:
+                nobody.place = <uint32_t> (start + taken)
+                try:
+                    taken += self.streams.run(
+                        numbers + first + start + taken, self.time_stamps + taken,
+                        self.letters + taken * words, part - taken
+                    )
+                finally:
+                    # Also after an error: the verdicts of the events before.
+                    self.take(
+                        self.streams.worker.output.records, self.streams.worker.output.count,
+                        self.streams.owners, nobody
+                    )
+                    self.done = nobody.place + self.streams.done
+            start += part
         return 0
+
+    cdef int settle(
+        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay, bint is_end
+    ) except -1 nogil:
+        """No event of some streams comes below a time-stamp; with `is_end`, none comes at all.
+
+        delay: leave out streams whose earliest pending time-point is no more than that before.
+        """
+        cdef uint64_t earliest = 0
+        cdef Owner owner
+        cdef size_t k
+        for k in range(first, min(first + count, <size_t> self.streams.count)):
+            self.done = k - first
+            if not self.streams.earliest_pending(<uint32_t> k, &earliest) or (
+                not is_end and delay
+                and (time_stamp <= earliest or time_stamp - earliest <= delay)
+            ):
+                continue
+            self.streams.settle(<uint32_t> k, time_stamp, is_end)
+            owner.number = <uint32_t> k
+            owner.place = <uint32_t> self.done
+            self.take(
+                self.streams.worker.verdicts, <uint32_t> self.streams.worker.verdict_count, NULL, owner
+            )
+        self.done = count
+        return 0
+
+    cdef int take(
+        self, const VerdictRecord *records, uint32_t count, const Owner *owners, Owner owner
+    ) except -1 nogil:
+        """Append verdicts.
+
+        owners: of each, with places counted from that of `owner`; or NULL if all have `owner`.
+        """
+        cdef size_t total = <size_t> self.record_count + count
+        cdef VerdictRecord *record
+        cdef uint32_t k
+        reserve(
+            <void **> &self.records, &self.record_capacity, total, sizeof(VerdictRecord)
+        )
+        reserve(<void **> &self.owners, &self.owner_capacity, total, sizeof(Owner))
+        for k in range(count):
+            record = &self.records[self.record_count]
+            record[0] = records[k]
+            self.owners[self.record_count] = owner
+            if owners != NULL:
+                self.owners[self.record_count].number = owners[k].number
+                self.owners[self.record_count].place += owners[k].place
+            self.record_count += 1
+        clear_references(self.records + total - count, count)
+        return 0
+
+
+cdef Memory stream_numbers(object numbers, size_t count):
+    """The memory of numbers of streams, one for each event."""
+    cdef Memory memory = Memory(numbers, sizeof(uint32_t), count)
+    if memory.buffer.strides[0] != sizeof(uint32_t):
+        raise ValueError("numbers of streams have gaps between them")
+    return memory
 
 
 cdef void clear_references(VerdictRecord *records, size_t count) noexcept nogil:

@@ -5,10 +5,11 @@ An open-addressed table of numbers beside an arena of texts: about 24 bytes for 
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, UINT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memmove
 
 import os
 
@@ -40,16 +41,6 @@ cdef enum:
 cdef uint32_t NONE = UINT32_MAX
 
 
-cdef struct Slot:
-    uint32_t number     # NONE in a free one
-    uint32_t tag        # the upper half of the key's hash
-
-
-cdef struct Text:
-    const uint8_t *place
-    size_t length
-
-
 @cython.final
 cdef class KeyTable:
     """Numbers of keys, each of which has a text in every one of `columns` columns.
@@ -57,19 +48,6 @@ cdef class KeyTable:
     seed: of the hash function, 24 bytes; chosen at random if not given, so that nobody can choose
         keys that collide.
     """
-
-    cdef readonly size_t columns
-    cdef size_t count
-    cdef Slot *slots
-    cdef size_t slot_mask
-    # One text after the other; of several columns, each but the last has its length before it.
-    cdef uint8_t *texts
-    cdef size_t text_room
-    cdef uint64_t *ends             # of the texts in `texts`, by number
-    cdef size_t end_room
-    cdef uint8_t *joined            # the texts of one row with several columns
-    cdef size_t joined_room
-    cdef uint64_t seed[3]
 
     def __cinit__(self, size_t columns, bytes seed=None):
         cdef size_t k
@@ -108,21 +86,85 @@ cdef class KeyTable:
         """The texts of the key with this number, a tuple with one of each column."""
         cdef list texts = []
         cdef Text text
-        cdef const uint8_t *end
-        cdef uint64_t length
         cdef size_t k
         if number >= self.count:
             raise IndexError(f"no key has the number {number}")
-        text = self.text_of(number)
-        end = text.place + text.length
         for k in range(self.columns):
-            length = <uint64_t> (end - text.place)
-            if k + 1 < self.columns:
-                memcpy(&length, text.place, sizeof(length))
-                text.place += sizeof(length)
-            texts.append(text.place[:length].decode("utf-8", "replace"))
-            text.place += length
+            text = self.column_text(number, k)
+            texts.append(text.place[:text.length].decode("utf-8", "replace"))
         return tuple(texts)
+
+    def column(self, numbers, size_t column):
+        """The texts in one column of the keys with these numbers.
+
+        numbers: contiguous array of type uint32.
+
+        Returns:
+            Bytes of int64 offsets, one more than there are numbers, and the texts one after the
+            other: what a column of large strings of Arrow consists of.
+        """
+        cdef Memory memory = Memory(numbers, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> memory.buffer.shape[0]
+        cdef const uint32_t *wanted = <const uint32_t *> memory.buffer.buf
+        cdef int64_t *offsets
+        cdef uint8_t *target
+        cdef uint64_t total = 0
+        cdef size_t k
+        cdef Text text
+        if count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+            raise ValueError("numbers have gaps between them")
+        if column >= self.columns:
+            raise IndexError(f"keys have {self.columns} columns")
+        for k in range(count):
+            if wanted[k] >= self.count:
+                raise IndexError(f"no key has the number {wanted[k]}")
+            total += self.column_text(wanted[k], column).length
+        starts = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int64_t))
+        joined = PyBytes_FromStringAndSize(NULL, total)
+        offsets = <int64_t *> PyBytes_AS_STRING(starts)
+        target = <uint8_t *> PyBytes_AS_STRING(joined)
+        offsets[0] = 0
+        for k in range(count):
+            text = self.column_text(wanted[k], column)
+            memcpy(target + offsets[k], text.place, text.length)
+            offsets[k + 1] = offsets[k] + <int64_t> text.length
+        return starts, joined
+
+    def keep(self, new_numbers):
+        """Give keys new numbers, in the same order, and forget others.
+
+        new_numbers: by the present number, bytes of uint32 items; 2^32-1 for those to forget.
+        """
+        cdef Memory memory = Memory(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef uint64_t start = 0
+        cdef uint64_t size = 0
+        cdef uint64_t length
+        cdef size_t kept = 0
+        cdef size_t k
+        cdef size_t slots = SMALLEST_SIZE
+        cdef void *smaller
+        if <size_t> memory.buffer.shape[0] < self.count * sizeof(uint32_t):
+            raise ValueError("one number for each key, please")
+        for k in range(self.count):
+            length = self.ends[k] - start
+            if numbers[k] != NONE:
+                if numbers[k] != kept:
+                    raise ValueError("new numbers are not in the order of the present ones")
+                memmove(self.texts + size, self.texts + start, length)
+                size += length
+            start = self.ends[k]
+            if numbers[k] != NONE:
+                self.ends[kept] = size
+                kept += 1
+        self.count = kept
+        smaller = realloc(self.texts, max(size, <uint64_t> SMALLEST_SIZE))
+        if smaller != NULL:
+            self.texts = <uint8_t *> smaller
+            self.text_room = max(size, <uint64_t> SMALLEST_SIZE)
+        while 4 * (kept + 1) > 3 * (slots - 1):
+            slots *= 2
+        self.resize(slots)
 
     def number_rows(self, list cells not None, numbers):
         """Write the number of each row's key.
@@ -314,6 +356,22 @@ cdef class KeyTable:
         cdef size_t start = <size_t> self.ends[number - 1] if number else 0
         text.place = self.texts + start
         text.length = <size_t> self.ends[number] - start
+        return text
+
+    cdef Text column_text(self, size_t number, size_t column) noexcept nogil:
+        """What a key has in one column."""
+        cdef Text text = self.text_of(number)
+        cdef const uint8_t *end = text.place + text.length
+        cdef uint64_t length = text.length
+        cdef size_t k
+        for k in range(column + 1):
+            text.length = <size_t> (end - text.place)
+            if k + 1 < self.columns:
+                memcpy(&length, text.place, sizeof(length))
+                text.place += sizeof(length)
+                text.length = <size_t> length
+            if k < column:
+                text.place += text.length
         return text
 
     cdef uint64_t hash_of(self, Text text) noexcept nogil:

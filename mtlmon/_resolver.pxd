@@ -2,7 +2,7 @@
 """The resolver of equivalence verdicts, for use from C."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon._encoding cimport NumberReader, NumberWriter
 from mtlmon._verdict cimport VerdictKind, VerdictRecord
@@ -45,6 +45,7 @@ cdef class Resolver:
 
     cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
+    cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle_equivalents(

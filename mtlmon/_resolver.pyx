@@ -115,6 +115,35 @@ cdef class Resolver:
                 self.outcome_index += 1
         return count
 
+    cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil:
+        """Give streams other numbers; False when there is no memory.
+
+        Stream `lanes` * k + i becomes `lanes` * new_numbers[k] + i.
+        """
+        cdef Chain *old = self.chains
+        cdef size_t size = 0 if old == NULL else self.chain_mask + 1
+        cdef size_t slot, place
+        if self.chain_count == 0:
+            return True
+        self.chains = <Chain *> malloc(size * sizeof(Chain))
+        if self.chains == NULL:
+            self.chains = old
+            return False
+        for slot in range(size):
+            self.chains[slot].first = NONE
+        for slot in range(size):
+            if old[slot].first != NONE:
+                old[slot].stream = (
+                    <uint64_t> new_numbers[old[slot].stream // lanes] * lanes
+                    + old[slot].stream % lanes
+                )
+                place = hash_chain(old + slot) & self.chain_mask
+                while self.chains[place].first != NONE:
+                    place = (place + 1) & self.chain_mask
+                self.chains[place] = old[slot]
+        free(old)
+        return True
+
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil:
         """Append a time-point, and the equivalents it has itself, to the chain of its reference."""
         cdef size_t slot, own, number

@@ -22,6 +22,16 @@ cdef struct Resting:
     bint is_broken
 
 
+cdef struct Owner:
+    # What a verdict belongs to: its stream, and the event it came with among those of the call.
+    uint32_t number
+    uint32_t place
+
+
+cdef enum:
+    NO_NUMBER = 0xFFFFFFFF
+
+
 cdef class Streams:
     cdef Monitor worker             # whose state is that of the stream at work
     cdef State spare                # the worker's own, while that of a stream is a whole one
@@ -33,8 +43,9 @@ cdef class Streams:
     cdef uint32_t count, capacity, whole_count
     cdef uint64_t event_count, true_count, false_count
     cdef size_t register_bytes
-    cdef uint32_t *owners           # of the verdicts in the worker's output, after `run`
+    cdef Owner *owners              # of the verdicts in the worker's output, after `run`
     cdef uint32_t owner_capacity
+    cdef size_t done                # events that the last `run` took, also if it failed
 
     cdef dict counters(self, size_t count)
     cdef uint32_t add(self) except? 0
@@ -49,7 +60,12 @@ cdef class Streams:
         size_t count
     ) except? 0 nogil
 
-    cdef int own(self, uint32_t known, uint32_t number) except -1 nogil
+    cdef int settle(self, uint32_t number, uint64_t time_stamp, bint is_end) except -1 nogil
+    cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil
+    cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
+    cdef int keep(self, const uint32_t *new_numbers) except -1
+
+    cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil
     cdef int renew(self) except -1 nogil
     cdef int keep_registers(self, Resting *resting) except -1 nogil
     cdef int keep_whole(self, Resting *resting) except -1 nogil

@@ -10,7 +10,7 @@ At an event, the stream's state becomes that of a monitor, the *worker*, which d
 
 from cython cimport final
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from mtlmon._configurations cimport (
@@ -21,11 +21,12 @@ from mtlmon._configurations cimport (
     restore,
 )
 from mtlmon._engine cimport NO_CONFIGURATION, Engine, free_state, init_state
+from mtlmon._entries cimport NONE as NO_ENTRY
 from mtlmon._entries cimport rehash
 from mtlmon._expressions cimport is_worth_compacting
 from mtlmon._memory cimport reserve
 from mtlmon._nodes cimport Expression
-from mtlmon._table cimport ENOUGH_VERDICTS, Table
+from mtlmon._table cimport ENOUGH_VERDICTS, Configuration, Table
 from mtlmon._verdict cimport Verdicts
 
 from mtlmon.errors import MonitorBrokenError
@@ -241,50 +242,139 @@ cdef class Streams:
         """Go on to the next events, each of the stream whose number it has.
 
         Between `enter` and `leave` of the worker. Takes at least one event, and all unless many
-        verdicts wait to be collected: those in `worker.output`, of the streams in `owners`. After
-        an error, the verdicts of the events before it are there.
+        verdicts wait to be collected: those in `worker.output`, with `owners`. After an error, the
+        verdicts of the events before it are there.
         """
         cdef Verdicts *output = &self.worker.output
         cdef size_t words = self.worker.letter_words
         cdef Resting *resting
-        cdef uint32_t known
+        cdef uint32_t number, known
         cdef size_t done = 0
         cdef bint is_done
+        self.done = 0
         output.count = 0
         while done < count and output.count < ENOUGH_VERDICTS:
-            resting = &self.resting[numbers[done]]
+            number = numbers[done]
+            resting = &self.resting[number]
             if resting.is_broken:
                 with gil:
                     raise MonitorBrokenError(
                         "the stream was interrupted in the middle of an event and cannot go on"
                     )
-            known = output.count
+            known = 0
             is_done = False
             self.load(resting)
             try:
-                self.worker.table.run(
-                    &self.worker.state, time_stamps + done, letters + done * words,
-                    words, 1, output
-                )
-                is_done = True
+                # Neighbouring events of one stream need no rest between them.
+                while not is_done:
+                    known = output.count
+                    self.worker.table.run(
+                        &self.worker.state, time_stamps + done, letters + done * words,
+                        words, 1, output
+                    )
+                    self.own(known, number, <uint32_t> done)
+                    done += 1
+                    self.done = done
+                    is_done = (
+                        done == count or numbers[done] != number
+                        or output.count >= ENOUGH_VERDICTS
+                    )
             finally:
                 if not is_done:
                     output.count = known
                     self.worker.give_up()
                 self.store(resting)
-            self.own(known, numbers[done])
-            done += 1
         return done
 
-    cdef int own(self, uint32_t known, uint32_t number) except -1 nogil:
-        """The verdicts from place `known` on are those of one stream."""
+    cdef int settle(self, uint32_t number, uint64_t time_stamp, bint is_end) except -1 nogil:
+        """No event of a stream comes below a time-stamp; with `is_end`, none comes at all.
+
+        The verdicts that this brings are those of the worker.
+        """
+        cdef Resting *resting = &self.resting[number]
+        self.worker.verdict_count = 0
+        if resting.is_broken or (resting.whole == NULL and not resting.register_count):
+            # nothing is pending
+            return 0
+        self.load(resting)
+        try:
+            if is_end:
+                self.worker.push_end()
+            else:
+                self.worker.push_time(time_stamp)
+        finally:
+            self.store(resting)
+        return 0
+
+    cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil:
+        """The verdicts from one on are those of an event of a stream."""
         cdef uint32_t i
         reserve(
             <void **> &self.owners, &self.owner_capacity, self.worker.output.count,
-            sizeof(uint32_t)
+            sizeof(Owner)
         )
         for i in range(known, self.worker.output.count):
-            self.owners[i] = number
+            self.owners[i].number = number
+            self.owners[i].place = place
+        return 0
+
+    # ---- streams that are as good as new -----------------------------------------------------
+
+    cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil:
+        """The time-stamp of a stream's earliest pending time-point; False if it has none."""
+        cdef Resting *resting = &self.resting[number]
+        cdef const State *state = resting.whole
+        if resting.is_broken:
+            return False
+        if state == NULL:
+            if resting.register_count == 0:
+                return False
+            time_stamp[0] = resting.registers[0].time_stamp
+            return True
+        if not state.is_structured:
+            if state.register_count:
+                time_stamp[0] = state.registers[state.register_base].time_stamp
+            return state.register_count > 0
+        if state.history.first == NO_ENTRY:
+            return False
+        time_stamp[0] = state.history.entries[state.history.first].time_stamp
+        return True
+
+    cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil:
+        """Whether a stream is what it was before its first event, if none comes below `clock`."""
+        cdef Resting *resting = &self.resting[number]
+        cdef const Configuration *configuration
+        if resting.is_broken or resting.whole != NULL or resting.register_count:
+            return False
+        if resting.configuration == NO_CONFIGURATION:
+            return True
+        configuration = &self.worker.table.configurations[resting.configuration]
+        return (
+            configuration.is_transient and clock - resting.time_stamp >= configuration.settling
+        )
+
+    cdef int keep(self, const uint32_t *new_numbers) except -1:
+        """Give streams new numbers, in the same order; those with NO_NUMBER are forgotten.
+
+        new_numbers: by the present number.
+        """
+        cdef uint32_t kept = 0
+        cdef uint32_t i
+        cdef void *smaller
+        for i in range(self.count):
+            if new_numbers[i] == NO_NUMBER:
+                self.clear(&self.resting[i])
+            else:
+                if new_numbers[i] != kept:
+                    raise ValueError("new numbers are not in the order of the present ones")
+                self.resting[kept] = self.resting[i]
+                kept += 1
+        self.count = kept
+        if 4 * kept < self.capacity:
+            smaller = realloc(self.resting, max(kept, <uint32_t> 1) * sizeof(Resting))
+            if smaller != NULL:
+                self.resting = <Resting *> smaller
+                self.capacity = max(kept, <uint32_t> 1)
         return 0
 
     # ---- what all streams share ------------------------------------------------------------

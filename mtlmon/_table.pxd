@@ -25,6 +25,7 @@ cdef struct Configuration:
     uint32_t length
     uint32_t later          # the first of its rows for later time-stamps
     uint64_t settling       # larger distances of the next event are like this one
+    bint is_transient       # and then, if nothing is pending, like no event before
 
 
 cdef struct LaterRow:

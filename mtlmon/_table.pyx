@@ -22,6 +22,7 @@ from mtlmon._configurations cimport (
     describe,
     load_registers,
     restore,
+    is_transient,
     settling_distance,
     suits,
 )
@@ -481,6 +482,7 @@ cdef class Table:
         configuration.length = self.key.length
         configuration.later = NO_ROW
         configuration.settling = settling_distance(self.engine, state)
+        configuration.is_transient = is_transient(self.engine, state)
         memcpy(
             self.words + self.word_count, self.key.words, self.key.length * sizeof(uint64_t)
         )

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from io import BytesIO
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
+from mtlmon.table_formats import FORMATS, table_format
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
-"""The format of a table by the ending of its name."""
-
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-"""The compression by what stands behind that ending."""
 
 TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
 FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
@@ -34,20 +17,6 @@ FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
 
 # How much of a text is looked at for the types of its columns.
 _BLOCK_BYTES = 1 << 20
-
-
-def table_format(path: str) -> tuple[str, str | None] | None:
-    """The format and the compression of a table, by its name; None if that tells neither.
-
-    >>> table_format("log.csv.gz")
-    ('csv', 'gzip')
-    """
-    endings = [ending.lower() for ending in PurePath(path).suffixes]
-    compression = COMPRESSIONS.get(endings[-1]) if endings else None
-    if compression is not None:
-        endings.pop()
-    found = FORMATS.get(endings[-1]) if endings else None
-    return None if found is None else (found, compression)
 
 
 def read_schema(path: str) -> pa.Schema:

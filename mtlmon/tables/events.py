@@ -85,7 +85,10 @@ class TableEvents:
     A context manager; leaving it closes the files.
 
     Attributes:
+        files: which they are read from.
         keys: the numbers of keys, None if there are no key columns.
+        key_columns: the names of these.
+        can_forget_keys: whether batches to come take their numbers from `keys` as it is then.
         times: what makes time-stamps of times, and texts of time-stamps.
         rows: how many rows have been read.
         size: of all files in bytes, None if there are others than files.
@@ -103,7 +106,7 @@ class TableEvents:
         on_error: Literal["stop", "skip"],
         sort_memory: int | None,
     ) -> None:
-        self._files = files
+        self.files = tuple(files)
         self._atoms = tuple(atoms)
         self._selection = selection
         self._null_values = null_values
@@ -116,6 +119,9 @@ class TableEvents:
             sort_memory is None,
         )
         self.keys = KeyTable(len(selection.keys)) if selection.keys else None
+        self.key_columns = selection.keys
+        # Sorting happens between numbers and batches.
+        self.can_forget_keys = sort_memory is None
         self.times = times
         self.rows = 0
         self._unseen = set(atoms)
@@ -172,7 +178,7 @@ class TableEvents:
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
         json_lines = JsonLinesReader(self._selection)
         binary = BinaryReader(self._selection)
-        for file in self._files:
+        for file in self.files:
             with ByteStream(file) as stream:
                 self._stream = stream
                 if file.format in DELIMITERS:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.policy.schemas import FORMATS, table_format
+from mtlmon.table_formats import FORMAT_NAMES, table_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class TableFile(NamedTuple):
     Attributes:
         path: where it is, `-` for standard input.
         name: what messages call it.
-        format: a value of FORMATS.
+        format: one of FORMAT_NAMES.
     """
 
     path: str
@@ -63,8 +63,8 @@ def table_files(
         MtlmonError: a format is unknown or not told, nothing is matched.
         OSError: a file does not exist.
     """
-    if format is not None and format not in FORMATS.values():
-        known = ", ".join(dict.fromkeys(FORMATS.values()))
+    if format is not None and format not in FORMAT_NAMES:
+        known = ", ".join(FORMAT_NAMES)
         raise MtlmonError(f"no format of tables is called {format!r}; there are {known}")
     found: list[TableFile] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
@@ -101,7 +101,7 @@ def _table_file(path: str, name: str, format: str | None) -> TableFile:
     if format is None:
         told = None if path == STANDARD_INPUT else table_format(path)
         if told is None:
-            known = ", ".join(dict.fromkeys(FORMATS.values()))
+            known = ", ".join(FORMAT_NAMES)
             raise MtlmonError(f"{name}: the name does not tell the format; it is one of {known}")
         format = told[0]
     return TableFile(path, name, format)

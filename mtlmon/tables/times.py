@@ -132,6 +132,11 @@ class Times:
             return f"{shown} is not a time of the format {self._notation.text!r}"
         return f"{shown} is not a number"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table has the time-stamps themselves: whole numbers of their own unit."""
+        return self._is_number and self.resolution in (None, self.unit)
+
     def texts(self, time_stamps: Iterable[int]) -> list[str]:
         """Time-stamps in the notation of the table: of times that are not numbers, in UTC."""
         resolution = NANOSECONDS[self.resolution or self.unit or "s"]

@@ -1,0 +1,290 @@
+"""Checking tables, and text logs where it takes more than one formula and lines of text."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import LogCheck, TextLog
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.cli.arguments import STANDARD_STREAM
+from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, Failure, WriteFailure, note
+from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.report import Progress, is_terminal, name_list, plural, policies_summary
+from mtlmon.cli.signals import Interrupted, Signals
+from mtlmon.policy import PolicyFile
+from mtlmon.policy.reading import Policy
+
+if TYPE_CHECKING:
+    from mtlmon.checking.outputs import Output
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import VerdictFile
+    from mtlmon.policy import Predicate
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.tables import TableEvents
+
+    Source = TextLog | TableEvents
+
+__all__ = ["check_logs"]
+
+# verdicts are written when there are so many bytes of them, or after so many seconds
+FLUSH_BYTES = 1 << 16
+FLUSH_SECONDS = 0.1
+
+
+def check_logs(file: Formula | PolicyFile, options: Options) -> int:
+    """Check the policies on the logs; return the exit status.
+
+    Raises:
+        Failure: a file cannot be read or written, options do not go together.
+        ClosedPipe: nobody reads the verdicts.
+        MtlmonError: a line or row cannot be read, or the engine is at a limit.
+    """
+    policies, predicates = contents(file)
+    if predicates and not options.is_table:
+        raise Failure(
+            f"{options.formula_file} defines atoms by the columns of a table, which a text log "
+            "does not have"
+        )
+    if options.checkpoint is not None:
+        raise Failure("--checkpoint is for a single policy without a name")
+    check = LogCheck(
+        policies,
+        options.mode,
+        bdd=options.bdd,
+        verdicts=options.verdicts,
+        resolve=options.resolve,
+        advance_every=options.advance_every,
+    )
+    note_modes(check, options)
+    source = open_source(check, predicates, options)
+    verdicts = open_verdicts(options.output, statuses(source), options.formula_file)
+    output = make_output(check, source, options)
+    run = Run(check, source, output, verdicts, options)
+    status = run.status()
+    verdicts.close()
+    report_end(run)
+    wants_summary = options.summary
+    if wants_summary is None:
+        wants_summary = is_terminal(sys.stderr)
+    if wants_summary and sys.stderr is not None:
+        print(policies_summary(check, source, run.seconds), file=sys.stderr)
+    return status
+
+
+def contents(file: Formula | PolicyFile) -> tuple[tuple[Policy, ...], dict[str, Predicate]]:
+    """The policies of a file, of which a formula is the smallest kind, and its predicates."""
+    if isinstance(file, PolicyFile):
+        return file.policies, file.predicates
+    return (Policy(None, file, file),), {}
+
+
+def note_modes(check: LogCheck, options: Options) -> None:
+    """Say once which policies run in another mode than the one asked for."""
+    unbounded = [
+        (policy.name, monitors.mode)
+        for policy, monitors in zip(check.policies, check.monitors, strict=True)
+        if monitors.mode != options.mode
+    ]
+    if unbounded:
+        names = tuple(name for name, _ in unbounded if name is not None)
+        what = f"the future of {name_list(names)}" if names else "the formula's future"
+        note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
+
+
+def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Options) -> Source:
+    """The log, open.
+
+    Raises Failure when it cannot be read, MtlmonError when options of tables are wrong.
+    """
+    if not options.is_table:
+        log = open_log(options.log)
+        return TextLog(
+            log.descriptor, log.name, check.atoms, skip_errors=options.on_error == "skip"
+        )
+    from mtlmon.tables import open_tables
+
+    if sys.stdin is None and "-" in options.logs:
+        raise Failure("cannot read standard input: it is closed")
+    try:
+        return open_tables(
+            options.logs,
+            check.atoms,
+            predicates=predicates,
+            format=options.format,
+            time=options.time,
+            time_unit=options.time_unit,
+            time_format=options.time_format,
+            resolution=options.resolution or options.unit,
+            event=options.event,
+            event_separator=options.event_separator,
+            key=options.key_columns,
+            on_error=options.on_error,
+            sort=options.sort,
+        )
+    except OSError as error:
+        raise unreadable(error) from None
+
+
+def statuses(source: Source) -> dict[str, os.stat_result]:
+    """What the logs are, by name."""
+    if isinstance(source, TextLog):
+        return {source.name: os.fstat(source.descriptor)}
+    return {
+        file.name: os.fstat(0) if file.path == STANDARD_STREAM else os.stat(file.path)
+        for file in source.files
+    }
+
+
+def make_output(check: LogCheck, source: Source, options: Options) -> Output | None:
+    """What makes bytes of verdicts; None when nothing is to be written.
+
+    What needs to know how the log writes times is made once a row has been read.
+    """
+    names = [policy.name for policy in check.policies]
+    if options.verdicts == "none":
+        return None
+    if options.output_format == "text":
+        return TextOutput(names, source.keys)
+    from mtlmon.tables.outputs import OUTPUTS
+    from mtlmon.tables.verdicts import VerdictTable
+
+    if isinstance(source, TextLog):
+        return OUTPUTS[options.output_format](VerdictTable(names))
+    return OUTPUTS[options.output_format](
+        VerdictTable(names, source.keys, source.key_columns, source.times)
+    )
+
+
+def unreadable(error: OSError) -> Failure:
+    name = f" {error.filename}" if error.filename else " the log"
+    return Failure(f"cannot read{name}: {error.strerror or error}")
+
+
+class Run:
+    """Moves events through a check, and verdicts to their file.
+
+    Attributes:
+        is_complete: the log was read to its end.
+        seconds: how long it has taken.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: Source,
+        output: Output | None,
+        verdicts: VerdictFile,
+        options: Options,
+    ) -> None:
+        self.check = check
+        self.source = source
+        self.output = output
+        self.verdicts = verdicts
+        self.options = options
+        self.is_complete = False
+        self.is_live = source.size is None
+        is_shown = (
+            options.progress
+            and is_terminal(sys.stderr)
+            and (output is None or not os.isatty(verdicts.descriptor))
+        )
+        self.progress = Progress((source.size or 0) if is_shown else 0)
+        self.start = self.flushed_at = time.monotonic()
+        self.seconds = 0.0
+
+    def status(self) -> int:
+        """Run, and return the exit status.
+
+        Whatever ends it, the verdicts earned are written.
+        """
+        signals = Signals()
+        try:
+            with signals:
+                try:
+                    self.run()
+                except Interrupted:
+                    self.finish_at_last(signals)
+                    raise
+                except (WriteFailure, ClosedPipe):
+                    raise
+                except BaseException:
+                    self.finish()
+                    raise
+                finally:
+                    self.progress.erase()
+                    self.seconds = time.monotonic() - self.start
+        except Interrupted as signal:
+            return SIGNALLED + signal.number
+        except OSError as error:
+            raise unreadable(error) from None
+        return VIOLATION if any(counts.false for counts in self.check.counts) else 0
+
+    def run(self) -> None:
+        steps = self.check.run(self.source, self.options.end_time)
+        with closing(steps):
+            for _ in steps:
+                self.take()
+                self.progress.show(self.source.bytes_read, self.source.rows)
+        self.is_complete = not self.check.is_stopped
+        self.finish()
+
+    def take(self) -> None:
+        """Take out the verdicts, and write them if it is time to."""
+        if self.output is None:
+            return
+        if len(self.check.verdicts):
+            self.output.put(self.check.verdicts)
+        if (
+            self.is_live
+            or len(self.output.writer) >= FLUSH_BYTES
+            or time.monotonic() - self.flushed_at > FLUSH_SECONDS
+        ):
+            self.flush()
+
+    def finish(self) -> None:
+        """Write what is left, and what ends the file."""
+        if self.output is None:
+            return
+        if self.check.verdicts:
+            self.output.put(self.check.verdicts)
+        self.output.close()
+        self.flush()
+
+    def finish_at_last(self, signals: Signals) -> None:
+        """After a signal: write what is earned, if its reader takes it soon."""
+        try:
+            signals.limit_grace()
+            self.finish()
+        except Interrupted:
+            return
+
+    def flush(self) -> None:
+        if self.output is not None:
+            self.verdicts.flush(self.output.writer)
+        self.flushed_at = time.monotonic()
+
+
+def report_end(run: Run) -> None:
+    """Say what a user should know who only looks at the verdicts."""
+    check, source = run.check, run.source
+    if source.skipped:
+        what = "line" if isinstance(source, TextLog) else "row"
+        note(f"skipped {plural(source.skipped, what)} that could not be read")
+        if not isinstance(source, TextLog):
+            for error in source.errors[:3]:
+                note(f"  {error}")
+    if run.is_complete and source.unseen_atoms:
+        note(f"never in the log: {name_list(source.unseen_atoms)}")
+    undecided = sum(counts.undecided for counts in check.counts)
+    if run.is_complete and run.options.resolve and undecided:
+        note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")
+    if run.is_complete and check.open_first is not None:
+        first, earliest = check.open_first
+        note(
+            f"{first.time_stamp}:{first.offset} is false, but a time-point of time-stamp "
+            f"{earliest} is undecided at the end of the log (see --end-time)"
+        )

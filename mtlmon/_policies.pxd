@@ -1,0 +1,53 @@
+# cython: language_level=3
+"""Several policies over events of many streams in one pass, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from mtlmon._arrays cimport EventColumns
+from mtlmon._keyed cimport KeyedMonitors
+from mtlmon._resolver cimport Resolver
+from mtlmon._streams cimport Owner
+from mtlmon._verdict cimport VerdictRecord
+
+
+cdef struct Part:
+    # What one policy's monitors have brought, and how much of it has been taken.
+    const VerdictRecord *records
+    const Owner *owners
+    uint32_t count
+    uint32_t taken
+
+
+cdef class VerdictRows:
+    cdef VerdictRecord *records
+    cdef uint32_t *streams
+    cdef uint32_t *policies
+    cdef size_t count, room
+
+    cdef int add(
+        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+    ) except -1 nogil
+
+
+cdef class PolicyMonitors:
+    cdef readonly list monitors     # KeyedMonitors by policy
+    cdef Part *parts
+    cdef uint32_t policy_count
+    cdef Resolver resolver
+    cdef bint resolves, collects
+    cdef bint is_wanted[3]          # by kind of verdict
+    cdef readonly VerdictRows verdicts, violations
+
+    cdef int go_on(
+        self, list events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1
+    cdef int settle(self, uint64_t time_stamp, list delays, bint is_end) except -1
+    cdef int merge(self, size_t count) except -1 nogil
+    cdef int deliver(
+        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+    ) except -1 nogil
+    cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) except -1 nogil

@@ -1,0 +1,378 @@
+# cython: language_level=3
+"""Several policies over events of many streams in one pass.
+
+Each policy has monitors of its own, which work on some events at a time, one policy after the
+other. Their verdicts are put into the order of events, and for each event into that of policies.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+
+from mtlmon._arrays cimport EventColumns, Memory
+from mtlmon._keyed cimport KeyedMonitors, stream_numbers
+from mtlmon._resolver cimport Resolver
+from mtlmon._streams cimport NO_NUMBER
+from mtlmon._verdict cimport (
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    VERDICT_TRUE,
+    VerdictRecord,
+)
+
+cdef enum:
+    # events, or streams, that the policies work on in turn
+    BATCH = 1 << 12
+    RESOLVED_AT_ONCE = 256
+    SMALLEST_ROOM = 1 << 10
+
+_WANTED = {
+    "all": (VERDICT_FALSE, VERDICT_TRUE, VERDICT_EQUIVALENT),
+    "boolean": (VERDICT_FALSE, VERDICT_TRUE),
+    "false": (VERDICT_FALSE,),
+    "none": (),
+}
+
+
+@final
+cdef class VerdictRows:
+    """Verdicts, each with the numbers of its stream and its policy."""
+
+    def __dealloc__(self):
+        free(self.records)
+        free(self.streams)
+        free(self.policies)
+
+    def __len__(self):
+        return self.count
+
+    def taken(self):
+        """All rows, which are no longer here: bytes of records, of uint32 numbers of streams, and
+        of uint32 numbers of policies."""
+        rows = (
+            (<const char *> self.records)[:self.count * sizeof(VerdictRecord)],
+            (<const char *> self.streams)[:self.count * sizeof(uint32_t)],
+            (<const char *> self.policies)[:self.count * sizeof(uint32_t)],
+        )
+        self.count = 0
+        return rows
+
+    def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
+        """Add a violation."""
+        cdef VerdictRecord record
+        record.time_stamp = time_stamp
+        record.offset = offset
+        record.reference_time_stamp = record.reference_offset = 0
+        record.kind = VERDICT_FALSE
+        self.add(&record, 1, stream, policy)
+
+    cdef int add(
+        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        cdef size_t k
+        if count > self.room - self.count:
+            self.room = grow(self, self.count + count)
+        for k in range(count):
+            self.records[self.count] = records[k]
+            self.streams[self.count] = stream
+            self.policies[self.count] = policy
+            self.count += 1
+        return 0
+
+
+cdef size_t grow(VerdictRows rows, size_t needed) except 0 nogil:
+    """Make room for so many rows; returns for how many there is."""
+    cdef size_t room = max(max(needed, <size_t> SMALLEST_ROOM), 2 * rows.room)
+    cdef void *grown
+    cdef size_t k
+    if room > SIZE_MAX // sizeof(VerdictRecord):
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    for k in range(3):
+        if k == 0:
+            grown = realloc(rows.records, room * sizeof(VerdictRecord))
+        else:
+            grown = realloc(rows.streams if k == 1 else rows.policies, room * sizeof(uint32_t))
+        if grown == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        if k == 0:
+            rows.records = <VerdictRecord *> grown
+        elif k == 1:
+            rows.streams = <uint32_t *> grown
+        else:
+            rows.policies = <uint32_t *> grown
+    return room
+
+
+@final
+cdef class PolicyMonitors:
+    """Monitors of several policies over the same events of many streams.
+
+    Args:
+        monitors: a KeyedMonitors for each policy, fresh, and used by nobody else.
+        verdicts: which are wanted: "all", "boolean", "false" or "none".
+        resolve: whether equivalences become the Boolean verdict that they stand for.
+        collect: whether all violations are wanted besides, resolved.
+
+    Attributes:
+        monitors: these.
+        verdicts: VerdictRows that the calls so far have brought: event by event, for each policy by
+            policy, for each of these in time-point order. At the end, stream takes the place of
+            event.
+        violations: likewise the false time-points, if they are collected.
+    """
+
+    def __cinit__(
+        self, list monitors not None, *, str verdicts="all", bint resolve=False, bint collect=False
+    ):
+        cdef KeyedMonitors one
+        if not monitors or len(monitors) > UINT32_MAX:
+            raise ValueError("at least one policy, please")
+        for one in monitors:
+            if one is None:
+                raise TypeError("monitors are KeyedMonitors")
+        self.monitors = list(monitors)
+        self.policy_count = <uint32_t> len(monitors)
+        self.parts = <Part *> calloc(self.policy_count, sizeof(Part))
+        if self.parts == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        for kind in _WANTED[verdicts]:
+            self.is_wanted[<int> kind] = True
+        self.resolver = Resolver()
+        self.resolves = resolve
+        self.collects = collect
+        self.verdicts = VerdictRows()
+        self.violations = VerdictRows()
+
+    def __dealloc__(self):
+        free(self.parts)
+
+    def feed(self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX):
+        """Go on to some events.
+
+        Args:
+            events: for each policy, the events as EventColumns with the atoms of its monitors.
+            numbers: of their streams, contiguous array of type uint32.
+            first, count: which of them; all behind the first if not given.
+
+        Raises:
+            TimeStampError: nothing has happened.
+            LimitError, MemoryError, KeyboardInterrupt: in the middle of an event; the verdicts on
+                those before are there.
+        """
+        cdef EventColumns columns
+        cdef KeyedMonitors one
+        cdef Memory memory
+        cdef size_t total
+        if len(events) != <Py_ssize_t> self.policy_count:
+            raise ValueError("events of as many policies as there are, please")
+        columns = events[0]
+        total = columns.count
+        for columns in events:
+            if columns.count != total:
+                raise ValueError("different numbers of events")
+        memory = stream_numbers(numbers, total)
+        if first > total:
+            raise ValueError("there are no such events")
+        if first == 0:
+            one = self.monitors[0]
+            columns.check_time_stamps(one.clock, 0)
+        count = min(count, total - first)
+        for one, columns in zip(self.monitors, events):
+            one.begin(columns, <const uint32_t *> memory.buffer.buf)
+            one.streams.worker.enter()
+        try:
+            while count:
+                self.go_on(
+                    events, <const uint32_t *> memory.buffer.buf, first, min(<size_t> BATCH, count)
+                )
+                first += min(<size_t> BATCH, count)
+                count -= min(<size_t> BATCH, count)
+                PyErr_CheckSignals()
+        finally:
+            for one in self.monitors:
+                one.streams.worker.leave()
+
+    cdef int go_on(
+        self, list events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1:
+        cdef KeyedMonitors one
+        cdef EventColumns columns
+        cdef uint32_t policy
+        failure = None
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            columns = events[policy]
+            one.record_count = 0
+            try:
+                with nogil:
+                    one.go_on(columns, numbers, first, count)
+            except BaseException as error:
+                # The others do no more than this one has done.
+                count = one.done
+                failure = failure or error
+            self.prepare(one, policy)
+        with nogil:
+            self.merge(count)
+        if failure is not None:
+            raise failure
+        return 0
+
+    def advance(self, uint64_t time_stamp, list delays not None):
+        """No event comes below a time-stamp.
+
+        delays: for each policy, how long no time-point can stay pending, None if there is no such
+            limit. Streams of which no time-point has been pending for longer are left alone.
+        """
+        self.settle(time_stamp, delays, False)
+
+    def finish(self, uint64_t time_stamp, bint is_end):
+        """The log ends: no event comes below a time-stamp; with `is_end` none comes at all."""
+        self.settle(time_stamp, [0] * self.policy_count, is_end)
+
+    cdef int settle(self, uint64_t time_stamp, list delays, bint is_end) except -1:
+        cdef KeyedMonitors one
+        cdef uint32_t policy
+        cdef uint64_t delay
+        cdef size_t first = 0
+        cdef size_t total = self.stream_count
+        while first < total:
+            for policy in range(self.policy_count):
+                one = self.monitors[policy]
+                one.record_count = 0
+                if delays[policy] is not None:
+                    delay = delays[policy]
+                    with nogil:
+                        one.settle(first, BATCH, time_stamp, delay, is_end)
+                self.prepare(one, policy)
+            with nogil:
+                self.merge(BATCH)
+            first += BATCH
+            PyErr_CheckSignals()
+        return 0
+
+    @property
+    def stream_count(self):
+        """How many streams there are."""
+        return max([(<KeyedMonitors> one).streams.count for one in self.monitors])
+
+    @property
+    def open_count(self):
+        """Time-points whose equivalence has no value yet, where they are resolved."""
+        return self.resolver.open_count
+
+    @property
+    def earliest_pending(self):
+        """The least time-stamp of a pending time-point of any policy and stream, None without."""
+        cdef KeyedMonitors one
+        cdef uint64_t earliest = 0
+        cdef uint64_t time_stamp = 0
+        cdef bint is_found = False
+        cdef uint32_t k
+        for one in self.monitors:
+            for k in range(one.streams.count):
+                if one.streams.earliest_pending(k, &time_stamp) and (
+                    not is_found or time_stamp < earliest
+                ):
+                    earliest = time_stamp
+                    is_found = True
+        return earliest if is_found else None
+
+    def forget_idle(self, uint64_t clock):
+        """Forget streams that are as good as new, if no event comes below `clock`.
+
+        Returns:
+            Bytes of uint32 numbers, by the number of a stream that which it has now, or 2^32-1 if
+            it is forgotten; None if too few are idle, and nothing has changed.
+        """
+        cdef KeyedMonitors one
+        cdef uint32_t total = self.stream_count
+        cdef uint32_t kept = 0
+        cdef uint32_t k
+        cdef bint is_idle
+        cdef uint32_t *numbers = <uint32_t *> malloc((total + <size_t> 1) * sizeof(uint32_t))
+        if numbers == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            for one in self.monitors:
+                one.streams.extend(total)
+            for k in range(total):
+                is_idle = True
+                for one in self.monitors:
+                    if not one.streams.is_idle(k, clock):
+                        is_idle = False
+                        break
+                numbers[k] = NO_NUMBER if is_idle else kept
+                kept += not is_idle
+            if 2 * <uint64_t> kept > total:
+                return None
+            for one in self.monitors:
+                one.streams.keep(numbers)
+            if not self.resolver.renumber(numbers, self.policy_count):
+                raise MemoryError("mtlmon: out of memory")
+            return (<const char *> numbers)[:total * sizeof(uint32_t)]
+        finally:
+            free(numbers)
+
+    # ---- verdicts ----------------------------------------------------------------------------
+
+    cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept:
+        cdef Part *part = &self.parts[policy]
+        part.records = monitors.records
+        part.owners = monitors.owners
+        part.count = monitors.record_count
+        part.taken = 0
+
+    cdef int merge(self, size_t count) except -1 nogil:
+        """Take the verdicts of so many events, or streams, of all policies."""
+        cdef Part *part
+        cdef size_t place
+        cdef uint32_t policy, first
+        for place in range(count):
+            for policy in range(self.policy_count):
+                part = &self.parts[policy]
+                first = part.taken
+                while part.taken < part.count and part.owners[part.taken].place == place:
+                    part.taken += 1
+                if part.taken > first:
+                    self.deliver(
+                        part.records + first, part.taken - first, part.owners[first].number,
+                        policy
+                    )
+        return 0
+
+    cdef int deliver(
+        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        """Take the verdicts that an event brings to one policy."""
+        cdef VerdictRecord resolved[RESOLVED_AT_ONCE]
+        cdef size_t found = RESOLVED_AT_ONCE
+        cdef size_t k
+        if not self.resolves:
+            for k in range(count):
+                self.put(&records[k], stream, policy)
+        if not self.resolves and not self.collects:
+            return 0
+        self.resolver.stream = <uint64_t> stream * self.policy_count + policy
+        if not self.resolver.push(records, count):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        while found == RESOLVED_AT_ONCE:
+            found = self.resolver.next(resolved, RESOLVED_AT_ONCE)
+            for k in range(found):
+                resolved[k].reference_time_stamp = resolved[k].reference_offset = 0
+                if self.resolves:
+                    self.put(&resolved[k], stream, policy)
+                if self.collects and resolved[k].kind == VERDICT_FALSE:
+                    self.violations.add(&resolved[k], 1, stream, policy)
+        return 0
+
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        if self.is_wanted[record.kind]:
+            self.verdicts.add(record, 1, stream, policy)
+        return 0

@@ -1,0 +1,14 @@
+from mtlmon._buffer import Buffer
+from typing import final
+
+from mtlmon._scanner import Scanner
+
+@final
+class TextEvents:
+    scanner: Scanner
+    def __init__(
+        self, atoms: tuple[str, ...], *, path: str = "<log>", skip_errors: bool = False
+    ) -> None: ...
+    def load(self, block: Buffer) -> None: ...
+    def load_end(self) -> None: ...
+    def read(self) -> tuple[bytes, bytes]: ...

@@ -1,0 +1,9 @@
+"""Policies checked on a log in one pass: several of them, on one trace or on one for each key."""
+
+from __future__ import annotations
+
+from mtlmon.checking.log_check import LogCheck, PolicyCounts
+from mtlmon.checking.sources import EventBatch, EventSource
+from mtlmon.checking.text_logs import TextLog
+
+__all__ = ["EventBatch", "EventSource", "LogCheck", "PolicyCounts", "TextLog"]

@@ -1,0 +1,262 @@
+"""Policies checked on a log: batches of events in, verdicts out, until the log ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from mtlmon._keyed import KeyedMonitors
+from mtlmon._policies import PolicyMonitors
+from mtlmon.analysis.reach import decision_delay
+from mtlmon.verdict_arrays import verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon._arrays import EventColumns
+    from mtlmon._policies import VerdictRows
+    from mtlmon.checking.sources import EventBatch, EventSource
+    from mtlmon.pending import PendingTimePoint
+    from mtlmon.policy import Policy
+
+    EndTime = int | Literal["last", "inf"] | None
+
+__all__ = ["FirstViolation", "LogCheck", "PolicyCounts"]
+
+# Idle keys are looked for when there are twice as many as after the last time, and so many.
+_IDLE_KEYS = 1 << 16
+# How many events, times policies, are worked on before verdicts are taken out.
+_SLICE_EVENTS = 1 << 16
+_LEAST_EVENTS = 1 << 12
+
+
+class PolicyCounts(NamedTuple):
+    """What is known about one policy, equivalents included.
+
+    Attributes:
+        events: time-points.
+        true, false: those decided.
+    """
+
+    events: int
+    true: int
+    false: int
+
+    @property
+    def undecided(self) -> int:
+        return self.events - self.true - self.false
+
+
+class FirstViolation(NamedTuple):
+    """The earliest violation of all policies: by time-stamp, then policy, key and offset."""
+
+    time_stamp: int
+    policy: int
+    number: int
+    offset: int
+
+
+class LogCheck:
+    """Monitors of several policies on the events of a log, in one pass.
+
+    The verdicts are those of a monitor for each policy and key. They come event by event, for each
+    event policy by policy; what the end of the log brings comes key by key.
+
+    Args:
+        policies: of one log.
+        mode: as for `Monitor`.
+        bdd: likewise.
+        verdicts: which are wanted; "first" is the earliest violation, after which nothing is read.
+        resolve: the Boolean verdict of every time-point instead of equivalences.
+        collect: keep all violations, resolved, in `violations`.
+        advance_every: whenever so much time has passed, let all keys know that it has, so that
+            what time alone decides does not wait for their next event.
+        keep_keys: never forget a key, so that its number stays the same.
+
+    Attributes:
+        atoms: what the policies speak of, in order of first occurrence.
+        monitors: the native monitors, by policy.
+        is_stopped: the first violation has been found.
+        keys_forgotten: how many keys had nothing left to remember and were forgotten.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        mode: Literal["local", "global", "naive"] = "local",
+        *,
+        bdd: Literal["auto", "cudd", "autoref"] = "auto",
+        verdicts: Literal["all", "boolean", "false", "first", "none"] = "all",
+        resolve: bool = False,
+        collect: bool = False,
+        advance_every: int | None = None,
+        keep_keys: bool = False,
+    ) -> None:
+        self.policies = tuple(policies)
+        self.monitors = [KeyedMonitors(policy.formula, mode, bdd=bdd) for policy in policies]
+        self.atoms = tuple(dict.fromkeys(name for one in self.monitors for name in one.atoms))
+        self._wants_first = verdicts == "first"
+        self._keeps_keys = keep_keys or self._wants_first
+        self._native = PolicyMonitors(
+            self.monitors,
+            verdicts="none" if self._wants_first else verdicts,
+            resolve=resolve,
+            collect=collect or self._wants_first,
+        )
+        self._slice = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
+        self._events: list[EventColumns] = []
+        self._numbers = np.zeros(0, np.uint32)
+        self._advance_every = advance_every
+        self._delays = [decision_delay(policy.formula) for policy in policies]
+        self._idle_keys = _IDLE_KEYS
+        self._first: FirstViolation | None = None
+        self._clock: int | None = None
+        self.is_stopped = False
+        self.keys_forgotten = 0
+
+    @property
+    def verdicts(self) -> VerdictRows:
+        """What is wanted and has not been taken out yet."""
+        return self._native.verdicts
+
+    @property
+    def violations(self) -> VerdictRows:
+        """The violations collected that have not been taken out yet."""
+        return self._native.violations
+
+    @property
+    def counts(self) -> list[PolicyCounts]:
+        """By policy."""
+        counters = [one.counters for one in self.monitors]
+        return [PolicyCounts(one["events"], one["true"], one["false"]) for one in counters]
+
+    @property
+    def state_bytes(self) -> int:
+        """What the states of all keys take, without the keys themselves."""
+        return sum(one.counters["bytes"] for one in self.monitors)
+
+    @property
+    def key_count(self) -> int:
+        """How many traces there are now."""
+        return self._native.stream_count
+
+    @property
+    def open_first(self) -> tuple[FirstViolation, int] | None:
+        """A violation of which it is not known whether it is the first, and the time-stamp of the
+        earliest undecided time-point."""
+        earliest = self._native.earliest_pending
+        if self.is_stopped or self._first is None or earliest is None:
+            return None
+        return self._first, earliest
+
+    def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
+        """The undecided time-points of a policy on one trace."""
+        return self.monitors[policy].pending(number)
+
+    def run(self, source: EventSource, end_time: EndTime = None) -> Iterator[None]:
+        """Check the log; whenever it yields, there may be verdicts to take out.
+
+        Args:
+            source: the log, with (at least) `atoms`.
+            end_time: what is known about the time after the log; for all keys. If nothing is, they
+                are advanced to the last time-stamp of the log, as time is common to all.
+
+        Raises:
+            LimitError, LogError, TableError, OSError: what monitors and sources raise. The verdicts
+                on the events before are there.
+        """
+        for batch in source:
+            for first in range(0, len(batch.time_stamps), self._slice):
+                try:
+                    self._feed(batch, first)
+                finally:
+                    self._look_for_first()
+                yield
+                if self.is_stopped:
+                    return
+            # Only now that all verdicts with numbers of keys have been taken out.
+            self._forget_idle(source)
+        self._end(source.clock, end_time)
+        yield
+
+    def _feed(self, batch: EventBatch, first: int) -> None:
+        """Go on to a slice of a batch."""
+        if first == 0:
+            numbers = batch.numbers
+            if numbers is None:
+                numbers = np.zeros(len(batch.time_stamps), np.uint32)
+            self._numbers = numbers
+            self._events = [batch.events_of(one.atoms) for one in self.monitors]
+        time_stamps = batch.time_stamps[first : first + self._slice]
+        if self._advance_every is None:
+            self._native.feed(self._events, self._numbers, first, len(time_stamps))
+        else:
+            self._feed_and_advance(time_stamps, first, self._advance_every)
+        self._clock = int(time_stamps[-1])
+
+    def _feed_and_advance(self, time_stamps: NDArray[np.int64], first: int, every: int) -> None:
+        """Between events of different periods of so much time, all keys advance."""
+        periods = time_stamps // every
+        before = periods[0] if self._clock is None else self._clock // every
+        changes = set(np.flatnonzero(np.diff(periods, prepend=before)).tolist())
+        starts = sorted({0, *changes})
+        for start, end in zip(starts, [*starts[1:], len(periods)], strict=True):
+            if start in changes:
+                self._native.advance(int(time_stamps[start]), self._delays)
+            self._native.feed(self._events, self._numbers, first + start, end - start)
+
+    def _end(self, clock: int | None, end_time: EndTime) -> None:
+        if clock is None:
+            return
+        if end_time == "last":
+            clock += 1
+        elif isinstance(end_time, int) and end_time >= clock:
+            clock = end_time + 1
+        self._native.finish(clock, end_time == "inf")
+        self._clock = None
+        self._look_for_first()
+
+    def _look_for_first(self) -> None:
+        """Keep the earliest violation; stop once no earlier one, and none beside it, can come."""
+        if not self._wants_first:
+            return
+        records, numbers, policies = self.violations.taken()
+        found = np.frombuffer(records, verdict_type())
+        if len(found):
+            order = (found["offset"], np.frombuffer(numbers, np.uint32))
+            best = np.lexsort((*order, np.frombuffer(policies, np.uint32), found["time_stamp"]))[0]
+            candidate = FirstViolation(
+                int(found["time_stamp"][best]),
+                int(np.frombuffer(policies, np.uint32)[best]),
+                int(np.frombuffer(numbers, np.uint32)[best]),
+                int(found["offset"][best]),
+            )
+            self._first = candidate if self._first is None else min(self._first, candidate)
+        if self._first is None or (
+            self._clock is not None and self._clock <= self._first.time_stamp
+        ):
+            return
+        earliest = self._native.earliest_pending
+        if earliest is None or earliest > self._first.time_stamp:
+            self.is_stopped = True
+            first = self._first
+            self.verdicts.add_false(first.time_stamp, first.offset, first.number, first.policy)
+
+    def _forget_idle(self, source: EventSource) -> None:
+        if (
+            self._keeps_keys
+            or self._clock is None
+            or source.keys is None
+            or not source.can_forget_keys
+            or self.key_count < self._idle_keys
+        ):
+            return
+        before = self.key_count
+        numbers = self._native.forget_idle(self._clock)
+        if numbers is not None:
+            source.keys.keep(numbers)
+            self.keys_forgotten += before - self.key_count
+        self._idle_keys = max(_IDLE_KEYS, 2 * self.key_count)

@@ -1,0 +1,141 @@
+"""Text logs as events in batches."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon._arrays import EventColumns
+from mtlmon._text_events import TextEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["TextLog"]
+
+_BLOCK_BYTES = 1 << 18
+
+
+class TextBatch:
+    """Events of a text log.
+
+    Attributes:
+        time_stamps: of the events.
+        letters: their atoms, an array of 64-bit words with one row for each event.
+        numbers: None, as there is one trace.
+    """
+
+    numbers = None
+
+    def __init__(
+        self, time_stamps: NDArray[np.int64], letters: NDArray[np.uint64], atoms: Sequence[str]
+    ) -> None:
+        self.time_stamps = time_stamps
+        self.letters = letters
+        self._atoms = atoms
+
+    def events_of(self, atoms: Sequence[str]) -> EventColumns:
+        """The events for a monitor with these atoms."""
+        events = EventColumns(self.time_stamps, len(self.time_stamps))
+        if tuple(atoms) == tuple(self._atoms):
+            for word in range(self.letters.shape[1] if len(atoms) else 0):
+                events.add_letters(len(atoms), self.letters[:, word], word)
+            return events
+        for place, name in enumerate(atoms):
+            number = self._atoms.index(name)
+            events.add_bit_of_masks(place, self.letters[:, number // 64], number % 64)
+        return events
+
+
+class TextLog:
+    """The events of a text log, one trace: an iterator of batches, which is read once.
+
+    Of a pipe or a terminal, a batch is what there is.
+
+    Args:
+        descriptor: of the file, which stays open.
+        name: of the log, for messages.
+        atoms: the atoms of all policies.
+        skip_errors: pass over lines that cannot be read.
+
+    Attributes:
+        descriptor, name: as given.
+        rows: how many events have been read.
+        bytes_read: how much of the log.
+        is_regular: whether it is a file, whose bytes are all there already.
+        size: of a file, what was left to read at the beginning; else None.
+    """
+
+    keys = None
+    can_forget_keys = False
+
+    def __init__(
+        self, descriptor: int, name: str, atoms: Sequence[str], *, skip_errors: bool = False
+    ) -> None:
+        self.descriptor = descriptor
+        self.name = name
+        self._atoms = tuple(atoms)
+        self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
+        self.rows = 0
+        self.bytes_read = 0
+        status = os.fstat(descriptor)
+        self.is_regular = stat.S_ISREG(status.st_mode)
+        self.size: int | None = None
+        if self.is_regular:
+            self.size = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+
+    @property
+    def clock(self) -> int | None:
+        """The last time-stamp, None before the first event."""
+        return self._events.scanner.last_time_stamp
+
+    @property
+    def skipped(self) -> int:
+        """How many lines could not be read."""
+        return self._events.scanner.skipped_count
+
+    @property
+    def unseen_atoms(self) -> tuple[str, ...]:
+        """The atoms that have not occurred so far."""
+        return self._events.scanner.absent
+
+    def __iter__(self) -> Iterator[TextBatch]:
+        """The batches.
+
+        Raises:
+            LogError: a line cannot be read; the events before it have been in batches.
+            OSError: the file cannot be read.
+        """
+        block = memoryview(bytearray(_BLOCK_BYTES))
+        while count := self._read_into(block):
+            self.bytes_read += count
+            self._events.load(block[:count])
+            yield from self._loaded()
+        self._events.load_end()
+        yield from self._loaded()
+
+    def _read_into(self, block: memoryview) -> int:
+        """Read what there is, at least a byte unless the log has ended."""
+        while True:
+            try:
+                return os.readv(self.descriptor, [block])
+            except BlockingIOError:
+                poll = select.poll()
+                poll.register(self.descriptor, select.POLLIN)
+                poll.poll()
+
+    def _loaded(self) -> Iterator[TextBatch]:
+        while True:
+            times, masks = self._events.read()
+            if not times:
+                return
+            time_stamps = np.frombuffer(times, np.int64)
+            letters = np.frombuffer(masks, np.uint64).reshape(len(time_stamps), -1)
+            self.rows += len(time_stamps)
+            yield TextBatch(time_stamps, letters, self._atoms)

@@ -1,0 +1,165 @@
+"""Verdicts as JSON lines, CSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+if TYPE_CHECKING:
+    from mtlmon._policies import VerdictRows
+    from mtlmon.tables.verdicts import VerdictTable
+
+__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "JsonLinesOutput", "ParquetOutput"]
+
+# Rows of a group in Parquet, which are in memory until it is full.
+_GROUP_ROWS = 1 << 18
+
+
+class ByteWriter(io.RawIOBase):
+    """Bytes in memory, on their way to a file."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        # of the first part
+        self._written = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        """Append bytes."""
+        part = bytes(data)  # type: ignore[call-overload]
+        if part:
+            self._parts.append(part)
+            self._size += len(part)
+        return len(part)
+
+    def flush(self, file_descriptor: int | None = None) -> None:
+        """Write what there is to a file; nothing without one.
+
+        Raises:
+            OSError: the file takes no more. What it took is not written again.
+        """
+        if file_descriptor is None:
+            return
+        while self._parts:
+            count = os.write(file_descriptor, memoryview(self._parts[0])[self._written :])
+            self._size -= count
+            self._written += count
+            if self._written == len(self._parts[0]):
+                del self._parts[0]
+                self._written = 0
+
+
+class JsonLinesOutput:
+    """An object for each verdict, one a line, with all columns in their order."""
+
+    def __init__(self, table: VerdictTable) -> None:
+        self.writer = ByteWriter()
+        self._table = table
+
+    def put(self, rows: VerdictRows) -> None:
+        """Write the verdicts."""
+        for batch in self._table.batches(rows):
+            pieces = []
+            for place, name in enumerate(batch.schema.names):
+                begin = "," if place else "{"
+                pieces.append(pa.scalar(f"{begin}{json.dumps(name)}:"))
+                pieces.append(_json_values(batch.column(place)))
+            lines = pc.binary_join_element_wise(
+                *(piece.cast(pa.large_string()) for piece in pieces),
+                pa.scalar("}\n", pa.large_string()),
+                pa.scalar("", pa.large_string()),
+            )
+            self.writer.write(lines.buffers()[2])
+
+    def close(self) -> None:
+        """Lines need no end."""
+
+
+class CsvOutput:
+    """Comma-separated values with a header; null and nothing at all are the empty cell."""
+
+    def __init__(self, table: VerdictTable) -> None:
+        self.writer = ByteWriter()
+        self._table = table
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(table.schema.names)
+        self.writer.write(header.getvalue().encode())
+        self._csv = arrow_csv.CSVWriter(
+            self.writer,
+            table.schema,
+            write_options=arrow_csv.WriteOptions(include_header=False, quoting_style="needed"),
+        )
+
+    def put(self, rows: VerdictRows) -> None:
+        """Write the verdicts."""
+        for batch in self._table.batches(rows):
+            self._csv.write_batch(batch)
+
+    def close(self) -> None:
+        """Rows need no end."""
+        self._csv.close()
+
+
+class ParquetOutput:
+    """Parquet, in groups of some hundred thousand rows."""
+
+    def __init__(self, table: VerdictTable) -> None:
+        self.writer = ByteWriter()
+        self._table = table
+        self._parquet = parquet.ParquetWriter(self.writer, table.schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def put(self, rows: VerdictRows) -> None:
+        """Take the verdicts; they are written once there are enough of them."""
+        for batch in self._table.batches(rows):
+            self._waiting.append(batch)
+            self._rows += batch.num_rows
+            if self._rows >= _GROUP_ROWS:
+                self._write()
+
+    def close(self) -> None:
+        """Write what waits, and what ends the file."""
+        if self._waiting:
+            self._write()
+        self._parquet.close()
+
+    def _write(self) -> None:
+        self._parquet.write_table(pa.Table.from_batches(self._waiting))
+        self._waiting = []
+        self._rows = 0
+
+
+OUTPUTS = {"jsonl": JsonLinesOutput, "csv": CsvOutput, "parquet": ParquetOutput}
+"""Output formats other than text, by name."""
+
+
+def _json_values(array: pa.Array) -> pa.Array:
+    """The values of a column as JSON has them."""
+    if pa.types.is_string(array.type):
+        distinct = array.dictionary_encode()
+        texts = pa.array(
+            [json.dumps(text, ensure_ascii=False) for text in distinct.dictionary.to_pylist()],
+            pa.string(),
+        )
+        array = texts.take(distinct.indices)
+    else:
+        array = array.cast(pa.string())
+    return array.fill_null("null")

@@ -1,0 +1,117 @@
+"""Verdicts on policies and keys as tables of Arrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.verdict_arrays import EQUIVALENT, TRUE, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon._keys import KeyTable
+    from mtlmon._policies import VerdictRows
+    from mtlmon.tables.times import Times
+
+__all__ = ["VerdictTable"]
+
+# Verdicts in one batch, so that texts of keys stay small.
+_BATCH_ROWS = 1 << 16
+
+
+class VerdictTable:
+    """Makes record batches of verdicts.
+
+    The columns are `policy` (null for one without a name), one of texts for each key column,
+    `time`, the time-stamp, `time_text`, the same as the log has it, if that is something else,
+    `offset`, `verdict` (null for an equivalence), and `reference`, of an equivalence the earlier
+    time-point `time:offset`. A key column whose name is one of these has `key_` before it.
+
+    Args:
+        names: of policies in their order.
+        keys: the keys of traces by number; None if there is one trace.
+        key_columns: the names of these.
+        times: the log's notation, once rows have been read; None if it has the time-stamps.
+
+    Attributes:
+        schema: of the batches.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        keys: KeyTable | None = None,
+        key_columns: Sequence[str] = (),
+        times: Times | None = None,
+    ) -> None:
+        self._names = pa.array(names, pa.string())
+        self._keys = keys
+        self._times = None if times is None or times.is_plain else times
+        fixed = ["policy", "time", "time_text", "offset", "verdict", "reference"]
+        self.key_columns = [f"key_{name}" if name in fixed else name for name in key_columns]
+        self.schema = pa.schema(
+            [
+                pa.field("policy", pa.string()),
+                *(pa.field(name, pa.string()) for name in self.key_columns),
+                pa.field("time", pa.int64(), nullable=False),
+                *([] if self._times is None else [pa.field("time_text", pa.string())]),
+                pa.field("offset", pa.int64(), nullable=False),
+                pa.field("verdict", pa.bool_()),
+                pa.field("reference", pa.string()),
+            ]
+        )
+
+    def batches(self, rows: VerdictRows) -> Iterator[pa.RecordBatch]:
+        """The verdicts, which are taken out of the rows."""
+        parts = rows.taken()
+        records = np.frombuffer(parts[0], verdict_type())
+        numbers, policies = (np.frombuffer(part, np.uint32) for part in parts[1:])
+        for first in range(0, len(records), _BATCH_ROWS):
+            last = first + _BATCH_ROWS
+            yield self._batch(records[first:last], numbers[first:last], policies[first:last])
+
+    def _batch(
+        self,
+        records: NDArray[np.void],
+        numbers: NDArray[np.uint32],
+        policies: NDArray[np.uint32],
+    ) -> pa.RecordBatch:
+        is_equivalent = records["kind"] == EQUIVALENT
+        times = records["time_stamp"].astype(np.int64)
+        columns = [self._names.take(pa.array(policies))]
+        columns += [self._key_texts(numbers, column) for column in range(len(self.key_columns))]
+        columns.append(pa.array(times))
+        if self._times is not None:
+            distinct, places = np.unique(times, return_inverse=True)
+            texts = pa.array(self._times.texts(distinct.tolist()), pa.string())
+            columns.append(texts.take(pa.array(places)))
+        columns += [
+            pa.array(records["offset"].astype(np.int64)),
+            pa.array(records["kind"] == TRUE, mask=is_equivalent),
+            _references(records, is_equivalent),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _key_texts(self, numbers: NDArray[np.uint32], column: int) -> pa.Array:
+        assert self._keys is not None
+        offsets, texts = self._keys.column(np.ascontiguousarray(numbers), column)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+        return pa.Array.from_buffers(pa.large_string(), len(numbers), buffers).cast(pa.string())
+
+
+def _references(records: NDArray[np.void], is_equivalent: NDArray[np.bool_]) -> pa.Array:
+    """Names of the time-points that equivalences refer to, null for other verdicts."""
+    if not is_equivalent.any():
+        return pa.nulls(len(records), pa.string())
+    is_other = ~is_equivalent
+    parts = [
+        pa.array(records[field].astype(np.int64), mask=is_other).cast(pa.string())
+        for field in ("reference_time_stamp", "reference_offset")
+    ]
+    return pc.binary_join_element_wise(*parts, ":")
