@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from bisect import bisect_left
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon._core import Monitor
 from mtlmon._scanner import Scanner
 from mtlmon._text import TextMonitor
-from mtlmon.analysis.reach import decision_delay, past_reach
 from mtlmon.analysis.subformulas import atoms
 from mtlmon.cli.failure import Failure, WriteFailure, note
 from mtlmon.cli.files import is_same_file
 from mtlmon.cli.report import plural
 from mtlmon.errors import UndecidedError
 from mtlmon.explanation.explaining import explain_positions
-from mtlmon.explanation.trace import Trace
+from mtlmon.explanation.parts import TraceParts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +23,17 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
     from mtlmon.explanation.proof import Proof
-    from mtlmon.explanation.trace import EndTime
+    from mtlmon.explanation.trace import Trace
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Part", "check_file", "check_options", "events_around", "explain_violations"]
+__all__ = [
+    "Explanations",
+    "Part",
+    "check_file",
+    "check_options",
+    "events_around",
+    "explain_violations",
+]
 
 BLOCK_BYTES = 1 << 18
 WIDTH = 100
@@ -104,7 +108,7 @@ def explain_violations(formula: Formula, options: Options, log: LogFile, size: i
     part = Part.before_position(log, size)
     limit = options.explain_limit
     violations = sorted(find_violations(formula, options, part, limit + 1))
-    report = Report(options.explain_output)
+    report = Explanations(options.explain_output)
     for names, trace in events_around(formula, options, part, violations[:limit]):
         positions = [trace.position(*name) for name in names]
         for proof in explain_positions(formula, trace, positions):
@@ -162,22 +166,15 @@ def events_around(
 
     Memory goes with that part, not with the log. A trace changes when the next one is asked for.
     """
-    before, after = past_reach(formula), decision_delay(formula)
     scanner = Scanner(atoms(formula), path=part.log.name, skip_errors=options.on_error == "skip")
-    kept = Kept(scanner.atoms)
-    waiting = deque(names)
-    for events in _scanned(scanner, part) if names else ():
+    parts = TraceParts(formula, names, scanner.atoms)
+    for events in _scanned(scanner, part):
         for time_stamp, letter in events:
-            kept.add(time_stamp, letter)
-            while waiting and after is not None and time_stamp > waiting[0][0] + after:
-                yield [waiting[0]], kept.trace(None)
-                waiting.popleft()
-            if not waiting:
-                return
-        if before is not None:
-            kept.drop_before(waiting[0][0] - before)
-    if waiting:
-        yield list(waiting), kept.trace(options.end_time)
+            yield from parts.add(time_stamp, letter)
+        if parts.is_done:
+            return
+        parts.drop()
+    yield from parts.end(options.end_time)
 
 
 def _scanned(scanner: Scanner, part: Part) -> Iterator[list[tuple[int, int]]]:
@@ -186,50 +183,7 @@ def _scanned(scanner: Scanner, part: Part) -> Iterator[list[tuple[int, int]]]:
     yield scanner.finish()
 
 
-class Kept:
-    """The events that are still needed.
-
-    Whole time-stamps are kept, and the event before them, which PREVIOUS looks at.
-    """
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-        self.time_stamps: list[int] = []
-        self.letters: list[frozenset[str]] = []
-        self.letter_of: dict[int, frozenset[str]] = {}
-        self.is_cut = False
-        self.first_offset = 0
-
-    def add(self, time_stamp: int, letter: int) -> None:
-        atoms = self.letter_of.get(letter)
-        if atoms is None:
-            names = enumerate(self.names)
-            atoms = frozenset(name for bit, name in names if letter >> bit & 1)
-            self.letter_of[letter] = atoms
-        self.time_stamps.append(time_stamp)
-        self.letters.append(atoms)
-
-    def drop_before(self, time_stamp: int) -> None:
-        """Forget events before that time-stamp, but for the last one."""
-        count = bisect_left(self.time_stamps, time_stamp) - 1
-        if count > 0:
-            first = self.trace(None).name(count)
-            del self.time_stamps[:count]
-            del self.letters[:count]
-            self.first_offset = first[1]
-            self.is_cut = True
-
-    def trace(self, end_time: EndTime) -> Trace:
-        return Trace(
-            self.time_stamps,
-            self.letters,
-            end_time,
-            is_cut=self.is_cut,
-            first_offset=self.first_offset,
-        )
-
-
-class Report:
+class Explanations:
     """The explanations, as text as they come or as a page when all are there.
 
     path: a file, a page if its name ends in .html; None for standard error.
@@ -241,15 +195,16 @@ class Report:
         self.sections: list[str] = []
         self.remarks: list[str] = []
 
-    def add(self, proof: Proof) -> None:
+    def add(self, proof: Proof, title: str | None = None) -> None:
+        """Add an explanation; title: what it is about, where that is not clear."""
         if self.is_page:
             from mtlmon.explanation.html import section
 
-            self.sections.append(section(proof, len(self.sections) + 1))
+            self.sections.append(section(proof, len(self.sections) + 1, title))
         elif self.path is not None:
-            self.sections.append(f"{proof.to_text(width=WIDTH)}\n\n")
+            self.sections.append(f"{heading(title)}{proof.to_text(width=WIDTH)}\n\n")
         else:
-            self.show(proof)
+            self.show(proof, title)
 
     def remark(self, text: str) -> None:
         if self.path is None:
@@ -257,14 +212,15 @@ class Report:
         else:
             self.remarks.append(text)
 
-    def show(self, proof: Proof) -> None:
+    def show(self, proof: Proof, title: str | None) -> None:
         """Write to standard error, if that is open."""
         if sys.stderr is None:
             return
         width = WIDTH
         if sys.stderr.isatty():
             width = os.get_terminal_size(sys.stderr.fileno()).columns
-        text = f"{proof.to_text(width=width, ascii_only=not _shows_marks(sys.stderr.encoding))}\n\n"
+        shown = proof.to_text(width=width, ascii_only=not _shows_marks(sys.stderr.encoding))
+        text = f"{heading(title)}{shown}\n\n"
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -291,6 +247,10 @@ class Report:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteFailure(f"cannot write {self.path}: {reason}") from None
+
+
+def heading(title: str | None) -> str:
+    return "" if title is None else f"{title}\n"
 
 
 def _shows_marks(encoding: str) -> bool:

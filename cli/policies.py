@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from contextlib import closing
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.outputs import Output
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
+    from mtlmon.cli.policy_report import Findings
     from mtlmon.policy import Predicate
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
@@ -33,6 +35,7 @@ __all__ = ["check_logs"]
 # verdicts are written when there are so many bytes of them, or after so many seconds
 FLUSH_BYTES = 1 << 16
 FLUSH_SECONDS = 0.1
+STANDARD_INPUT = 0
 
 
 def check_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -57,16 +60,37 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         bdd=options.bdd,
         verdicts=options.verdicts,
         resolve=options.resolve,
+        collect=options.report is not None or options.explain,
         advance_every=options.advance_every,
     )
     note_modes(check, options)
+    start_of_input = position_of_input(options)
     source = open_source(check, predicates, options)
-    verdicts = open_verdicts(options.output, statuses(source), options.formula_file)
+    logs = statuses(source)
+    can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
+    findings = None
+    if options.report is not None or options.explain:
+        from mtlmon.cli.policy_report import Findings, check_findings
+
+        check_findings(options, logs, can_reread)
+        findings = Findings(check, source, options, can_reread)
+    verdicts = open_verdicts(options.output, logs, options.formula_file)
     output = make_output(check, source, options)
-    run = Run(check, source, output, verdicts, options)
+    run = Run(check, source, output, verdicts, findings, options)
     status = run.status()
     verdicts.close()
     report_end(run)
+    if findings is not None:
+
+        def again() -> Source:
+            if start_of_input is not None:
+                os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
+            return open_source(check, predicates, options)
+
+        if options.explain and status == VIOLATION:
+            findings.explain(again())
+        if options.report is not None:
+            findings.write_report(again, run.seconds, is_interrupted=status > SIGNALLED)
     wants_summary = options.summary
     if wants_summary is None:
         wants_summary = is_terminal(sys.stderr)
@@ -129,6 +153,16 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
         raise unreadable(error) from None
 
 
+def position_of_input(options: Options) -> int | None:
+    """Where standard input begins, if it is a log and a file."""
+    if STANDARD_STREAM not in options.logs or sys.stdin is None:
+        return None
+    try:
+        return os.lseek(STANDARD_INPUT, 0, os.SEEK_CUR)
+    except OSError:
+        return None
+
+
 def statuses(source: Source) -> dict[str, os.stat_result]:
     """What the logs are, by name."""
     if isinstance(source, TextLog):
@@ -178,12 +212,14 @@ class Run:
         source: Source,
         output: Output | None,
         verdicts: VerdictFile,
+        findings: Findings | None,
         options: Options,
     ) -> None:
         self.check = check
         self.source = source
         self.output = output
         self.verdicts = verdicts
+        self.findings = findings
         self.options = options
         self.is_complete = False
         self.is_live = source.size is None
@@ -234,6 +270,8 @@ class Run:
 
     def take(self) -> None:
         """Take out the verdicts, and write them if it is time to."""
+        if self.findings is not None:
+            self.findings.take()
         if self.output is None:
             return
         if len(self.check.verdicts):

@@ -131,18 +131,15 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
         return table(rows, source.rows, "rows", seconds)
-    names = [policy.name or "" for policy in check.policies]
-    width = max(len("policy"), *map(len, names))
-    columns = [
-        [f"{number:,}" for number in column]
-        for column in zip(*((one.true, one.false, one.undecided) for one in counts), strict=True)
-    ]
-    titles = ("true", "false", "undecided")
-    sizes = [max(len(title), *map(len, column)) for title, column in zip(titles, columns)]
+    cells = [("policy", "true", "false", "undecided")]
+    for policy, one in zip(check.policies, counts, strict=True):
+        numbers = (f"{number:,}" for number in (one.true, one.false, one.undecided))
+        cells.append((policy.name or "", *numbers))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [table(rows, source.rows, "rows", seconds), ""]
-    for name, *cells in zip(["policy", *names], *([t, *c] for t, c in zip(titles, columns))):
-        shown = "  ".join(cell.rjust(size) for cell, size in zip(cells, sizes))
-        lines.append(f"{name:<{width}}  {shown}")
+    for name, *numbers in cells:
+        shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
+        lines.append("  ".join([name.ljust(widths[0]), *shown]))
     return "\n".join(lines)
 
 

@@ -197,6 +197,11 @@ def check_report(path: str, options: Options, log: LogFile) -> None:
     load_extra("jinja2", "report")
     others = [options.log, options.formula_file, options.output, options.explain_output]
     check_file(path, "the report", others, [log.status])
+    check_place(path)
+
+
+def check_place(path: str) -> None:
+    """Raise Failure when a file cannot be written for where it is."""
     directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
         raise Failure(f"cannot write {path}: there is no directory {directory}")

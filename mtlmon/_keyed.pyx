@@ -115,6 +115,15 @@ cdef class KeyedMonitors:
             self.streams.store(&self.streams.resting[number])
             self.streams.clear(&self.streams.resting[number])
 
+    @property
+    def pending_streams(self):
+        """The numbers of the streams that have undecided time-points."""
+        cdef uint64_t time_stamp = 0
+        cdef uint32_t k
+        return [
+            k for k in range(self.streams.count) if self.streams.earliest_pending(k, &time_stamp)
+        ]
+
     def pending(self, uint32_t number):
         """What `Monitor.pending` says of a stream."""
         if number >= self.streams.count:

@@ -1,4 +1,4 @@
-from mtlmon._buffer import Buffer
+from typing_extensions import Buffer
 from typing import final
 
 from mtlmon._scanner import Scanner

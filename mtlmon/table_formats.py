@@ -7,14 +7,14 @@ __all__ = ["COMPRESSIONS", "FORMATS", "FORMAT_NAMES", "table_format"]
 FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
     ".arrows": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
 }
 """The format of a table by the ending of its name."""
 

@@ -74,11 +74,12 @@ class LogCheck:
         collect: keep all violations, resolved, in `violations`.
         advance_every: whenever so much time has passed, let all keys know that it has, so that
             what time alone decides does not wait for their next event.
-        keep_keys: never forget a key, so that its number stays the same.
+        keep_keys: never forget a key, so that its number stays the same; so it is with `collect`.
 
     Attributes:
         atoms: what the policies speak of, in order of first occurrence.
         monitors: the native monitors, by policy.
+        first_time_stamp: of the log, None before the first event.
         is_stopped: the first violation has been found.
         keys_forgotten: how many keys had nothing left to remember and were forgotten.
     """
@@ -99,7 +100,8 @@ class LogCheck:
         self.monitors = [KeyedMonitors(policy.formula, mode, bdd=bdd) for policy in policies]
         self.atoms = tuple(dict.fromkeys(name for one in self.monitors for name in one.atoms))
         self._wants_first = verdicts == "first"
-        self._keeps_keys = keep_keys or self._wants_first
+        # Violations that are kept are of keys by number.
+        self._keeps_keys = keep_keys or collect or self._wants_first
         self._native = PolicyMonitors(
             self.monitors,
             verdicts="none" if self._wants_first else verdicts,
@@ -114,6 +116,7 @@ class LogCheck:
         self._idle_keys = _IDLE_KEYS
         self._first: FirstViolation | None = None
         self._clock: int | None = None
+        self.first_time_stamp: int | None = None
         self.is_stopped = False
         self.keys_forgotten = 0
 
@@ -152,6 +155,10 @@ class LogCheck:
             return None
         return self._first, earliest
 
+    def pending_keys(self, policy: int) -> list[int]:
+        """The numbers of the traces on which time-points of a policy are undecided."""
+        return self.monitors[policy].pending_streams
+
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
         """The undecided time-points of a policy on one trace."""
         return self.monitors[policy].pending(number)
@@ -184,6 +191,8 @@ class LogCheck:
 
     def _feed(self, batch: EventBatch, first: int) -> None:
         """Go on to a slice of a batch."""
+        if self.first_time_stamp is None:
+            self.first_time_stamp = int(batch.time_stamps[0])
         if first == 0:
             numbers = batch.numbers
             if numbers is None:

@@ -27,6 +27,10 @@ class EventBatch(Protocol):
     def numbers(self) -> NDArray[np.uint32] | None:
         """Of the traces that the events belong to; None if there is only one."""
 
+    @property
+    def letters(self) -> NDArray[np.uint64]:
+        """The atoms of every event: 64-bit words in one row, bit i of which is atom i."""
+
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
         """The events for a monitor with these atoms."""
 

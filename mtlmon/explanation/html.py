@@ -61,10 +61,14 @@ def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
     )
 
 
-def section(proof: Proof, number: int) -> str:
-    """The part of a page that shows a proof, the one of that number on the page."""
+def section(proof: Proof, number: int, title: str | None = None) -> str:
+    """The part of a page that shows a proof, the one of that number on the page.
+
+    title: what it is about, where the page is about several policies or traces.
+    """
+    before = "" if title is None else f"{escape(title)}: "
     heading = (
-        f"{escape(verdict_text(proof))} <code>"
+        f"{before}{escape(verdict_text(proof))} <code>"
         f"{escape(formula_text(proof.formula, _CHARACTERS))}</code>"
     )
     return "\n".join(

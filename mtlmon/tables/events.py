@@ -74,6 +74,11 @@ class EventBatch:
         """The number of the first row in the file, from 1."""
         return int(self.rows[0]) if self.rows is not None and len(self.rows) else None
 
+    @property
+    def letters(self) -> NDArray[np.uint64]:
+        """The atoms of every event: 64-bit words in one row, bit i of which is atom i."""
+        return self._letters.words(len(self), len(self._atoms))
+
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
         """The events for a monitor that knows only some of the atoms, in this order."""
         return self._letters.events(self.time_stamps, [self._atoms.index(name) for name in atoms])

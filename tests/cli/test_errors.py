@@ -18,8 +18,14 @@ HELP = " (see mtlmon --help)\n"
         ([], "no formula: name a FORMULA_FILE or give one with -e"),
         (["-", "-"], "formula and log cannot both come from standard input"),
         (["-"], "formula and log cannot both come from standard input"),
-        (["-e", "p", "a.log", "b.log"], "several logs (a.log, b.log): one at a time, please"),
-        (["f.mtl", "a.log", "b.log"], "several logs (a.log, b.log): one at a time, please"),
+        (
+            ["-e", "p", "a.log", "b.log"],
+            "several logs (a.log, b.log): one at a time, please, unless they are tables",
+        ),
+        (
+            ["f.mtl", "a.log", "b.log"],
+            "several logs (a.log, b.log): one at a time, please, unless they are tables",
+        ),
         (["-e", "p", "-e", "q"], "several formulas: -e can be given once"),
         (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod"),
         (["--nonsense", "-e", "p"], "unrecognized arguments: --nonsense"),
@@ -67,6 +73,9 @@ def test_logs(tmp_path: Path) -> None:
         2, "", f"mtlmon: cannot read {missing}: No such file or directory\n",
     )  # fmt: skip
     assert mtlmon("-e", "p", str(tmp_path)) == (
+        2, "", f"mtlmon: {tmp_path}: no table in this directory\n",
+    )  # fmt: skip
+    assert mtlmon("-e", "p", "--format", "text", str(tmp_path)) == (
         2, "", f"mtlmon: cannot read {tmp_path}: Is a directory\n",
     )  # fmt: skip
 

@@ -212,9 +212,9 @@ def test_version() -> None:
 def test_help() -> None:
     done = mtlmon("--help")
     assert (done.status, done.errors) == (0, "")
-    assert done.output.startswith("usage: mtlmon [options] FORMULA_FILE [LOG]\n")
+    assert done.output.startswith("usage: mtlmon [options] FORMULA_FILE [LOG ...]\n")
     for words in (
-        "mtlmon [options] -e FORMULA [LOG]",
+        "mtlmon [options] -e FORMULA [LOG ...]",
         "--mode {local,global,naive}",
         "--verdicts {all,boolean,false,first,none}",
         "--resolve",

@@ -1,0 +1,221 @@
+"""Violations of several policies and keys, collected: explanations and the report at the end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.checking.explaining import Violation, explain_violations
+from mtlmon.cli.explaining import Explanations, check_file
+from mtlmon.cli.failure import Failure, WriteFailure
+from mtlmon.cli.report import plural
+from mtlmon.cli.reporting import (
+    INTERRUPTED,
+    NOT_EXPLAINED,
+    STOPPED_EARLY,
+    check_place,
+    peak_memory,
+)
+from mtlmon.errors import ReportError, UndecidedError
+from mtlmon.extras import load_extra
+from mtlmon.reporting import Collector, ReportData, Run, write_report
+from mtlmon.verdict_arrays import verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.cli.arguments import Options
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.tables import TableEvents
+
+__all__ = ["Findings", "check_findings"]
+
+
+def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_reread: bool) -> None:
+    """Say early that explanations or a report are not to be had.
+
+    Raises:
+        Failure: the log cannot be read again, a file to be written is of another use.
+        MtlmonError: what reports need is not installed.
+    """
+    if options.explain and not can_reread:
+        raise Failure(
+            "cannot explain: the log is no file that can be read again; save the log first"
+        )
+    others = [*options.logs, options.formula_file, options.output]
+    if options.explain_output is not None:
+        check_file(options.explain_output, "the explanations", others, logs.values())
+    if options.report is not None:
+        load_extra("jinja2", "report")
+        others.append(options.explain_output)
+        check_file(options.report, "the report", others, logs.values())
+        check_place(options.report)
+
+
+class Findings:
+    """The violations of a run, of which it remembers what explanations and reports show."""
+
+    def __init__(
+        self, check: LogCheck, source: TextLog | TableEvents, options: Options, can_reread: bool
+    ) -> None:
+        self.check = check
+        self.source = source
+        self.options = options
+        self.can_reread = can_reread
+        self.collectors = [
+            Collector(
+                policy.written,
+                policy.name,
+                number=number,
+                unit=options.resolution or options.unit,
+            )
+            for number, policy in enumerate(check.policies, 1)
+        ]
+        self.first: int | None = None
+        self.started = datetime.now(UTC)
+
+    def take(self) -> None:
+        """Take the violations that the check has collected."""
+        if self.first is None:
+            self.first = self.check.first_time_stamp
+        if not len(self.check.violations):
+            return
+        parts = self.check.violations.taken()
+        records = np.frombuffer(parts[0], verdict_type())
+        numbers, policies = (np.frombuffer(part, np.uint32) for part in parts[1:])
+        for policy, collector in enumerate(self.collectors):
+            is_own = policies == policy
+            if is_own.any():
+                own = records[is_own]
+                keys = None if self.source.keys is None else numbers[is_own]
+                collector.add_violations(own["time_stamp"], own["offset"], keys)
+
+    def explain(self, source: TextLog | TableEvents) -> None:
+        """Explain the first violations of all policies, to standard error or to a file.
+
+        source: the log, from its beginning.
+        """
+        limit = self.options.explain_limit
+        first = sorted(
+            (time_stamp, policy, key or 0, offset)
+            for policy, collector in enumerate(self.collectors)
+            for time_stamp, offset, key in collector.first_violations(limit)
+        )[:limit]
+        chosen = [Violation(policy, key, stamp, offset) for stamp, policy, key, offset in first]
+        explanations = Explanations(self.options.explain_output)
+        found = dict(self.explained(chosen, source))
+        for violation in chosen:
+            proof = found[violation]
+            title = self.title(violation)
+            if isinstance(proof, UndecidedError):
+                explanations.remark(f"{title}: {proof}" if title else str(proof))
+            else:
+                explanations.add(proof, title)
+        if sum(collector.false for collector in self.collectors) > limit:
+            explanations.remark(
+                f"explained {plural(limit, 'violation')}, there are more (--explain-limit)"
+            )
+        explanations.write()
+
+    def title(self, violation: Violation) -> str | None:
+        """The policy and the key of a violation, where there are any."""
+        parts = []
+        name = self.check.policies[violation.policy].name
+        if name is not None:
+            parts.append(f"policy {name}")
+        if self.source.keys is not None:
+            parts.append(f"key {self.key_text(violation.number)}")
+        return ", ".join(parts) or None
+
+    def key_text(self, number: int) -> str:
+        assert self.source.keys is not None
+        return ", ".join(self.source.keys.key(number))
+
+    def explained(
+        self, violations: list[Violation], source: TextLog | TableEvents
+    ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+        return explain_violations(
+            self.check.policies,
+            self.check.atoms,
+            violations,
+            source,
+            self.check.counts[0].events,
+            self.options.end_time,
+        )
+
+    def write_report(
+        self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool
+    ) -> None:
+        """Write the report.
+
+        again: opens the log once more.
+
+        Raises:
+            Failure: the log cannot be read again, the report cannot be written.
+        """
+        assert self.options.report is not None
+        last = None if self.check.is_stopped else self.source.clock
+        for policy, collector in enumerate(self.collectors):
+            collector.add_true(self.check.counts[policy].true)
+            if self.first is not None and last is not None:
+                collector.cover(self.first, last)
+            for number in self.check.pending_keys(policy):
+                key = None if self.source.keys is None else number
+                collector.add_pending(self.check.pending(policy, number), key)
+        remarks = list(self.remarks(is_interrupted=is_interrupted))
+        if self.can_reread:
+            self.explain_in_report(again())
+        run = Run(
+            inputs=self.inputs(),
+            rows=self.source.rows,
+            skipped=self.source.skipped,
+            seconds=seconds,
+            peak_memory=peak_memory(),
+            mode=self.options.mode,
+            command=shlex.join(["mtlmon", *self.options.arguments]),
+            started=self.started,
+            end_time=self.options.end_time,
+            unit=self.options.resolution or self.options.unit,
+            first=self.first,
+            last=last,
+            keys=None if self.source.keys is None else self.check.key_count,
+            key_columns=self.options.key_columns,
+            remarks=remarks,
+        )
+        key = None if self.source.keys is None else self.key_text
+        reports = [collector.report(key) for collector in self.collectors]
+        try:
+            write_report(ReportData(reports, run), self.options.report)
+        except ReportError as error:
+            raise WriteFailure(str(error)) from None
+
+    def inputs(self) -> list[str]:
+        if hasattr(self.source, "files"):
+            return [file.name for file in self.source.files]
+        return [self.source.name]
+
+    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
+        if is_interrupted:
+            yield INTERRUPTED
+        if self.check.is_stopped:
+            yield STOPPED_EARLY
+        if self.source.skipped:
+            yield f"Skipped {self.source.skipped:,} that could not be read."
+        if any(collector.false for collector in self.collectors) and not self.can_reread:
+            yield NOT_EXPLAINED
+
+    def explain_in_report(self, source: TextLog | TableEvents) -> None:
+        """Explain the first violations of each policy."""
+        violations = [
+            Violation(policy, key or 0, time_stamp, offset)
+            for policy, collector in enumerate(self.collectors)
+            for time_stamp, offset, key in collector.first_violations(self.options.explain_limit)
+        ]
+        for (policy, number, time_stamp, offset), proof in self.explained(violations, source):
+            key = None if self.source.keys is None else number
+            self.collectors[policy].explain(time_stamp, offset, key, proof)

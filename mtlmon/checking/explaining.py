@@ -1,0 +1,123 @@
+"""Why violations of several policies and keys are such: the log is read once more."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon.explanation.explaining import explain_positions
+from mtlmon.explanation.parts import TraceParts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mtlmon.checking.sources import EventBatch, EventSource
+    from mtlmon.errors import UndecidedError
+    from mtlmon.explanation.proof import Proof
+    from mtlmon.explanation.trace import EndTime, Trace
+    from mtlmon.policy import Policy
+
+__all__ = ["Violation", "explain_violations"]
+
+
+class Violation(NamedTuple):
+    """A time-point that violates a policy.
+
+    Attributes:
+        policy: its number.
+        number: of the trace; 0 if there is only one.
+        time_stamp, offset: the name of the time-point.
+    """
+
+    policy: int
+    number: int
+    time_stamp: int
+    offset: int
+
+
+def explain_violations(
+    policies: Sequence[Policy],
+    atoms: Sequence[str],
+    violations: Iterable[Violation],
+    source: EventSource,
+    event_count: int,
+    end_time: EndTime = None,
+) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+    """Explain violations that a check has found.
+
+    Args:
+        policies: that were checked.
+        atoms: of the source, in its order.
+        violations: of them.
+        source: the same log from its beginning; its keys get the numbers that they had.
+        event_count: how many of its events were checked.
+        end_time: what the check was told of the time after the log.
+
+    Yields:
+        Each violation with its proof, or with what says why there is none; as the log is read.
+    """
+    traces: dict[int, list[tuple[int, TraceParts]]] = {}
+    for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
+        names = [(one.time_stamp, one.offset) for one in group]
+        parts = TraceParts(policies[policy].formula, names, atoms)
+        traces.setdefault(number, []).append((policy, parts))
+    # whether a number is that of a trace wanted; all that come later are not
+    is_wanted = np.zeros(max(traces, default=0) + 2, bool)
+    is_wanted[list(traces)] = True
+    clock = 0
+    for batch in source if traces else ():
+        count = min(len(batch.time_stamps), event_count)
+        event_count -= count
+        for number, time_stamp, letter in _chosen(batch, count, is_wanted):
+            for policy, parts in traces[number]:
+                for part in parts.add(time_stamp, letter):
+                    yield from _explained(policies[policy], policy, number, *part)
+        if count:
+            clock = int(batch.time_stamps[count - 1])
+        if not event_count or all(one.is_done for some in traces.values() for _, one in some):
+            break
+        for some in traces.values():
+            for _, parts in some:
+                parts.drop()
+    known = end_time_of_all(clock, end_time)
+    for number, some in traces.items():
+        for policy, parts in some:
+            for part in parts.end(known):
+                yield from _explained(policies[policy], policy, number, *part)
+
+
+def end_time_of_all(clock: int, end_time: EndTime) -> EndTime:
+    """What is known about the time after every trace of a log whose last time-stamp this is."""
+    if end_time == "inf":
+        return "inf"
+    if end_time == "last":
+        return clock
+    if isinstance(end_time, int) and end_time >= clock:
+        return end_time
+    return clock - 1 if clock else None
+
+
+def _chosen(
+    batch: EventBatch, count: int, is_wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> Iterator[tuple[int, int, int]]:
+    """Of the first events of a batch those of the traces wanted: trace, time-stamp and letter."""
+    if batch.numbers is None:
+        numbers = np.zeros(count, np.uint32)
+    else:
+        numbers = batch.numbers[:count]
+    places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
+    words = batch.letters[places].tolist()
+    letters = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
+    stamps = batch.time_stamps[places].tolist()
+    return zip(numbers[places].tolist(), stamps, letters, strict=True)
+
+
+def _explained(
+    policy: Policy, policy_number: int, number: int, names: list[tuple[int, int]], trace: Trace
+) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+    positions = [trace.position(*name) for name in names]
+    proofs = explain_positions(policy.formula, trace, positions)
+    for (time_stamp, offset), proof in zip(names, proofs, strict=True):
+        yield Violation(policy_number, number, time_stamp, offset), proof

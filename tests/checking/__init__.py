@@ -1,0 +1,1 @@
+"""Several policies on logs with keys, in one pass."""

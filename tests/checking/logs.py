@@ -1,0 +1,132 @@
+"""Logs in memory, and what monitors of their own say about each policy and key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon import Monitor, Resolution
+from mtlmon._arrays import EventColumns
+from mtlmon._keys import KeyTable
+from mtlmon.checking import LogCheck
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.policy.reading import Policy
+from mtlmon.syntax.parser import parse
+from mtlmon.tables.keys import number_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from mtlmon.syntax.formula import Formula
+
+Event = tuple[int, str, frozenset[str]]
+
+
+class Batch:
+    def __init__(self, events: Sequence[Event], keys: KeyTable | None) -> None:
+        self.events = events
+        self.time_stamps = np.array([event[0] for event in events], np.int64)
+        texts = pa.array([event[1] for event in events], pa.string())
+        self.numbers = None if keys is None else number_rows(keys, [texts])
+
+    def events_of(self, atoms: Sequence[str]) -> EventColumns:
+        columns = EventColumns(self.time_stamps, len(self.events))
+        for place, name in enumerate(atoms):
+            columns.add_bytes(place, np.array([name in one[2] for one in self.events], bool))
+        return columns
+
+
+class Log:
+    """Events in batches of some sizes."""
+
+    can_forget_keys = True
+
+    def __init__(self, events: Sequence[Event], sizes: Sequence[int], *, has_keys: bool) -> None:
+        self.events = events
+        self.sizes = sizes
+        self.keys = KeyTable(1) if has_keys else None
+        self.clock: int | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        start = 0
+        while start < len(self.events):
+            for size in self.sizes:
+                part = self.events[start : start + size]
+                start += size
+                if part:
+                    self.clock = part[-1][0]
+                yield Batch(part, self.keys)
+
+
+def policies(*formulas: str | Formula) -> list[Policy]:
+    """Policies named by their numbers."""
+    parsed = [parse(one) if isinstance(one, str) else one for one in formulas]
+    return [Policy(str(number), one, one) for number, one in enumerate(parsed)]
+
+
+def lines_of(check: LogCheck, log: Log, end_time: Any = None) -> list[str]:
+    """All verdicts as lines."""
+    output = TextOutput([policy.name for policy in check.policies], log.keys)
+    lines = b""
+    for _ in check.run(log, end_time):
+        output.put(check.verdicts)
+        lines += output.writer.take()  # type: ignore[attr-defined]
+    return lines.decode().splitlines()
+
+
+def expected_lines(
+    formulas: Sequence[Policy],
+    events: Sequence[Event],
+    mode: Any,
+    *,
+    has_keys: bool,
+    resolve: bool = False,
+    end_time: Any = None,
+    advance_every: int | None = None,
+) -> list[str]:
+    """What a monitor for each policy and key says, in the order in which a check says it."""
+    monitors: dict[tuple[str, int], tuple[Monitor, Resolution]] = {}
+    keys: dict[str, None] = {}
+    lines: list[str] = []
+
+    def tell(key: str, number: int, verdicts: list[Any]) -> None:
+        if resolve:
+            verdicts = monitors[key, number][1].push(verdicts)
+        before = f"{formulas[number].name}\t" + (f"{key}\t" if has_keys else "")
+        lines.extend(f"{before}{verdict}" for verdict in verdicts)
+
+    clock: int | None = None
+    for time_stamp, name, atoms in events:
+        key = name if has_keys else ""
+        if (
+            advance_every is not None
+            and clock is not None
+            and time_stamp // advance_every != clock // advance_every
+        ):
+            for other in keys:
+                for number in range(len(formulas)):
+                    tell(other, number, monitors[other, number][0].advance(time_stamp))
+        clock = time_stamp
+        keys[key] = None
+        for number, policy in enumerate(formulas):
+            if (key, number) not in monitors:
+                monitors[key, number] = (Monitor(policy.formula, mode), Resolution())
+            tell(key, number, monitors[key, number][0].step(time_stamp, atoms))
+    for key in keys:
+        for number in range(len(formulas)):
+            monitor = monitors[key, number][0]
+            verdicts = monitor.advance(clock) if clock is not None else []
+            end = end_time
+            if end_time == "last":
+                end = clock
+            if isinstance(end, int) and clock is not None and end < clock:
+                end = None
+            if isinstance(end, int):
+                verdicts += monitor.advance(end + 1) if end < 2**63 - 1 else []
+            elif end == "inf":
+                verdicts += monitor.finish("inf")
+            tell(key, number, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
+    return lines
