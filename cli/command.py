@@ -135,11 +135,12 @@ def sole_formula(file: Formula | PolicyFile) -> Formula | None:
 
 def explain(file: Formula | PolicyFile, unit: str | None) -> None:
     """Write how the formulas are read, to standard output."""
-    formula = sole_formula(file)
-    if formula is not None:
+    from mtlmon.syntax.formula import Formula
+
+    if isinstance(file, Formula):
         from mtlmon.analysis.describe import describe
 
-        show(f"{describe(formula, unit)}\n")
+        show(f"{describe(file, unit)}\n")
         return
     from mtlmon.cli.checking import explanation
 

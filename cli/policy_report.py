@@ -187,8 +187,8 @@ class Findings:
             key_columns=self.options.key_columns,
             remarks=remarks,
         )
-        key = None if self.source.keys is None else self.key_text
-        reports = [collector.report(key) for collector in self.collectors]
+        text_of = None if self.source.keys is None else self.key_text
+        reports = [collector.report(text_of) for collector in self.collectors]
         try:
             write_report(ReportData(reports, run), self.options.report)
         except ReportError as error:

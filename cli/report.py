@@ -131,10 +131,9 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
         return table(rows, source.rows, "rows", seconds)
-    cells = [("policy", "true", "false", "undecided")]
+    cells = [["policy", "true", "false", "undecided"]]
     for policy, one in zip(check.policies, counts, strict=True):
-        numbers = (f"{number:,}" for number in (one.true, one.false, one.undecided))
-        cells.append((policy.name or "", *numbers))
+        cells.append([policy.name or "", f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [table(rows, source.rows, "rows", seconds), ""]
     for name, *numbers in cells:

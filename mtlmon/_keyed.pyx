@@ -199,7 +199,8 @@ cdef class KeyedMonitors:
             owner.number = <uint32_t> k
             owner.place = <uint32_t> self.done
             self.take(
-                self.streams.worker.verdicts, <uint32_t> self.streams.worker.verdict_count, NULL, owner
+                self.streams.worker.verdicts,
+                <uint32_t> self.streams.worker.verdict_count, NULL, owner
             )
         self.done = count
         return 0

@@ -9,7 +9,6 @@ cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
 
 from mtlmon._keys cimport KeyTable, Text
 from mtlmon._policies cimport VerdictRows

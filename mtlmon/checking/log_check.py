@@ -12,7 +12,7 @@ from mtlmon.analysis.reach import decision_delay
 from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,7 +104,7 @@ class LogCheck:
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._native = PolicyMonitors(
             self.monitors,
-            verdicts="none" if self._wants_first else verdicts,
+            verdicts="none" if verdicts == "first" else verdicts,
             resolve=resolve,
             collect=collect or self._wants_first,
         )
@@ -163,7 +163,7 @@ class LogCheck:
         """The undecided time-points of a policy on one trace."""
         return self.monitors[policy].pending(number)
 
-    def run(self, source: EventSource, end_time: EndTime = None) -> Iterator[None]:
+    def run(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """Check the log; whenever it yields, there may be verdicts to take out.
 
         Args:

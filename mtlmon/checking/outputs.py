@@ -20,7 +20,7 @@ class Writer(Protocol):
 
     def __len__(self) -> int: ...
 
-    def flush(self, file_descriptor: int) -> None:
+    def flush(self, file_descriptor: int, /) -> None:
         """Write them, waiting as long as it takes."""
 
 

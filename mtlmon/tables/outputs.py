@@ -14,7 +14,10 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtlmon._policies import VerdictRows
+    from mtlmon.checking.outputs import Output
     from mtlmon.tables.verdicts import VerdictTable
 
 __all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "JsonLinesOutput", "ParquetOutput"]
@@ -147,7 +150,11 @@ class ParquetOutput:
         self._rows = 0
 
 
-OUTPUTS = {"jsonl": JsonLinesOutput, "csv": CsvOutput, "parquet": ParquetOutput}
+OUTPUTS: dict[str, Callable[[VerdictTable], Output]] = {
+    "jsonl": JsonLinesOutput,
+    "csv": CsvOutput,
+    "parquet": ParquetOutput,
+}
 """Output formats other than text, by name."""
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from numpy.typing import NDArray
+
     from mtlmon.syntax.formula import Formula
 
 Event = tuple[int, str, frozenset[str]]
@@ -31,6 +33,11 @@ class Batch:
         self.time_stamps = np.array([event[0] for event in events], np.int64)
         texts = pa.array([event[1] for event in events], pa.string())
         self.numbers = None if keys is None else number_rows(keys, [texts])
+
+    @property
+    def letters(self) -> NDArray[np.uint64]:
+        """Letters are for explanations."""
+        raise NotImplementedError
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
         columns = EventColumns(self.time_stamps, len(self.events))

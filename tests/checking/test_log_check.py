@@ -176,7 +176,7 @@ def test_violations_are_collected_whatever_is_wanted(verdicts: Any) -> None:
     found: dict[int, int] = {}
     for _ in check.run(log, "last"):
         check.verdicts.taken()
-        records, numbers, owners = check.violations.taken()
+        records, _numbers, owners = check.violations.taken()
         assert (np.frombuffer(records, verdict_type())["kind"] == 0).all()
         for owner in np.frombuffer(owners, np.uint32).tolist():
             found[owner] = found.get(owner, 0) + 1
