@@ -18,10 +18,13 @@ cdef class KeyedMonitors:
     cdef VerdictRecord *records
     cdef Owner *owners
     cdef uint32_t record_count, record_capacity, owner_capacity
+    cdef bint is_wanted[3]          # which verdicts are kept, by kind
     # how many events, or streams, of the last call are done
     cdef size_t done
 
-    cdef int begin(self, EventColumns events, const uint32_t *numbers) except -1
+    cdef int begin(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1
     cdef int go_on(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil

@@ -39,6 +39,7 @@ cdef class KeyedMonitors:
         )
         if self.time_stamps == NULL or self.letters == NULL:
             raise MemoryError("mtlmon: out of memory")
+        self.is_wanted[:] = [True, True, True]
 
     def __dealloc__(self):
         free(self.time_stamps)
@@ -74,7 +75,7 @@ cdef class KeyedMonitors:
         cdef uint32_t *target
         cdef uint32_t k
         events.check_time_stamps(self.clock, 0)
-        self.begin(events, streams)
+        self.begin(events, streams, 0, events.count)
         self.streams.worker.enter()
         try:
             while first < events.count:
@@ -134,16 +135,18 @@ cdef class KeyedMonitors:
         finally:
             self.streams.store(&self.streams.resting[number])
 
-    cdef int begin(self, EventColumns events, const uint32_t *numbers) except -1:
-        """Before events, whose time-stamps are checked: have all streams, and no verdicts."""
+    cdef int begin(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1:
+        """Before some events, whose time-stamps are checked: have their streams, no verdicts."""
         cdef uint32_t largest = 0
         cdef size_t k
         self.record_count = 0
         self.clock = events.last_time_stamp(self.clock)
         with nogil:
-            for k in range(events.count):
+            for k in range(first, first + count):
                 largest = max(largest, numbers[k])
-        if events.count:
+        if count:
             self.streams.extend(<size_t> largest + 1)
         return 0
 
@@ -220,6 +223,8 @@ cdef class KeyedMonitors:
         )
         reserve(<void **> &self.owners, &self.owner_capacity, total, sizeof(Owner))
         for k in range(count):
+            if not self.is_wanted[records[k].kind]:
+                continue
             record = &self.records[self.record_count]
             record[0] = records[k]
             self.owners[self.record_count] = owner
@@ -227,7 +232,7 @@ cdef class KeyedMonitors:
                 self.owners[self.record_count].number = owners[k].number
                 self.owners[self.record_count].place += owners[k].place
             self.record_count += 1
-        clear_references(self.records + total - count, count)
+            clear_references(record, 1)
         return 0
 
 
@@ -239,7 +244,7 @@ cdef Memory stream_numbers(object numbers, size_t count):
     return memory
 
 
-cdef void clear_references(VerdictRecord *records, size_t count) noexcept nogil:
+cdef inline void clear_references(VerdictRecord *records, size_t count) noexcept nogil:
     """Leave nothing to chance where a verdict refers to no other time-point."""
     cdef size_t k
     for k in range(count):

@@ -36,6 +36,7 @@ cdef class PolicyMonitors:
     cdef uint32_t policy_count
     cdef Resolver resolver
     cdef bint resolves, collects
+    cdef object executor
     cdef bint is_wanted[3]          # by kind of verdict
     cdef readonly VerdictRows verdicts, violations
 

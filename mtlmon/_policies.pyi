@@ -1,3 +1,4 @@
+from concurrent.futures import Executor
 from typing import Literal, final
 
 from mtlmon._arrays import EventColumns, _Array
@@ -21,6 +22,7 @@ class PolicyMonitors:
         verdicts: Literal["all", "boolean", "false", "none"] = "all",
         resolve: bool = False,
         collect: bool = False,
+        executor: Executor | None = None,
     ) -> None: ...
     def feed(
         self, events: list[EventColumns], numbers: _Array, first: int = 0, count: int = ...

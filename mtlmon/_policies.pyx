@@ -24,7 +24,7 @@ from mtlmon._verdict cimport (
 
 cdef enum:
     # events, or streams, that the policies work on in turn
-    BATCH = 1 << 12
+    BATCH = 1 << 13
     RESOLVED_AT_ONCE = 256
     SMALLEST_ROOM = 1 << 10
 
@@ -116,6 +116,7 @@ cdef class PolicyMonitors:
         verdicts: which are wanted: "all", "boolean", "false" or "none".
         resolve: whether equivalences become the Boolean verdict that they stand for.
         collect: whether all violations are wanted besides, resolved.
+        executor: of concurrent.futures, whose threads work on policies; None for this one alone.
 
     Attributes:
         monitors: these.
@@ -126,7 +127,8 @@ cdef class PolicyMonitors:
     """
 
     def __cinit__(
-        self, list monitors not None, *, str verdicts="all", bint resolve=False, bint collect=False
+        self, list monitors not None, *, str verdicts="all", bint resolve=False,
+        bint collect=False, executor=None
     ):
         cdef KeyedMonitors one
         if not monitors or len(monitors) > UINT32_MAX:
@@ -141,8 +143,12 @@ cdef class PolicyMonitors:
             raise MemoryError("mtlmon: out of memory")
         for kind in _WANTED[verdicts]:
             self.is_wanted[<int> kind] = True
+        if not resolve and not collect:
+            for one in monitors:
+                one.is_wanted = self.is_wanted
         self.resolver = Resolver()
         self.resolves = resolve
+        self.executor = executor
         self.collects = collect
         self.verdicts = VerdictRows()
         self.violations = VerdictRows()
@@ -182,7 +188,7 @@ cdef class PolicyMonitors:
             columns.check_time_stamps(one.clock, 0)
         count = min(count, total - first)
         for one, columns in zip(self.monitors, events):
-            one.begin(columns, <const uint32_t *> memory.buffer.buf)
+            one.begin(columns, <const uint32_t *> memory.buffer.buf, first, count)
             one.streams.worker.enter()
         try:
             while count:
@@ -200,26 +206,53 @@ cdef class PolicyMonitors:
         self, list events, const uint32_t *numbers, size_t first, size_t count
     ) except -1:
         cdef KeyedMonitors one
-        cdef EventColumns columns
         cdef uint32_t policy
-        failure = None
+        cdef size_t place = <size_t> numbers
+        work = [
+            (policy, events[policy], place, first, count) for policy in range(self.policy_count)
+        ]
+        if self.executor is None:
+            failures = [self._go_on_one(part) for part in work]
+        else:
+            failures = self._share_out(work)
         for policy in range(self.policy_count):
             one = self.monitors[policy]
-            columns = events[policy]
-            one.record_count = 0
-            try:
-                with nogil:
-                    one.go_on(columns, numbers, first, count)
-            except BaseException as error:
-                # The others do no more than this one has done.
-                count = one.done
-                failure = failure or error
+            # Where one has failed, the others do not count for more.
+            count = min(count, one.done)
             self.prepare(one, policy)
         with nogil:
             self.merge(count)
-        if failure is not None:
-            raise failure
+        for failure in failures:
+            if failure is not None:
+                raise failure
         return 0
+
+    def _share_out(self, list work):
+        """Let threads do the work; it is done when this returns, and also when it raises."""
+        futures = [self.executor.submit(self._go_on_one, part) for part in work]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            # A signal. Nothing may go on to work on monitors behind the back of others.
+            for future in futures:
+                if not future.cancel():
+                    future.exception()
+            raise
+
+    def _go_on_one(self, tuple work):
+        """Let one policy's monitors go on; the exception that this has raised, or None."""
+        cdef KeyedMonitors one = self.monitors[work[0]]
+        cdef EventColumns columns = work[1]
+        cdef const uint32_t *numbers = <const uint32_t *> <size_t> work[2]
+        cdef size_t first = work[3]
+        cdef size_t count = work[4]
+        one.record_count = 0
+        try:
+            with nogil:
+                one.go_on(columns, numbers, first, count)
+        except BaseException as error:
+            return error
+        return None
 
     def advance(self, uint64_t time_stamp, list delays not None):
         """No event comes below a time-stamp.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -30,7 +32,14 @@ __all__ = ["FirstViolation", "LogCheck", "PolicyCounts"]
 _IDLE_KEYS = 1 << 16
 # How many events, times policies, are worked on before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
-_LEAST_EVENTS = 1 << 12
+_LEAST_EVENTS = 1 << 13
+
+
+def _executor(policy_count: int) -> ThreadPoolExecutor | None:
+    """Threads for policies, of which each works by itself; None if there is nothing to share out."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    count = min(processors, policy_count)
+    return ThreadPoolExecutor(count, "mtlmon-policies") if count > 1 else None
 
 
 class PolicyCounts(NamedTuple):
@@ -102,11 +111,13 @@ class LogCheck:
         self._wants_first = verdicts == "first"
         # Violations that are kept are of keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
+        self._executor = _executor(len(self.monitors))
         self._native = PolicyMonitors(
             self.monitors,
             verdicts="none" if verdicts == "first" else verdicts,
             resolve=resolve,
             collect=collect or self._wants_first,
+            executor=self._executor,
         )
         self._slice = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
         self._events: list[EventColumns] = []
@@ -175,6 +186,16 @@ class LogCheck:
             LimitError, LogError, TableError, OSError: what monitors and sources raise. The verdicts
                 on the events before are there.
         """
+        try:
+            yield from self._run(source)
+        finally:
+            if self._executor is not None:
+                self._executor.shutdown()
+        if not self.is_stopped:
+            self._end(source.clock, end_time)
+            yield
+
+    def _run(self, source: EventSource) -> Generator[None, None, None]:
         for batch in source:
             for first in range(0, len(batch.time_stamps), self._slice):
                 try:
@@ -186,8 +207,6 @@ class LogCheck:
                     return
             # Only now that all verdicts with numbers of keys have been taken out.
             self._forget_idle(source)
-        self._end(source.clock, end_time)
-        yield
 
     def _feed(self, batch: EventBatch, first: int) -> None:
         """Go on to a slice of a batch."""
