@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import FormulaError, PolicyError
 from mtlmon.policy.checking import check
-from mtlmon.policy.declarations import ATOM, FORMULA, LET, POLICY, UNIT, read_declarations
+from mtlmon.policy.declarations import (
+    ATOM,
+    FORMULA,
+    LET,
+    POLICY,
+    UNIT,
+    Declaration,
+    read_declarations,
+)
 from mtlmon.policy.parser import parse_expression
 from mtlmon.policy.predicate import Predicate
 from mtlmon.syntax.bounds import LATER, UNITS, require_unit
@@ -16,9 +24,6 @@ from mtlmon.syntax.parser import parse, parse_at
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.rewrite import substitute
 from mtlmon.syntax.traversal import postorder
-
-if TYPE_CHECKING:
-    from mtlmon.policy.declarations import Declaration
 
 _SOURCE = "<policies>"
 _MEANT_UNITS = {
@@ -177,15 +182,10 @@ class _Reader:
         if [declaration.kind for declaration in self.declarations] == [FORMULA]:
             self.read_formula_alone()
             return
+        # More are appended when a formula turns out to stand behind the last one.
         for declaration in self.declarations:
-            self.present = declaration.name if declaration.kind == LET else None
             try:
-                if declaration.kind == LET:
-                    self.read_let(declaration)
-                elif declaration.kind == ATOM:
-                    self.read_atom(declaration)
-                elif declaration.kind in {POLICY, FORMULA}:
-                    self.read_policy(declaration)
+                self.read_declaration(declaration)
             except FormulaError as error:
                 self.errors.append(error)
         self.file.policies = tuple(self.policies.values())
@@ -193,6 +193,15 @@ class _Reader:
         if not self.errors and POLICY not in kinds and FORMULA not in kinds:
             hint = "write policy NAME: FORMULA"
             self.errors.append(self.error(len(self.text), "there is no policy", hint))
+
+    def read_declaration(self, declaration: Declaration) -> None:
+        self.present = declaration.name if declaration.kind == LET else None
+        if declaration.kind == LET:
+            self.read_let(declaration)
+        elif declaration.kind == ATOM:
+            self.read_atom(declaration)
+        elif declaration.kind in {POLICY, FORMULA}:
+            self.read_policy(declaration)
 
     def read_formula_alone(self) -> None:
         """A file that is one formula is read as one, and has the errors of one."""
@@ -239,7 +248,9 @@ class _Reader:
         try:
             expression = parse_expression(self.text, self.source, start, end)
         except FormulaError as error:
-            raise self.explained(error, declaration) from None
+            if not self.split(declaration, error):
+                raise self.explained(error, declaration) from None
+            expression = parse_expression(self.text, self.source, start, declaration.end)
         predicate = Predicate(expression, self.text, self.source, declaration.name)
         self.errors += check(predicate).errors
         self.file.atoms[declaration.name] = predicate
@@ -265,13 +276,37 @@ class _Reader:
         return substitute(formula, {name: lets[name] for name in formula.atoms if name in lets})
 
     def formula(self, declaration: Declaration) -> Formula:
-        cursor = Cursor(self.text, self.source, declaration.start, declaration.end)
         try:
-            formula = parse_at(cursor, self.file.unit)
+            formula = self.formula_of(declaration)
         except FormulaError as error:
-            raise self.explained(error, declaration) from None
+            if not self.split(declaration, error):
+                raise self.explained(error, declaration) from None
+            formula = self.formula_of(declaration)
         self.require_known(formula)
         return formula
+
+    def formula_of(self, declaration: Declaration) -> Formula:
+        cursor = Cursor(self.text, self.source, declaration.start, declaration.end)
+        return parse_at(cursor, self.file.unit)
+
+    def split(self, declaration: Declaration, error: FormulaError) -> bool:
+        """Whether the last declaration ends before a line where the file's one formula begins.
+
+        If so, it ends there from now on, and the formula is a declaration of its own.
+        """
+        if (
+            declaration is not self.declarations[-1]
+            or declaration.kind not in {LET, ATOM}
+            or any(other.kind in {POLICY, FORMULA} for other in self.declarations)
+            or not self.begins_another(error, declaration)
+        ):
+            return False
+        offset = self.offset_of(error)
+        formula = Declaration(FORMULA, "", offset, offset)
+        formula.end = declaration.end
+        declaration.end = offset
+        self.declarations.append(formula)
+        return True
 
     def require_known(self, formula: Formula) -> None:
         """Refuses lets that are not declared before: they would be taken for atoms of the log."""
@@ -296,16 +331,9 @@ class _Reader:
 
     def explained(self, error: FormulaError, declaration: Declaration) -> FormulaError:
         """The error, its hint a better one where another formula seems to begin."""
-        lines = self.text.split("\n")
-        is_line_start = not lines[error.line - 1][: error.column - 1].strip()
-        if not (
-            is_line_start
-            and error.line > self.line_of(declaration)
-            and error.message.startswith("expected an operator or the end")
-            and declaration.kind != FORMULA
-        ):
+        if declaration.kind == FORMULA or not self.begins_another(error, declaration):
             return error
-        offset = sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
+        offset = self.offset_of(error)
         hint = (
             f"the declaration of {declaration.name} runs to the next one; "
             "begin a policy with policy NAME:"
@@ -313,6 +341,19 @@ class _Reader:
         return formula_error(
             self.text, offset, error.message, source=self.source, hint=hint, kind=type(error)
         )
+
+    def begins_another(self, error: FormulaError, declaration: Declaration) -> bool:
+        """Whether the error is that a line begins with something new."""
+        line = self.text.split("\n")[error.line - 1]
+        return (
+            not line[: error.column - 1].strip()
+            and error.line > self.line_of(declaration)
+            and error.message.startswith("expected an operator or the end")
+        )
+
+    def offset_of(self, error: FormulaError) -> int:
+        lines = self.text.split("\n")[: error.line - 1]
+        return sum(len(line) + 1 for line in lines) + error.column - 1
 
     def line_of(self, declaration: Declaration) -> int:
         return self.text.count("\n", 0, declaration.place) + 1

@@ -126,6 +126,24 @@ def test_a_formula_without_a_name() -> None:
         assert str(file.policies[0].formula).startswith("ONCE[0,60] ")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("let a = b\na", "b"),
+        ("unit ms\nlet a = ONCE[0,5s] p\n\n# late\nq IMPLIES a\n", "q IMPLIES ONCE[0,5000] p"),
+        ("let a = p\n  AND q\nNOT a", "NOT (p AND q)"),
+        ("let a = p\n(a OR q) IMPLIES r", "p OR q IMPLIES r"),
+        ("atom a = b > 3\n  and c\na UNTIL d", "a UNTIL d"),
+        ("let a = p\natom b = c\nlet d = a\nb AND d", "b AND p"),
+    ],
+)
+def test_a_formula_without_a_name_stands_behind_the_last_declaration(
+    text: str, expected: str
+) -> None:
+    (policy,) = parse_policies(text).policies
+    assert (policy.name, str(policy.formula)) == (None, expected)
+
+
 def test_units() -> None:
     assert parse_policies("policy x: ONCE[0,5s] p", unit="ms").unit == "ms"
     assert parse_policies("unit ms\nONCE[0,5s] p", unit="ms").unit == "ms"
@@ -166,14 +184,9 @@ _TEXTS = {
     "none": ("let a = b\n", 2, 1, "there is no policy", "policy NAME: FORMULA"),
     "two bare": ("p\nunit s\nq", 3, 1, "a second formula", "policy NAME:"),
     "bare beside": ("p\npolicy x: q", 1, 1, "a formula without a name beside", "policy NAME:"),
-    "bare behind": ("let a = b\na", 2, 1, "expected an operator or the end, found 'a'", "runs to"),
-    "behind an atom": (
-        "atom a = b\na",
-        2,
-        1,
-        "expected an operator or the end",
-        "runs to the next",
-    ),
+    "bare behind a policy": ("policy x: b\na", 2, 1, "expected an operator or the end", "runs to"),
+    "two bare": ("let a = b\na\nc", 3, 1, "expected an operator or the end, found 'c'", "joined by"),
+    "bare in line": ("let a = b\nlet c = b a", 2, 11, "expected an operator or the end", "joined by"),
     "empty": ("policy x: # nothing\npolicy y: p", 1, 10, "expected a formula, found the end", ""),
     "empty atom": ("atom x =\npolicy y: p", 1, 9, "expected a predicate, found the end", ""),
     "formula": ("policy x: p\npolicy y:\n  p q", 3, 5, "expected an operator or the end", "AND"),
