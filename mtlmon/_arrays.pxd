@@ -40,7 +40,9 @@ cdef class EventColumns:
     cdef Column *_add(
         self, ColumnKind kind, uint32_t atom, object array, Py_ssize_t item_size, size_t count
     ) except NULL
-    cdef int check_time_stamps(self, uint64_t clock, size_t first_index) except -1
+    cdef int check_time_stamps(
+        self, uint64_t clock, size_t first_index, size_t first, size_t last
+    ) except -1
     cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words

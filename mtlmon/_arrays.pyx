@@ -122,23 +122,29 @@ cdef class EventColumns:
         self.column_count += 1
         return column
 
-    cdef int check_time_stamps(self, uint64_t clock, size_t first_index) except -1:
-        """Refuse those that are negative, below the clock or decreasing.
+    cdef int check_time_stamps(
+        self, uint64_t clock, size_t first_index, size_t first, size_t last
+    ) except -1:
+        """Refuse those of events first, ..., last - 1 that are negative, below the clock or
+        decreasing.
 
-        first_index: what the first event is called in errors.
+        first_index: what event 0 is called in errors.
         """
         cdef size_t k
         cdef int64_t time_stamp
         with nogil:
-            k = first_decrease(self.time_stamps, self.time_stride, self.count, <int64_t> clock)
-        if k == self.count:
+            k = first + first_decrease(
+                self.time_stamps + <Py_ssize_t> first * self.time_stride, self.time_stride,
+                last - first, <int64_t> clock
+            )
+        if k == last:
             return 0
         time_stamp = read_integer(self.time_stamps, self.time_stride, k)
         place = f"time-stamp {time_stamp} at index {first_index + k}"
         if time_stamp < 0:
             message = f"{place} is not between 0 and 2^63-1"
         else:
-            if k > 0:
+            if k > first:
                 clock = <uint64_t> read_integer(self.time_stamps, self.time_stride, k - 1)
             message = f"{place} is below {clock}: time-stamps must not decrease"
         raise TimeStampError(message, index=first_index + k)
@@ -296,7 +302,7 @@ cdef class Feeding:
         try:
             clock = self.monitor.state.clock
             for batch in batches:
-                batch.check_time_stamps(clock, count)
+                batch.check_time_stamps(clock, count, 0, batch.count)
                 clock = batch.last_time_stamp(clock)
                 count += batch.count
             # Every time-point has one verdict.

@@ -74,7 +74,7 @@ cdef class KeyedMonitors:
         cdef size_t first = 0
         cdef uint32_t *target
         cdef uint32_t k
-        events.check_time_stamps(self.clock, 0)
+        events.check_time_stamps(self.clock, 0, 0, events.count)
         self.begin(events, streams, 0, events.count)
         self.streams.worker.enter()
         try:

@@ -296,6 +296,20 @@ cdef class Resolver:
                 hole = slot
         self.chains[hole].first = NONE
 
+    cdef void clear(self) noexcept nogil:
+        """Forget what is open, all of which stays so; the counts stay too."""
+        cdef size_t slot
+        self.outcome_count = self.outcome_index = 0
+        self.outcome_position = 0
+        self.open_count = 0
+        if self.chain_count == 0:
+            return
+        for slot in range(self.chain_mask + 1):
+            self.chains[slot].first = NONE
+        self.chain_count = 0
+        self.run_count = 0
+        self.free_run = NONE
+
     cdef bint reserve_chain(self) noexcept nogil:
         """Make sure that one more chain fits; False when there is no memory."""
         cdef Chain *old = self.chains

@@ -1,0 +1,19 @@
+"""Spark: policies over partitioned, keyed and streaming data, the native core on the executors.
+
+Needs pyspark, pyarrow and pandas: `pip install 'mtlmon[spark]'`, and Java 17 or later, which
+`mtlmon[spark-java]` brings. On a cluster mtlmon must be installed wherever Python runs.
+"""
+
+from __future__ import annotations
+
+from mtlmon.extras import load_extra
+
+for _package in ("pyspark", "pyarrow", "pandas"):
+    load_extra(_package, "spark")
+
+from mtlmon.spark.failures import ExecutorError, plain_errors  # noqa: E402
+from mtlmon.spark.frames import monitor  # noqa: E402
+from mtlmon.spark.java import use_java  # noqa: E402
+from mtlmon.spark.session import session  # noqa: E402
+
+__all__ = ["ExecutorError", "monitor", "plain_errors", "session", "use_java"]

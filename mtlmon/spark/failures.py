@@ -1,0 +1,51 @@
+"""Errors from executors, as what they are."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mtlmon import errors
+from mtlmon.errors import MtlmonError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The last line of a traceback, which Spark's message ends with.
+_LAST_LINE = re.compile(r"^mtlmon\.errors\.(\w+): (.*)$", re.MULTILINE)
+
+
+class ExecutorError(MtlmonError):
+    """An error of mtlmon's on an executor: one line, with the row at fault if there is one.
+
+    Attributes:
+        kind: the class of `mtlmon.errors` that it was there.
+    """
+
+    def __init__(self, message: str, kind: type[MtlmonError]) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Errors of mtlmon's on executors are raised as `ExecutorError`, in one line.
+
+    Spark raises errors from executors where an action runs, with the tracebacks of all that took
+    part. Around an action, this leaves what is wrong. Errors of other kinds stay as they are.
+
+        with mtlmon.spark.plain_errors():
+            verdicts.write.parquet("verdicts")
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        found = _LAST_LINE.findall(str(error))
+        if not found:
+            raise
+        name, message = found[-1]
+        kind = getattr(errors, name, MtlmonError)
+        raise ExecutorError(message, kind) from None

@@ -1,0 +1,101 @@
+"""Verdicts as columns: their types in Spark, and record batches of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError
+from mtlmon.verdict_arrays import EQUIVALENT, TRUE, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql.types import StructField, StructType
+
+POLICY = "policy"
+"""The column of the policy's name, null for a formula without one."""
+
+COLUMNS = ("time", "offset", "verdict", "reference_time", "reference_offset")
+"""The columns of a verdict: its time-point; true, false or null; and if null, the earlier
+time-point that it is equivalent to."""
+
+# Rows of a batch that is given away: enough to make little of what each costs, few enough for
+# texts of keys to fit.
+_BATCH_ROWS = 1 << 16
+
+
+def verdict_schema(keys: Sequence[StructField] = ()) -> StructType:
+    """The columns of verdicts: the policy, the keys, then `COLUMNS`.
+
+    Raises:
+        MtlmonError: a key is called like one of the others.
+    """
+    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+    for field in keys:
+        if field.name.lower() in {POLICY, *COLUMNS}:
+            raise MtlmonError(
+                f"the key column {field.name!r} is called like a column of verdicts: rename it "
+                "before (DataFrame.withColumnRenamed)"
+            )
+    types = (LongType(), LongType(), BooleanType(), LongType(), LongType())
+    fields = [StructField(name, kind) for name, kind in zip(COLUMNS, types, strict=True)]
+    return StructType([StructField(POLICY, StringType()), *keys, *fields])
+
+
+def verdict_columns(records: NDArray[np.void]) -> list[pa.Array]:
+    """Verdict records as columns of Arrow, in the order of `COLUMNS`.
+
+    Raises:
+        MtlmonError: an offset is above 2^63-1.
+    """
+    kind = records["kind"]
+    offset = records["offset"].view(np.int64)
+    if len(offset) and int(offset.min()) < 0:
+        raise MtlmonError("an offset within a time-stamp is beyond 2^63-1")
+    is_equivalent = kind == EQUIVALENT
+    verdict = kind == TRUE
+    if not is_equivalent.any():
+        nothing = pa.nulls(len(records), pa.int64())
+        references = [nothing, nothing]
+        verdicts = pa.array(verdict)
+    else:
+        references = [
+            pa.array(records["reference_time_stamp"], mask=~is_equivalent),
+            pa.array(records["reference_offset"].view(np.int64), mask=~is_equivalent),
+        ]
+        verdicts = pa.array(verdict, mask=is_equivalent)
+    return [pa.array(records["time_stamp"]), pa.array(offset), verdicts, *references]
+
+
+def verdict_batches(
+    name: str | None,
+    keys: Sequence[pa.Array],
+    records: bytes,
+    owners: NDArray[np.integer] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of verdicts, with the columns of `verdict_schema`.
+
+    Args:
+        name: of the policy.
+        keys: of the streams that the verdicts are of, one array a key column.
+        records: bytes of verdict records.
+        owners: for each verdict the place of its stream in `keys`; None if there is one stream.
+    """
+    verdicts = np.frombuffer(records, verdict_type())
+    for first in range(0, len(verdicts), _BATCH_ROWS):
+        part = verdicts[first : first + _BATCH_ROWS]
+        if owners is None:
+            places = pa.array(np.zeros(len(part), np.uint32))
+        else:
+            places = pa.array(owners[first : first + _BATCH_ROWS])
+        columns = [
+            pa.repeat(pa.scalar(name, pa.string()), len(part)),
+            *(key.take(places) for key in keys),
+            *verdict_columns(part),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
