@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EventError",
     "EventTypeError",
+    "ExecutorError",
     "ExplanationError",
     "FormulaError",
     "LimitError",
@@ -176,6 +177,18 @@ class TableError(MtlmonError, ValueError):
         if column is not None:
             place += f": column {column!r}"
         super().__init__(f"{place}: {message}")
+
+
+class ExecutorError(MtlmonError):
+    """An error of mtlmon's on an executor of Spark, in one line.
+
+    Attributes:
+        kind: the class that it was of there.
+    """
+
+    def __init__(self, message: str, *, kind: type[MtlmonError]) -> None:
+        self.kind = kind
+        super().__init__(message)
 
 
 class UnitError(MtlmonError, ValueError):

@@ -11,9 +11,9 @@ from mtlmon.extras import load_extra
 for _package in ("pyspark", "pyarrow", "pandas"):
     load_extra(_package, "spark")
 
-from mtlmon.spark.failures import ExecutorError, plain_errors  # noqa: E402
+from mtlmon.spark.failures import plain_errors  # noqa: E402
 from mtlmon.spark.frames import monitor  # noqa: E402
 from mtlmon.spark.java import use_java  # noqa: E402
 from mtlmon.spark.session import session  # noqa: E402
 
-__all__ = ["ExecutorError", "monitor", "plain_errors", "session", "use_java"]
+__all__ = ["monitor", "plain_errors", "session", "use_java"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.event_columns import listed
 from mtlmon.policy import parse_predicate
 from mtlmon.tables.blocks import Block
 from mtlmon.tables.columns import Selection
@@ -83,8 +84,10 @@ def event_source(
     for name, text in (atoms or {}).items():
         if name in predicates:
             raise MtlmonError(f"the atom {name!r} has a predicate in the policy file already")
-        if name in policies.atoms:
-            predicates[name] = parse_predicate(text, f"<atom {name}>", name)
+        if name not in policies.atoms:
+            known = listed(policies.atoms)
+            raise MtlmonError(f"no policy speaks of an atom {name!r}, only of {known}")
+        predicates[name] = parse_predicate(text, f"<atom {name}>", name)
     policies = policies._replace(predicates=predicates)
     columns = [column for predicate in predicates.values() for column in predicate.columns]
     others = [name for name in policies.atoms if name not in predicates]

@@ -7,25 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mtlmon import errors
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import ExecutorError, MtlmonError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # The last line of a traceback, which Spark's message ends with.
 _LAST_LINE = re.compile(r"^mtlmon\.errors\.(\w+): (.*)$", re.MULTILINE)
-
-
-class ExecutorError(MtlmonError):
-    """An error of mtlmon's on an executor: one line, with the row at fault if there is one.
-
-    Attributes:
-        kind: the class of `mtlmon.errors` that it was there.
-    """
-
-    def __init__(self, message: str, kind: type[MtlmonError]) -> None:
-        self.kind = kind
-        super().__init__(message)
 
 
 @contextmanager
@@ -48,4 +36,4 @@ def plain_errors() -> Iterator[None]:
             raise
         name, message = found[-1]
         kind = getattr(errors, name, MtlmonError)
-        raise ExecutorError(message, kind) from None
+        raise ExecutorError(message, kind=kind) from None

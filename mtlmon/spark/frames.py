@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mtlmon.spark.events import EventSource
     from mtlmon.spark.policies import Mode, PolicyLike
 
-_ORDER = "__mtlmon_order_{}"
-
 
 def monitor(
     df: DataFrame,
@@ -65,7 +63,7 @@ def monitor(
             that there may be time-points without a verdict. A time-stamp: every trace is complete
             up to and including it. "last": the same with the last time-stamp of the whole data
             frame, which is read twice then. "inf": no event ever follows.
-        time_unit: of times that are integers: "s", "ms", "us" or "ns".
+        time_unit: of times that are integers: "ns", "us", "ms", "s", "m", "h" or "d".
         resolution: of time-stamps; if not given the unit of the policy file, else the unit of
             integers, seconds for other times.
 
@@ -98,6 +96,8 @@ def monitor(
     _check_keys(keys, schema)
     known_end = _last(rows, source) if end_time == "last" else end_time
     function = SortedRows(source, resolve, known_end)
+    # a wrong end time is found here rather than on executors
+    function.monitors()
     fields = [rows.schema[name] for name in keys]
     return sorted_rows(df, source, order_within).mapInArrow(function, verdict_schema(fields))
 
@@ -105,7 +105,7 @@ def monitor(
 def sorted_rows(
     df: DataFrame, source: EventSource, order_within: str | Column | Sequence[str | Column] = ()
 ) -> DataFrame:
-    """The columns wanted, rows of one key in one partition, there one after the other by time.
+    """The columns wanted in their order, rows of one key in one partition, there by time.
 
     The constant among the columns of the partitioning is what forbids Spark to take it for that
     of a join or an aggregation before it. It would then leave this one out, and adaptive execution
@@ -113,16 +113,18 @@ def sorted_rows(
     """
     from pyspark.sql import functions as F
 
-    wanted = source.selection.names
-    keys = [_column(name) for name in source.selection.keys]
-    orders = _orders(df, order_within)
-    names = [_ORDER.format(number) for number in range(len(orders))]
-    aliased = [column.alias(name) for name, column in zip(names, orders, strict=True)]
-    rows = df.select(*map(_column, wanted), *aliased)
+    selection = source.selection
+    # pyspark cannot find columns again whose names have dots in them
+    plain = {name: f"column{number}" for number, name in enumerate(selection.names)}
+    orders = [
+        column.alias(f"order{number}") for number, column in enumerate(_orders(df, order_within))
+    ]
+    rows = df.select(*(_column(name).alias(alias) for name, alias in plain.items()), *orders)
+    keys = [plain[name] for name in selection.keys]
     rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
-    time = _column(source.selection.time_name)
-    ordered = rows.sortWithinPartitions(*keys, time, *names)
-    return ordered.select(*map(_column, wanted)) if orders else ordered
+    order_names = [f"order{number}" for number in range(len(orders))]
+    ordered = rows.sortWithinPartitions(*keys, plain[selection.time_name], *order_names)
+    return ordered.select(*plain.values()) if orders else ordered
 
 
 def _column(name: str) -> Column:

@@ -19,7 +19,7 @@ class KeyRuns:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        # the columns of the last row so far
+        # of the last row so far
         self._last: list[pa.Array] | None = None
 
     def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.uint32], list[pa.Array]]:
@@ -45,7 +45,8 @@ class KeyRuns:
             pa.concat_arrays([old, column.take(places)])
             for old, column in zip(last, columns, strict=True)
         ]
-        self._last = [column.slice(batch.num_rows - 1, 1) for column in columns]
+        # that of the key's first row, so that batches do not tell between 0.0 and -0.0
+        self._last = [key.slice(len(key) - 1) for key in keys]
         return starts.astype(np.uint32), keys
 
 
