@@ -13,6 +13,7 @@ from mtlmon._verdict cimport VerdictRecord
 cdef enum EndTime:
     END_UNKNOWN     # nothing is known about the time after the last event
     END_AT          # streams are complete up to and including a time-stamp
+    END_LAST        # ... and including the time-stamp of its last event
     END_INFINITE    # no event ever follows
 
 
@@ -20,7 +21,7 @@ cdef class SuccessiveMonitor:
     cdef Monitor monitor
     cdef Resolver resolver          # None where equivalences are left as they are
     cdef EndTime end
-    cdef uint64_t end_time          # with END_AT
+    cdef uint64_t end_time          # with END_AT, and where a stream ends with END_LAST
     cdef bint is_busy
     cdef uint64_t *time_stamps      # of a block of events
     cdef uint64_t *letters

@@ -14,7 +14,7 @@ class SuccessiveMonitor:
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
         resolve: bool = False,
-        end_time: int | Literal["inf"] | None = None,
+        end_time: int | Literal["last", "inf"] | None = None,
     ) -> None: ...
     @property
     def atoms(self) -> tuple[str, ...]: ...

@@ -37,8 +37,8 @@ cdef class SuccessiveMonitor:
         resolve: give every time-point its Boolean verdict instead of equivalences. Memory then
             grows with what is open.
         end_time: what is known about the time after a stream's last event. None: nothing. A
-            time-stamp: every stream is complete up to and including it. "inf": no event ever
-            follows.
+            time-stamp: every stream is complete up to and including it. "last": the same with
+            the last time-stamp of each. "inf": no event ever follows.
 
     Raises, besides what `Monitor` raises:
         MtlmonError: `end_time` is none of these.
@@ -54,11 +54,11 @@ cdef class SuccessiveMonitor:
         if resolve:
             self.resolver.is_flat = True
         if isinstance(end_time, str):
-            if end_time != "inf":
+            if end_time not in ("last", "inf"):
                 raise MtlmonError(
-                    f"end_time is a time-stamp, 'inf' or None, not {end_time!r}"
+                    f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time!r}"
                 )
-            self.end = END_INFINITE
+            self.end = END_INFINITE if end_time == "inf" else END_LAST
         elif end_time is not None:
             self.end = END_AT
             self.end_time = read_time(end_time, "end time")
@@ -208,11 +208,13 @@ cdef class SuccessiveMonitor:
     cdef int end_stream(self, uint32_t owner) except -1 nogil:
         """The present stream ends; the next one is one of which nothing has been read."""
         cdef Mode mode = self.monitor.state.history.mode
+        if self.end == END_LAST:
+            self.end_time = self.monitor.state.time_stamp
         if self.monitor.pending_count():
             if self.end == END_INFINITE:
                 self.monitor.push_end()
                 self.take(owner)
-            elif self.end == END_AT and self.end_time >= self.monitor.state.time_stamp:
+            elif self.end != END_UNKNOWN and self.end_time >= self.monitor.state.time_stamp:
                 self.monitor.push_time(self.end_time + 1)
                 self.take(owner)
         if self.resolver is not None:

@@ -12,8 +12,17 @@ for _package in ("pyspark", "pyarrow", "pandas"):
     load_extra(_package, "spark")
 
 from mtlmon.spark.failures import plain_errors  # noqa: E402
+from mtlmon.spark.files import monitor_files  # noqa: E402
 from mtlmon.spark.frames import monitor  # noqa: E402
 from mtlmon.spark.java import use_java  # noqa: E402
+from mtlmon.spark.partitions import monitor_partitions  # noqa: E402
 from mtlmon.spark.session import session  # noqa: E402
 
-__all__ = ["monitor", "plain_errors", "session", "use_java"]
+__all__ = [
+    "monitor",
+    "monitor_files",
+    "monitor_partitions",
+    "plain_errors",
+    "session",
+    "use_java",
+]

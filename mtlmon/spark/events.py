@@ -139,12 +139,16 @@ class EventReader:
         if rows.error is not None:
             error = rows.error
             assert error.row is not None
-            raise TableError(
-                f"{error.message}; the row is {_shown(batch, error.row)}",
-                path=error.path,
-                column=error.column,
-            )
+            raise row_error(self._source, batch, error.row, error.message, error.column)
         return Events(rows.time_stamps, rows.letters, self._source.policies.atoms)
+
+
+def row_error(
+    source: EventSource, batch: pa.RecordBatch, row: int, message: str, column: str | None = None
+) -> TableError:
+    """What is wrong with a row of a batch, which the message shows."""
+    shown = f"{message}; the row is {_shown(batch, row)}"
+    return TableError(shown, path=source.place, column=column)
 
 
 def check_schema(source: EventSource, schema: pa.Schema) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.events import check_schema, event_source
-from mtlmon.spark.monitoring import SortedRows
+from mtlmon.spark.monitoring import OrderedRows, monitors_of
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.verdicts import verdict_schema
 
@@ -90,14 +90,14 @@ def monitor(
     )
     source.selection.require(df.columns, source.place)
     wanted = source.selection.names
-    rows = df.select(*map(_column, wanted))
+    rows = df.select(*map(column_named, wanted))
     schema = rows.limit(0).toArrow().schema
     check_schema(source, schema)
     _check_keys(keys, schema)
     known_end = _last(rows, source) if end_time == "last" else end_time
-    function = SortedRows(source, resolve, known_end)
     # a wrong end time is found here rather than on executors
-    function.monitors()
+    monitors_of(source.policies, resolve, known_end)
+    function = OrderedRows(source, resolve, known_end)
     fields = [rows.schema[name] for name in keys]
     return sorted_rows(df, source, order_within).mapInArrow(function, verdict_schema(fields))
 
@@ -119,7 +119,7 @@ def sorted_rows(
     orders = [
         column.alias(f"order{number}") for number, column in enumerate(_orders(df, order_within))
     ]
-    rows = df.select(*(_column(name).alias(alias) for name, alias in plain.items()), *orders)
+    rows = df.select(*(column_named(name).alias(alias) for name, alias in plain.items()), *orders)
     keys = [plain[name] for name in selection.keys]
     rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
     order_names = [f"order{number}" for number in range(len(orders))]
@@ -127,7 +127,7 @@ def sorted_rows(
     return ordered.select(*plain.values()) if orders else ordered
 
 
-def _column(name: str) -> Column:
+def column_named(name: str) -> Column:
     """A column by its name, whatever characters that has."""
     from pyspark.sql import functions as F
 
@@ -142,7 +142,7 @@ def _orders(df: DataFrame, order_within: str | Column | Sequence[str | Column]) 
         order_within = [order_within]
     columns = set(df.columns)
     return [
-        one if isinstance(one, Column) else _column(one) if one in columns else F.col(one)
+        one if isinstance(one, Column) else column_named(one) if one in columns else F.col(one)
         for one in order_within
     ]
 
@@ -164,7 +164,7 @@ def _last(rows: DataFrame, source: EventSource) -> int | None:
     """The last time-stamp of all rows, None if there is no row."""
     from pyspark.sql import functions as F
 
-    latest = rows.agg(F.max(_column(source.selection.time_name)).alias("time")).toArrow()
+    latest = rows.agg(F.max(column_named(source.selection.time_name)).alias("time")).toArrow()
     (chunk,) = latest.column(0).chunks
     if chunk.null_count:
         return None

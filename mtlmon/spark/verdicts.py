@@ -76,7 +76,7 @@ def verdict_batches(
     name: str | None,
     keys: Sequence[pa.Array],
     records: bytes,
-    owners: NDArray[np.integer] | None,
+    owners: NDArray[np.uint32] | None,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of verdicts, with the columns of `verdict_schema`.
 
@@ -84,15 +84,17 @@ def verdict_batches(
         name: of the policy.
         keys: of the streams that the verdicts are of, one array a key column.
         records: bytes of verdict records.
-        owners: for each verdict the place of its stream in `keys`; None if there is one stream.
+        owners: for each verdict the place of its stream in `keys`; None if there is only
+            one.
     """
     verdicts = np.frombuffer(records, verdict_type())
     for first in range(0, len(verdicts), _BATCH_ROWS):
         part = verdicts[first : first + _BATCH_ROWS]
-        if owners is None:
-            places = pa.array(np.zeros(len(part), np.uint32))
-        else:
-            places = pa.array(owners[first : first + _BATCH_ROWS])
+        places = pa.array(
+            np.zeros(len(part), np.uint32)
+            if owners is None
+            else owners[first : first + _BATCH_ROWS]
+        )
         columns = [
             pa.repeat(pa.scalar(name, pa.string()), len(part)),
             *(key.take(places) for key in keys),

@@ -79,7 +79,7 @@ def expected_of(
     return sorted(resolve(found), key=str) if resolves else found
 
 
-@pytest.mark.parametrize("end_time", [None, 50, "inf"])
+@pytest.mark.parametrize("end_time", [None, 50, "last", "inf"])
 @pytest.mark.parametrize("resolves", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -138,7 +138,7 @@ def test_starts_increase(starts: list[int]) -> None:
 
 
 def test_end_times_are_checked_at_once() -> None:
-    with pytest.raises(MtlmonError, match="not 'last'"):
-        SuccessiveMonitor("p", end_time="last")  # type: ignore[arg-type]
+    with pytest.raises(MtlmonError, match="not 'first'"):
+        SuccessiveMonitor("p", end_time="first")  # type: ignore[arg-type]
     with pytest.raises(TimeStampError, match="-1 is not between"):
         SuccessiveMonitor("p", end_time=-1)

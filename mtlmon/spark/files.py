@@ -1,0 +1,186 @@
+"""Files as traces, read where the executors are."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon._log_records import LogRecords
+from mtlmon.errors import MtlmonError
+from mtlmon.policy.schemas import FORMATS, table_format
+from mtlmon.spark.monitoring import EndTime, monitors_of
+from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.verdicts import verdict_batches, verdict_schema
+from mtlmon.tables.events import open_tables
+from mtlmon.tables.files import ByteStream, TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from mtlmon._successive import SuccessiveMonitor
+    from mtlmon.spark.policies import Mode, Policies, PolicyLike
+
+FILE = "file"
+"""The column of the file's path."""
+
+LOG = "log"
+"""The format of text logs: `@TS atom atom ...`."""
+
+_BLOCK_BYTES = 1 << 20
+
+
+class FileTraces(NamedTuple):
+    """From paths to verdicts; picklable, a function for `mapInArrow`.
+
+    Attributes:
+        policies, resolve, end_time: as of `monitor_files`.
+        format: of all files, None if their names tell.
+        options: of tables, as `mtlmon.tables.open_tables` takes them.
+    """
+
+    policies: Policies
+    resolve: bool
+    end_time: EndTime
+    format: str | None
+    options: dict[str, str | None]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The verdicts of the files whose paths come in, with the columns of `verdict_schema`.
+
+        Raises:
+            LogError, TableError: a line or row of a file is no event.
+            OSError: a file cannot be read.
+        """
+        monitors = monitors_of(self.policies, self.resolve, self.end_time)
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                keys = [pa.array([path])]
+                found = self._table if self._format(path) != LOG else self._log
+                for name, records in found(path, monitors):
+                    yield from verdict_batches(name, keys, records, None)
+
+    def _format(self, path: str) -> str:
+        if self.format is not None:
+            return self.format
+        told = table_format(path)
+        return LOG if told is None else told[0]
+
+    def _log(
+        self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
+    ) -> Iterator[tuple[str | None, bytes]]:
+        logs = [(name, LogRecords(monitor, path=path)) for name, monitor in monitors]
+        room = np.empty(_BLOCK_BYTES, np.uint8)
+        with ByteStream(TableFile(path, path, LOG)) as stream:
+            while count := stream.read_into(room):
+                for name, log in logs:
+                    yield name, log.feed(room.data[:count])
+        for name, log in logs:
+            yield name, log.finish()
+
+    def _table(
+        self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
+    ) -> Iterator[tuple[str | None, bytes]]:
+        policies = self.policies
+        same = np.array([], np.uint32)
+        options = {**self.options, "resolution": self.options["resolution"] or policies.unit}
+        with open_tables(
+            path,
+            policies.atoms,
+            predicates=policies.predicates,
+            format=self.format,
+            **options,  # type: ignore[arg-type]
+        ) as tables:
+            for batch in tables:
+                for name, monitor in monitors:
+                    yield name, monitor.feed(batch.events_of(monitor.atoms), same)[0]
+        for name, monitor in monitors:
+            yield name, monitor.finish()
+
+
+def monitor_files(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    policy: PolicyLike,
+    *,
+    format: str | None = None,
+    mode: Mode = "local",
+    resolve: bool = True,
+    end_time: EndTime = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Monitor every file as a trace of its own, read natively by the executors.
+
+    Args:
+        spark: the session.
+        paths: files, or patterns of names such as `logs/*.log`. Executors open the same paths.
+        policy, mode, resolve: as for `monitor`.
+        format: "log" for text logs, or one of those of `mtlmon.tables.open_tables`; if not given
+            names tell, and what does not end like a table is a log. Either may be compressed.
+        end_time: what is known about the time after a file's last event, as for
+            `monitor_partitions`.
+        options: how tables are read: `time`, `time_unit`, `time_format`, `resolution`, `event`,
+            `event_separator` of `mtlmon.tables.open_tables`.
+
+    Returns:
+        One row a verdict, as `monitor` gives it, with the path in the column `file`.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read.
+        MtlmonError: an argument is wrong, a pattern matches nothing.
+        OSError: a file does not exist.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if format not in (None, LOG, *FORMATS.values()):
+        known = ", ".join(dict.fromkeys([LOG, *FORMATS.values()]))
+        raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
+    policies = compile_policies(policy, mode)
+    # a wrong end time is found here rather than on executors
+    monitors_of(policies, resolve, end_time)
+    found = _files(paths)
+    file = StructField(FILE, StringType(), False)
+    rows = spark.createDataFrame([(path,) for path in found], StructType([file]))
+    # a task for every file: how long one takes is not known before
+    placed = rows.repartitionByRange(len(found), F.col(FILE)) if len(found) > 1 else rows
+    function = FileTraces(policies, resolve, end_time, format, _table_options(options))
+    return placed.mapInArrow(function, verdict_schema([file]))
+
+
+def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files that paths and patterns stand for, each once, as absolute paths."""
+    found: list[str] = []
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        text = os.path.abspath(os.fspath(path))
+        if not os.path.exists(text) and glob.has_magic(text):
+            matched = sorted(filter(os.path.isfile, glob.glob(text, recursive=True)))
+            if not matched:
+                raise MtlmonError(f"{text}: no file matches this pattern")
+            found += matched
+        elif os.path.isdir(text):
+            raise MtlmonError(f"{text} is a directory; {text}/* stands for the files in it")
+        else:
+            os.stat(text)
+            found.append(text)
+    if not found:
+        raise MtlmonError("there is no file to monitor")
+    return list(dict.fromkeys(found))
+
+
+_OPTIONS = ("time", "time_unit", "time_format", "resolution", "event", "event_separator")
+
+
+def _table_options(options: Mapping[str, str] | None) -> dict[str, str | None]:
+    """The options of tables, those that are not given None but for the separator."""
+    given = dict(options or {})
+    for name in given:
+        if name not in _OPTIONS:
+            raise MtlmonError(f"no option is called {name!r}; there are {', '.join(_OPTIONS)}")
+    defaults: dict[str, str | None] = {**dict.fromkeys(_OPTIONS), "event_separator": "|"}
+    return {**defaults, **given}

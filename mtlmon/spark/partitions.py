@@ -1,0 +1,81 @@
+"""Partitions as traces: one monitor each, and nothing is moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from mtlmon.spark.events import check_schema
+from mtlmon.spark.frames import column_named
+from mtlmon.spark.monitoring import EndTime, OrderedRows, monitors_of
+from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.traces import Columns, PartitionTrace
+from mtlmon.spark.verdicts import verdict_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
+
+    from mtlmon.spark.policies import Mode, PolicyLike
+
+
+@overload
+def monitor_partitions(events: DataFrame, policy: PolicyLike, **options: Any) -> DataFrame: ...
+@overload
+def monitor_partitions(events: RDD[Any], policy: PolicyLike, **options: Any) -> RDD[Any]: ...
+def monitor_partitions(
+    events: RDD[Any] | DataFrame,
+    policy: PolicyLike,
+    *,
+    mode: Mode = "local",
+    resolve: bool = True,
+    end_time: EndTime = None,
+    time: str = "ts",
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    time_unit: str | None = None,
+    resolution: str | None = None,
+) -> RDD[Any] | DataFrame:
+    """Monitor every partition as a trace of its own, its elements in the order that they have.
+
+    Elements of an RDD are all of one form: lines of logs, as texts or as bytes; pairs of a
+    time-stamp and the atoms that hold; or rows. Verdicts of lines are lines as the command writes
+    them, those of other elements `Verdict` objects. With several policies the name stands before
+    each: in a line with a tab behind it, else as a pair with the verdict.
+
+    Verdicts of a data frame are a data frame, as `monitor` gives it, without keys;
+    `pyspark.sql.functions.spark_partition_id()` tells the partition that a row of it is in.
+
+    Args:
+        events: an RDD or a data frame.
+        policy, mode, resolve: as for `monitor`.
+        end_time: what is known about the time after a partition's last event: nothing; it is
+            complete up to and including a time-stamp, or with "last" that of its last event; or no
+            event ever follows, "inf".
+        time, atoms, event, event_separator, time_unit, resolution: of rows, as for `monitor`.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
+        TableError: a column is missing, or of a type that cannot be what it is wanted for.
+        MtlmonError: an argument is wrong.
+    """
+    from pyspark import RDD
+
+    policies = compile_policies(policy, mode)
+    # a wrong end time is found here rather than on executors
+    monitors_of(policies, resolve, end_time)
+    columns = Columns(
+        time, dict(atoms) if atoms else None, event, event_separator, time_unit, resolution
+    )
+    function = PartitionTrace(policies, resolve, end_time, columns)
+    source = function.source("DataFrame")
+    if isinstance(events, RDD):
+        return events.mapPartitionsWithIndex(function)
+    selection = source.selection
+    selection.require(events.columns, source.place)
+    rows = events.select(*map(column_named, selection.names))
+    check_schema(source, rows.limit(0).toArrow().schema)
+    plain = rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
+    return plain.mapInArrow(OrderedRows(source, resolve, end_time), verdict_schema())

@@ -1,0 +1,175 @@
+"""What executors do with partitions that are traces: text lines, pairs, rows."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon._core import Monitor
+from mtlmon._resolution import Resolution
+from mtlmon._text import TextMonitor
+from mtlmon.errors import EventTypeError, MtlmonError, TableError
+from mtlmon.spark.events import event_source
+from mtlmon.spark.monitoring import EndTime, monitored
+from mtlmon.verdict_arrays import VerdictArray, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mtlmon._core import Verdict
+    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.policies import Policies
+
+# Elements that are taken from Spark at a time.
+_BLOCK = 4096
+
+
+class Columns(NamedTuple):
+    """How rows become events: arguments of `event_source`."""
+
+    time: str
+    atoms: dict[str, str] | None
+    event: str | None
+    separator: str
+    time_unit: str | None
+    resolution: str | None
+
+
+class PartitionTrace(NamedTuple):
+    """From the elements of a partition to verdicts; picklable, for `mapPartitionsWithIndex`.
+
+    Attributes:
+        policies, resolve, end_time: as of `monitor_partitions`.
+        columns: what is asked for of rows.
+    """
+
+    policies: Policies
+    resolve: bool
+    end_time: EndTime
+    columns: Columns
+
+    def __call__(self, index: int, elements: Iterator[Any]) -> Iterator[Any]:
+        """The verdicts of a partition, in what form the first element tells.
+
+        Raises:
+            EventTypeError: it is of a type that is no event.
+            LogError, TableError, TimeStampError, EventError: an element is none.
+        """
+        first = next(elements, None)
+        if first is None:
+            return iter(())
+        whole = chain([first], elements)
+        place = f"partition {index}"
+        if isinstance(first, str | bytes | bytearray):
+            return self._lines(whole, place, isinstance(first, str))
+        if isinstance(first, tuple):
+            if hasattr(first, "__fields__"):
+                self.source(place).selection.require(first.__fields__, place)
+                return self._rows(whole, place)
+            if len(first) == 2:
+                return self._pairs(whole, place)
+        raise EventTypeError(
+            f"{place}: an event is a line of a log, a pair (time_stamp, atoms) or a Row, not "
+            f"{type(first).__name__}"
+        )
+
+    def _lines(self, lines: Iterator[Any], place: str, is_text: bool) -> Iterator[Any]:
+        """Lines of a log to lines of verdicts, texts to texts and bytes to bytes."""
+        policies = self.policies
+        monitors = []
+        for policy in policies.policies:
+            monitor = Monitor(policy.program, policies.mode)
+            text = TextMonitor(monitor, path=place, resolve=self.resolve)
+            monitors.append((_prefix(policies, policy.name), text))
+        while block := list(islice(lines, _BLOCK)):
+            loaded = "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
+            for prefix, text in monitors:
+                text.load(loaded)
+                yield from _written(text, prefix, is_text)
+        for prefix, text in monitors:
+            text.end(self.end_time)
+            yield from _written(text, prefix, is_text)
+
+    def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
+        """Pairs to verdicts, with the name of the policy if there are several."""
+        policies = self.policies
+        monitors = [
+            (policy.name, Monitor(policy.program, policies.mode), Resolution())
+            for policy in policies.policies
+        ]
+        done = 0
+        while block := list(islice(pairs, _BLOCK)):
+            for name, monitor, resolution in monitors:
+                try:
+                    verdicts = list(monitor(block))
+                except MtlmonError as error:
+                    number = getattr(error, "index", None)
+                    if number is None:
+                        raise
+                    raise TableError(
+                        f"{error}; the event is {block[number]!r}",
+                        path=place,
+                        row=done + number + 1,
+                    ) from None
+                yield from self._given(name, resolution, verdicts)
+            done += len(block)
+        for name, monitor, resolution in monitors:
+            yield from self._given(name, resolution, monitor.finish(self.end_time))
+
+    def _given(
+        self, name: str | None, resolution: Resolution, verdicts: Sequence[Verdict]
+    ) -> Iterable[Any]:
+        if self.resolve:
+            verdicts = resolution.push(verdicts)
+        return verdicts if len(self.policies.policies) == 1 else [(name, one) for one in verdicts]
+
+    def _rows(self, rows: Iterator[Any], place: str) -> Iterator[Any]:
+        """Rows to verdicts, with the name of the policy if there are several."""
+        source = self.source(place)
+        names = source.selection.names
+        blocks = iter(lambda: list(islice(rows, _BLOCK)), [])
+        batches = (_batch(names, block) for block in blocks)
+        is_alone = len(self.policies.policies) == 1
+        for name, _, records, _ in monitored(source, self.resolve, self.end_time, batches):
+            for verdict in VerdictArray(np.frombuffer(records, verdict_type())):
+                yield verdict if is_alone else (name, verdict)
+
+    def source(self, place: str) -> EventSource:
+        """How rows become events."""
+        columns = self.columns
+        return event_source(
+            self.policies,
+            time=columns.time,
+            atoms=columns.atoms,
+            event=columns.event,
+            separator=columns.separator,
+            time_unit=columns.time_unit,
+            resolution=columns.resolution,
+            place=place,
+        )
+
+
+def _prefix(policies: Policies, name: str | None) -> str:
+    """What stands before the verdicts of a policy: nothing if it is the only one."""
+    return "" if len(policies.policies) == 1 else f"{name}\t"
+
+
+def _written(text: TextMonitor, prefix: str, is_text: bool) -> Iterator[Any]:
+    """The lines of verdicts that the loaded block brings."""
+    more = True
+    while more:
+        more = text.run()
+        lines = text.writer.take()
+        if is_text:
+            yield from (prefix + line for line in lines.decode().splitlines())
+        else:
+            before = prefix.encode()
+            yield from (before + line for line in lines.splitlines())
+
+
+def _batch(names: Sequence[str], rows: Sequence[Any]) -> pa.RecordBatch:
+    """Rows of pyspark as a record batch of some of their columns."""
+    return pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in names})
