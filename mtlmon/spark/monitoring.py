@@ -14,7 +14,7 @@ from mtlmon.spark.keys import KeyRuns
 from mtlmon.spark.verdicts import verdict_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 EndTime: TypeAlias = int | Literal["last", "inf"] | None
 """What is known about the time after the last event of a trace, as `SuccessiveMonitor` takes it."""
-
-Fed: TypeAlias = "tuple[str | None, list[pa.Array], bytes, NDArray[np.uint32] | None]"
 
 
 def monitors_of(
@@ -42,52 +40,58 @@ def monitors_of(
     ]
 
 
-def monitored(
-    source: EventSource, resolve: bool, end_time: EndTime, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Fed]:
-    """The verdicts of rows in order: those of a key one after the other, by time.
-
-    Memory does not depend on how many rows a key has.
+class RowMonitors:
+    """Monitors of rows in order, one for each policy, for traces that come one after the other.
 
     Args:
         source: how rows become events.
         resolve: whether every time-point gets its Boolean verdict.
-        batches: of the columns that the source wants.
+        end_time: what is known about the time after the last event of a trace.
 
-    Yields:
-        The name of a policy; the columns of some keys; bytes of verdict records; for each of these
-        the place of its key in the columns, None if there is only one key.
-
-    Raises:
-        TableError: a row is no event, or one of a time before that of the row before.
+    Attributes:
+        columns: those of the rows, in their order.
     """
-    reader = EventReader(source)
-    runs = KeyRuns(source.selection.keys)
-    monitors = monitors_of(source.policies, resolve, end_time)
-    last: list[pa.Array] = []
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        events = reader.read(batch)
-        starts, keys = runs.read(batch)
-        last = [key.slice(len(key) - 1) for key in keys]
-        for name, monitor in monitors:
+
+    def __init__(self, source: EventSource, resolve: bool, end_time: EndTime) -> None:
+        self.columns = source.selection.names
+        self._source = source
+        self._reader = EventReader(source)
+        self._monitors = monitors_of(source.policies, resolve, end_time)
+
+    def feed(
+        self, batch: pa.RecordBatch, starts: NDArray[np.uint32]
+    ) -> Iterator[tuple[str | None, bytes, NDArray[np.uint32]]]:
+        """Go on to a batch of rows, with some of which another trace begins.
+
+        Yields:
+            The name of a policy, bytes of verdict records, and the numbers of their traces: 0 is
+            the one before the first start.
+
+        Raises:
+            TableError: a row is no event, or one of a time before that of the row before.
+        """
+        events = self._reader.read(batch)
+        for name, monitor in self._monitors:
             try:
                 records, owners = monitor.feed(events.of(monitor.atoms), starts)
             except TimeStampError as error:
                 if error.index is None:
                     raise
-                raise row_error(source, batch, error.index, str(error)) from None
-            yield name, keys, records, np.frombuffer(owners, np.uint32)
-    for name, monitor in monitors:
-        yield name, last, monitor.finish(), None
+                raise row_error(self._source, batch, error.index, str(error)) from None
+            yield name, records, np.frombuffer(owners, np.uint32)
+
+    def finish(self) -> Iterator[tuple[str | None, bytes]]:
+        """The present trace has ended: the names of policies, and bytes of verdict records."""
+        for name, monitor in self._monitors:
+            yield name, monitor.finish()
 
 
 class OrderedRows(NamedTuple):
     """From rows in order to rows of verdicts; picklable, a function for `mapInArrow`.
 
     The columns are those that the source wants, in its order; what they are called is no matter.
-    The attributes are arguments of `monitored`.
+    Rows of a key come one after the other, by time. Memory does not depend on how many there are.
+    The attributes are arguments of `RowMonitors`.
     """
 
     source: EventSource
@@ -95,8 +99,22 @@ class OrderedRows(NamedTuple):
     end_time: EndTime
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The verdicts of a partition, with the columns of `verdict_schema`."""
-        names = list(self.source.selection.names)
-        renamed = (pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches)
-        for fed in monitored(self.source, self.resolve, self.end_time, renamed):
-            yield from verdict_batches(*fed)
+        """The verdicts of a partition, with the columns of `verdict_schema`.
+
+        Raises:
+            TableError: a row is no event.
+        """
+        monitors = RowMonitors(self.source, self.resolve, self.end_time)
+        runs = KeyRuns(self.source.selection.keys)
+        names = list(monitors.columns)
+        last: list[pa.Array] = []
+        for columns in batches:
+            if columns.num_rows == 0:
+                continue
+            batch = pa.RecordBatch.from_arrays(columns.columns, names=names)
+            starts, keys = runs.read(batch)
+            last = [key.slice(len(key) - 1) for key in keys]
+            for name, records, owners in monitors.feed(batch, starts):
+                yield from verdict_batches(name, keys, records, owners)
+        for name, records in monitors.finish():
+            yield from verdict_batches(name, last, records, None)

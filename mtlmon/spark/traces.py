@@ -13,7 +13,7 @@ from mtlmon._resolution import Resolution
 from mtlmon._text import TextMonitor
 from mtlmon.errors import EventTypeError, MtlmonError, TableError
 from mtlmon.spark.events import event_source
-from mtlmon.spark.monitoring import EndTime, monitored
+from mtlmon.spark.monitoring import RowMonitors
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mtlmon._core import Verdict
     from mtlmon.spark.events import EventSource
+    from mtlmon.spark.monitoring import EndTime
     from mtlmon.spark.policies import Policies
 
 # Elements that are taken from Spark at a time.
@@ -128,14 +129,18 @@ class PartitionTrace(NamedTuple):
 
     def _rows(self, rows: Iterator[Any], place: str) -> Iterator[Any]:
         """Rows to verdicts, with the name of the policy if there are several."""
-        source = self.source(place)
-        names = source.selection.names
-        blocks = iter(lambda: list(islice(rows, _BLOCK)), [])
-        batches = (_batch(names, block) for block in blocks)
+        monitors = RowMonitors(self.source(place), self.resolve, self.end_time)
+        same = np.array([], np.uint32)
+        while block := list(islice(rows, _BLOCK)):
+            for name, records, _ in monitors.feed(_batch(monitors.columns, block), same):
+                yield from self._named(name, records)
+        for name, records in monitors.finish():
+            yield from self._named(name, records)
+
+    def _named(self, name: str | None, records: bytes) -> Iterator[Any]:
         is_alone = len(self.policies.policies) == 1
-        for name, _, records, _ in monitored(source, self.resolve, self.end_time, batches):
-            for verdict in VerdictArray(np.frombuffer(records, verdict_type())):
-                yield verdict if is_alone else (name, verdict)
+        for verdict in VerdictArray(np.frombuffer(records, verdict_type())):
+            yield verdict if is_alone else (name, verdict)
 
     def source(self, place: str) -> EventSource:
         """How rows become events."""

@@ -1,0 +1,122 @@
+"""Functions of SQL: the verdicts of one machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mtlmon.errors import ExecutorError
+from mtlmon.spark import plain_errors, register
+from tests.spark.single import collected, expected, random_rows, shuffled
+from tests.spark.test_monitor import POLICIES, configured, frame
+from tests.spark.test_plans import SKEW
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.traces import EndTime
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+CALL = """
+SELECT * FROM mtlmon(
+    TABLE({table}) PARTITION BY {key} ORDER BY (ts, n),
+    policy => '{policy}', key => 'k', event => 'what'{more})
+"""
+
+
+@pytest.fixture
+def sql(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+@pytest.mark.parametrize("batch", [3, 10_000])
+def test_partitions_of_a_table(sql: SparkSession, batch: int) -> None:
+    rows = random_rows(21, keys=20, events=30)
+    frame(sql, shuffled(rows, 21)).createOrReplaceTempView("logs")
+    with configured(sql, execution_arrow_maxRecordsPerBatch=batch):
+        call = CALL.format(table="logs", key="k", policy=POLICIES, more="")
+        assert collected(sql.sql(call)) == expected(rows, POLICIES)
+        more = ", end_time => 'inf', mode => 'global', resolve => false"
+        call = CALL.format(table="logs", key="k", policy=POLICIES, more=more)
+        assert collected(sql.sql(call)) == expected(
+            rows, POLICIES, "global", resolves=False, end_time="inf"
+        )
+    call = "SELECT * FROM mtlmon(TABLE(SELECT 1 AS ts, true AS p) WITH SINGLE PARTITION, 'p')"
+    assert collected(sql.sql(call)) == [(None, None, 1, 0, True, None, None)]
+
+
+def test_an_empty_table_has_no_verdicts(sql: SparkSession) -> None:
+    frame(sql, random_rows(22, keys=1, events=3)).where("ts < 0").createOrReplaceTempView("logs")
+    for key in ("PARTITION BY k", "WITH SINGLE PARTITION"):
+        call = f"SELECT * FROM mtlmon(TABLE(logs) {key}, policy => 'p', event => 'what')"
+        assert sql.sql(call).collect() == []
+
+
+def test_a_constant_guards_partitions_over_a_join(sql: SparkSession) -> None:
+    policy = "policy x: p IMPLIES EVENTUALLY[0,5] q"
+    rows = random_rows(23, keys=6, events=50, skew=2000)
+    frame(sql, shuffled(rows, 23)).createOrReplaceTempView("logs")
+    sql.createDataFrame(
+        [(row,) for row in {row.k for row in rows}], "k string"
+    ).createOrReplaceTempView("keys")
+    options = {**SKEW, "autoBroadcastJoinThreshold": -1, "adaptive_autoBroadcastJoinThreshold": -1}
+    with configured(sql, **options):
+        joined = "SELECT logs.* FROM logs JOIN keys ON logs.k = keys.k"
+        call = CALL.format(table=joined, key="k", policy=policy, more="")
+        assert collected(sql.sql(call)) != expected(rows, policy), "nothing to guard against"
+        call = CALL.format(table=joined, key="(k, 0)", policy=policy, more="")
+        assert collected(sql.sql(call)) == expected(rows, policy)
+
+
+@pytest.mark.parametrize("end_time", [None, 40, "last", "inf"])
+def test_arrays_of_events(sql: SparkSession, end_time: EndTime) -> None:
+    rows = random_rows(24, keys=15, events=30)
+    frame(sql, shuffled(rows, 24)).createOrReplaceTempView("logs")
+    argument = "null" if end_time is None else f"'{end_time}'"
+    found = sql.sql(
+        f"""
+        WITH traces AS (
+            SELECT k, sort_array(collect_list(struct(ts, n, what))) AS events FROM logs GROUP BY k
+            UNION ALL SELECT 'none', array() UNION ALL SELECT 'null', null),
+        verdicts AS (
+            SELECT k, mtlmon_verdicts(events, '{POLICIES}', 'ts', 'what', {argument}) AS given
+            FROM traces),
+        rows AS (SELECT k, explode_outer(given) AS one FROM verdicts)
+        SELECT one.policy, k, one.time, one.offset, one.verdict, one.reference_time,
+            one.reference_offset FROM rows
+        """
+    )
+    wanted = []
+    for key in {row.k for row in rows}:
+        wanted += expected([row for row in rows if row.k == key], POLICIES, end_time=end_time)
+    wanted += [(None, key, *[None] * 5) for key in ("none", "null")]
+    assert collected(found) == sorted(wanted, key=repr)
+    arrays = "VALUES (null), (array(struct(1 AS ts, true AS p))) AS t(e)"
+    nulls = f"SELECT mtlmon_verdicts(e, 'p') FROM {arrays}"
+    given = sql.sql(nulls).collect()
+    assert given[0][0] is None and len(given[1][0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT * FROM mtlmon(TABLE(bad) PARTITION BY k ORDER BY n, event => 'what', "
+         "policy => 'p')",
+         "table: time-stamp 1 at index 1 is below 2.*; the row is ts=1, what='p'"),
+        ("SELECT * FROM mtlmon(TABLE(bad) PARTITION BY k ORDER BY ts, policy => 'p OR')",
+         "<policy>:1:5: "),
+        ("SELECT * FROM mtlmon(TABLE(bad) PARTITION BY k ORDER BY ts, policy => 'p', key => 'kk')",
+         "no column 'kk' of keys among 'k', 'ts', 'n', 'what'"),
+        ("SELECT mtlmon_verdicts(array(struct(2 AS ts, true AS p), struct(1, true)), 'p')",
+         "table: time-stamp 1 at index 1 is below 2.*; the row is ts=1, p=True"),
+        ("SELECT mtlmon_verdicts(array(null, struct(1 AS ts, true AS p)), 'p')", "is null"),
+    ],
+)  # fmt: skip
+def test_errors(sql: SparkSession, query: str, message: str) -> None:
+    rows = "SELECT * FROM VALUES ('a', 2, 0, 'p'), ('a', 1, 1, 'p') AS bad(k, ts, n, what)"
+    sql.sql(rows).createOrReplaceTempView("bad")
+    with pytest.raises(ExecutorError, match=message), plain_errors():
+        sql.sql(query).collect()
