@@ -60,7 +60,7 @@ class FileTraces(NamedTuple):
         monitors = monitors_of(self.policies, self.resolve, self.end_time)
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                keys = [pa.array([path])]
+                keys = {FILE: pa.array([path])}
                 found = self._table if self._format(path) != LOG else self._log
                 for name, records in found(path, monitors):
                     yield from verdict_batches(name, keys, records, None)

@@ -22,7 +22,7 @@ class KeyRuns:
         # of the last row so far
         self._last: list[pa.Array] | None = None
 
-    def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.uint32], list[pa.Array]]:
+    def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.uint32], dict[str, pa.Array]]:
         """The places in a batch, which is not empty, where a key begins, and keys by number.
 
         Returns:
@@ -41,12 +41,12 @@ class KeyRuns:
             is_new = bool(_changes([pa.concat_arrays(pair) for pair in pairs], 2)[0])
         starts = np.flatnonzero(np.concatenate([[is_new], _changes(columns, batch.num_rows)]))
         places = pa.array(starts)
-        keys = [
-            pa.concat_arrays([old, column.take(places)])
-            for old, column in zip(last, columns, strict=True)
-        ]
+        keys = {
+            name: pa.concat_arrays([old, column.take(places)])
+            for name, old, column in zip(self._names, last, columns, strict=True)
+        }
         # that of the key's first row, so that batches do not tell between 0.0 and -0.0
-        self._last = [key.slice(len(key) - 1) for key in keys]
+        self._last = [key.slice(len(key) - 1) for key in keys.values()]
         return starts.astype(np.uint32), keys
 
 

@@ -107,13 +107,13 @@ class OrderedRows(NamedTuple):
         monitors = RowMonitors(self.source, self.resolve, self.end_time)
         runs = KeyRuns(self.source.selection.keys)
         names = list(monitors.columns)
-        last: list[pa.Array] = []
+        last: dict[str, pa.Array] = {}
         for columns in batches:
             if columns.num_rows == 0:
                 continue
             batch = pa.RecordBatch.from_arrays(columns.columns, names=names)
             starts, keys = runs.read(batch)
-            last = [key.slice(len(key) - 1) for key in keys]
+            last = {name: key.slice(len(key) - 1) for name, key in keys.items()}
             for name, records, owners in monitors.feed(batch, starts):
                 yield from verdict_batches(name, keys, records, owners)
         for name, records in monitors.finish():

@@ -78,7 +78,7 @@ class PartitionMonitor:
 
     def __init__(self) -> None:
         self._monitors: RowMonitors | None = None
-        self._key: pa.Array = pa.nulls(1, pa.string())
+        self._key = {"key": pa.nulls(1, pa.string())}
 
     def eval(
         self,
@@ -118,13 +118,13 @@ class PartitionMonitor:
             self._monitors = RowMonitors(source, resolves, _end_time(_constant(end_time)))
         rows = events.select(list(self._monitors.columns))
         for name, records, _ in self._monitors.feed(rows, _SAME):
-            yield from verdict_batches(name, [self._key], records, None)
+            yield from verdict_batches(name, self._key, records, None)
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
         """The verdicts that the end of the partition brings."""
         if self._monitors is not None:
             for name, records in self._monitors.finish():
-                yield from verdict_batches(name, [self._key], records, None)
+                yield from verdict_batches(name, self._key, records, None)
 
     def _set_key(self, events: pa.RecordBatch, name: str | None) -> None:
         if name is None:
@@ -134,7 +134,7 @@ class PartitionMonitor:
                 f"there is no column {name!r} of keys among {listed(events.schema.names)}",
                 path=_PLACE,
             )
-        self._key = events.column(name).slice(0, 1).cast(pa.string())
+        self._key = {"key": events.column(name).slice(0, 1).cast(pa.string())}
 
 
 def verdicts_of_arrays(events: pa.Array, policy: pa.Array, *more: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.verdict_arrays import EQUIVALENT, TRUE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql.types import StructField, StructType
@@ -74,7 +74,7 @@ def verdict_columns(records: NDArray[np.void]) -> list[pa.Array]:
 
 def verdict_batches(
     name: str | None,
-    keys: Sequence[pa.Array],
+    keys: Mapping[str, pa.Array],
     records: bytes,
     owners: NDArray[np.uint32] | None,
 ) -> Iterator[pa.RecordBatch]:
@@ -82,7 +82,7 @@ def verdict_batches(
 
     Args:
         name: of the policy.
-        keys: of the streams that the verdicts are of, one array a key column.
+        keys: of the streams that the verdicts are of, a column for each name.
         records: bytes of verdict records.
         owners: for each verdict the place of its stream in `keys`; None if there is only
             one.
@@ -97,7 +97,7 @@ def verdict_batches(
         )
         columns = [
             pa.repeat(pa.scalar(name, pa.string()), len(part)),
-            *(key.take(places) for key in keys),
+            *(key.take(places) for key in keys.values()),
             *verdict_columns(part),
         ]
-        yield pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
+        yield pa.RecordBatch.from_arrays(columns, names=[POLICY, *keys, *COLUMNS])

@@ -110,7 +110,7 @@ def test_arrays_of_events(sql: SparkSession, end_time: EndTime) -> None:
          "<policy>:1:5: "),
         ("SELECT * FROM mtlmon(TABLE(bad) PARTITION BY k ORDER BY ts, policy => 'p', key => 'kk')",
          "no column 'kk' of keys among 'k', 'ts', 'n', 'what'"),
-        ("SELECT mtlmon_verdicts(array(struct(2 AS ts, true AS p), struct(1, true)), 'p')",
+        ("SELECT mtlmon_verdicts(transform(array(2, 1), t -> struct(t AS ts, true AS p)), 'p')",
          "table: time-stamp 1 at index 1 is below 2.*; the row is ts=1, p=True"),
         ("SELECT mtlmon_verdicts(array(null, struct(1 AS ts, true AS p)), 'p')", "is null"),
     ],
