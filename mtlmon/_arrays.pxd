@@ -44,6 +44,7 @@ cdef class EventColumns:
         self, uint64_t clock, size_t first_index, size_t first, size_t last
     ) except -1
     cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept
+    cdef uint64_t time_stamp_of(self, size_t index) noexcept nogil
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
     ) noexcept nogil

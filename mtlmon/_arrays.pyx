@@ -155,6 +155,10 @@ cdef class EventColumns:
             return clock
         return <uint64_t> read_integer(self.time_stamps, self.time_stride, self.count - 1)
 
+    cdef uint64_t time_stamp_of(self, size_t index) noexcept nogil:
+        """That of an event, which is known not to be negative."""
+        return <uint64_t> read_integer(self.time_stamps, self.time_stride, index)
+
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
     ) noexcept nogil:

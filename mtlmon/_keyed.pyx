@@ -142,7 +142,8 @@ cdef class KeyedMonitors:
         cdef uint32_t largest = 0
         cdef size_t k
         self.record_count = 0
-        self.clock = events.last_time_stamp(self.clock)
+        if count:
+            self.clock = events.time_stamp_of(first + count - 1)
         with nogil:
             for k in range(first, first + count):
                 largest = max(largest, numbers[k])

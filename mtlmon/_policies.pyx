@@ -183,10 +183,9 @@ cdef class PolicyMonitors:
         memory = stream_numbers(numbers, total)
         if first > total:
             raise ValueError("there are no such events")
-        if first == 0:
-            one = self.monitors[0]
-            columns.check_time_stamps(one.clock, 0)
         count = min(count, total - first)
+        one = self.monitors[0]
+        columns.check_time_stamps(one.clock, 0, first, first + count)
         for one, columns in zip(self.monitors, events):
             one.begin(columns, <const uint32_t *> memory.buffer.buf, first, count)
             one.streams.worker.enter()

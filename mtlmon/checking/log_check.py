@@ -36,7 +36,7 @@ _LEAST_EVENTS = 1 << 13
 
 
 def _executor(policy_count: int) -> ThreadPoolExecutor | None:
-    """Threads for policies, of which each works by itself; None if there is nothing to share out."""
+    """Threads for policies, each of which works by itself; None if there is nothing to share."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(processors, policy_count)
     return ThreadPoolExecutor(count, "mtlmon-policies") if count > 1 else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mtlmon.errors import FormulaError, PolicyError
 from mtlmon.policy.checking import check
 from mtlmon.policy.declarations import (

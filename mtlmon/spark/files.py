@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from mtlmon._log_records import LogRecords
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.schemas import FORMATS, table_format
 from mtlmon.spark.monitoring import EndTime, monitors_of
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.verdicts import verdict_batches, verdict_schema
+from mtlmon.table_formats import FORMAT_NAMES, table_format
 from mtlmon.tables.events import open_tables
 from mtlmon.tables.files import ByteStream, TableFile
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FILE = "file"
 """The column of the file's path."""
 
-LOG = "log"
+LOG = "text"
 """The format of text logs: `@TS atom atom ...`."""
 
 _BLOCK_BYTES = 1 << 20
@@ -120,7 +120,7 @@ def monitor_files(
         spark: the session.
         paths: files, or patterns of names such as `logs/*.log`. Executors open the same paths.
         policy, mode, resolve: as for `monitor`.
-        format: "log" for text logs, or one of those of `mtlmon.tables.open_tables`; if not given
+        format: "text" for text logs, or one of those of `mtlmon.tables.open_tables`; if not given
             names tell, and what does not end like a table is a log. Either may be compressed.
         end_time: what is known about the time after a file's last event, as for
             `monitor_partitions`.
@@ -138,8 +138,8 @@ def monitor_files(
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
-    if format not in (None, LOG, *FORMATS.values()):
-        known = ", ".join(dict.fromkeys([LOG, *FORMATS.values()]))
+    if format not in (None, LOG, *FORMAT_NAMES):
+        known = ", ".join([LOG, *FORMAT_NAMES])
         raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
     policies = compile_policies(policy, mode)
     # a wrong end time is found here rather than on executors

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mtlmon import MtlmonError
-from mtlmon.spark import session, use_java
+
+# An install of the extra `test-local` has no Spark.
+collect_ignore_glob = [] if find_spec("pyspark") else ["test_*.py"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of two threads. All tests that ask for it are of the group `spark`, which runs in
     one process, so that there is only one.
     """
+    from mtlmon.spark import session, use_java
+
     try:
         use_java()
     except MtlmonError as error:

@@ -90,5 +90,5 @@ def test_where_there_is_none_the_error_says_what_was_looked_for(
     assert "gone/bin/java cannot be run (No such file or directory)" in str(caught.value)
     assert os.environ["JAVA_HOME"].endswith("gone")
     java(no_java / "java", "exit 3")
-    with pytest.raises(MtlmonError, match="on the PATH: .*/java -version fails"):
+    with pytest.raises(MtlmonError, match=r"on the PATH: .*/java -version fails"):
         use_java()
