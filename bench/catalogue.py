@@ -12,6 +12,7 @@ from bench.length import length
 from bench.library import library
 from bench.memory import memory
 from bench.settings import Settings
+from bench.tables import tables
 from bench.targets import targets
 from bench.workloads import DENSITIES, PLAIN_DENSITIES, WORKLOADS
 
@@ -118,6 +119,11 @@ MEASURES = {
             rates=(1, 1000),
             events=1_000_000,
         ),
+    ),
+    "tables": Measure(
+        tables,
+        "policies on CSV, JSON lines and Parquet, with keys, 20 at a time",
+        replace(_THROUGHPUT, events=5_000_000),
     ),
     "targets": Measure(
         targets,
