@@ -28,9 +28,13 @@ cdef class KeyedMonitors:
     cdef int go_on(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil
-    cdef int settle(
-        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay, bint is_end
+    cdef int advance(
+        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay
     ) except -1 nogil
+    cdef int end(
+        self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
+    ) except -1 nogil
+    cdef int take_from_worker(self, uint32_t number) except -1 nogil
     cdef int take(
         self, const VerdictRecord *records, uint32_t count, const Owner *owners, Owner owner
     ) except -1 nogil

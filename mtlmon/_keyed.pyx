@@ -125,15 +125,11 @@ cdef class KeyedMonitors:
             k for k in range(self.streams.count) if self.streams.earliest_pending(k, &time_stamp)
         ]
 
-    def pending(self, uint32_t number):
-        """What `Monitor.pending` says of a stream."""
+    def pending(self, uint32_t number, uint64_t time_stamp=0):
+        """What `Monitor.pending` says of a stream, if no event comes below a time-stamp."""
         if number >= self.streams.count:
             return []
-        self.streams.load(&self.streams.resting[number])
-        try:
-            return self.streams.worker.pending
-        finally:
-            self.streams.store(&self.streams.resting[number])
+        return self.streams.pending(number, time_stamp)
 
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
@@ -182,32 +178,49 @@ cdef class KeyedMonitors:
             start += part
         return 0
 
-    cdef int settle(
-        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay, bint is_end
+    cdef int advance(
+        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay
     ) except -1 nogil:
-        """No event of some streams comes below a time-stamp; with `is_end`, none comes at all.
+        """No event of some streams comes below a time-stamp.
 
         delay: leave out streams whose earliest pending time-point is no more than that before.
         """
         cdef uint64_t earliest = 0
-        cdef Owner owner
         cdef size_t k
         for k in range(first, min(first + count, <size_t> self.streams.count)):
             self.done = k - first
-            if not self.streams.earliest_pending(<uint32_t> k, &earliest) or (
-                not is_end and delay
-                and (time_stamp <= earliest or time_stamp - earliest <= delay)
+            if (
+                self.streams.earliest_pending(<uint32_t> k, &earliest)
+                and time_stamp > earliest and time_stamp - earliest > delay
             ):
-                continue
-            self.streams.settle(<uint32_t> k, time_stamp, is_end)
-            owner.number = <uint32_t> k
-            owner.place = <uint32_t> self.done
-            self.take(
-                self.streams.worker.verdicts,
-                <uint32_t> self.streams.worker.verdict_count, NULL, owner
-            )
+                self.streams.settle(<uint32_t> k, time_stamp)
+                self.take_from_worker(<uint32_t> k)
         self.done = count
         return 0
+
+    cdef int end(
+        self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
+    ) except -1 nogil:
+        """Some streams end, and no event comes below a time-stamp; with `is_closed`, none at all.
+        """
+        cdef uint64_t earliest = 0
+        cdef size_t k
+        for k in range(first, min(first + count, <size_t> self.streams.count)):
+            self.done = k - first
+            if self.streams.earliest_pending(<uint32_t> k, &earliest):
+                self.streams.end(<uint32_t> k, time_stamp, is_closed)
+                self.take_from_worker(<uint32_t> k)
+        self.done = count
+        return 0
+
+    cdef int take_from_worker(self, uint32_t number) except -1 nogil:
+        """Append the verdicts that the last call of the worker has brought to a stream."""
+        cdef Owner owner
+        owner.number = number
+        owner.place = <uint32_t> self.done
+        return self.take(
+            self.streams.worker.verdicts, <uint32_t> self.streams.worker.verdict_count, NULL, owner
+        )
 
     cdef int take(
         self, const VerdictRecord *records, uint32_t count, const Owner *owners, Owner owner

@@ -43,7 +43,6 @@ cdef class PolicyMonitors:
     cdef int go_on(
         self, list events, const uint32_t *numbers, size_t first, size_t count
     ) except -1
-    cdef int settle(self, uint64_t time_stamp, list delays, bint is_end) except -1
     cdef int merge(self, size_t count) except -1 nogil
     cdef int deliver(
         self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy

@@ -259,32 +259,38 @@ cdef class PolicyMonitors:
         delays: for each policy, how long no time-point can stay pending, None if there is no such
             limit. Streams of which no time-point has been pending for longer are left alone.
         """
-        self.settle(time_stamp, delays, False)
-
-    def finish(self, uint64_t time_stamp, bint is_end):
-        """The log ends: no event comes below a time-stamp; with `is_end` none comes at all."""
-        self.settle(time_stamp, [0] * self.policy_count, is_end)
-
-    cdef int settle(self, uint64_t time_stamp, list delays, bint is_end) except -1:
         cdef KeyedMonitors one
         cdef uint32_t policy
         cdef uint64_t delay
-        cdef size_t first = 0
-        cdef size_t total = self.stream_count
-        while first < total:
+        cdef size_t first
+        for first in range(0, self.stream_count, BATCH):
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
                 one.record_count = 0
                 if delays[policy] is not None:
                     delay = delays[policy]
                     with nogil:
-                        one.settle(first, BATCH, time_stamp, delay, is_end)
+                        one.advance(first, BATCH, time_stamp, delay)
                 self.prepare(one, policy)
             with nogil:
                 self.merge(BATCH)
-            first += BATCH
             PyErr_CheckSignals()
-        return 0
+
+    def finish(self, uint64_t time_stamp, bint is_closed):
+        """The log ends: no event comes below a time-stamp; with `is_closed` none comes at all."""
+        cdef KeyedMonitors one
+        cdef uint32_t policy
+        cdef size_t first
+        for first in range(0, self.stream_count, BATCH):
+            for policy in range(self.policy_count):
+                one = self.monitors[policy]
+                one.record_count = 0
+                with nogil:
+                    one.end(first, BATCH, time_stamp, is_closed)
+                self.prepare(one, policy)
+            with nogil:
+                self.merge(BATCH)
+            PyErr_CheckSignals()
 
     @property
     def stream_count(self):

@@ -5,18 +5,23 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t
 
 from mtlmon._keys cimport KeyTable
+from mtlmon._policies cimport VerdictRows
 from mtlmon._writer cimport Writer
+
+
+cdef struct Fields:
+    # texts, escaped, each followed by a tab
+    uint8_t *text
+    size_t size, room
 
 
 cdef class PolicyLines:
     cdef readonly Writer writer
-    cdef list names                 # what stands before a verdict, by policy
     cdef KeyTable keys
-    # the fields of the line written last, escaped, each followed by a tab
-    cdef uint8_t *fields
-    cdef size_t size, room
-    cdef uint32_t stream, policy
-    cdef bint is_known
+    cdef Fields *names              # of policies
+    cdef uint32_t policy_count
+    cdef Fields key                 # of the stream of the last line
+    cdef Fields both                # the name of a policy and that key
 
-    cdef int set_fields(self, uint32_t stream, uint32_t policy) except -1
-    cdef int add_escaped(self, const uint8_t *text, size_t length) except -1
+    cdef int put_rows(self, VerdictRows rows) except -1 nogil
+    cdef int set_key(self, uint32_t stream) except -1 nogil

@@ -8,11 +8,12 @@ return or backslash is written with a backslash before t, n, r or itself.
 cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
 
 from mtlmon._keys cimport KeyTable, Text
 from mtlmon._policies cimport VerdictRows
-from mtlmon._writer cimport FILTER_ALL, Writer
+from mtlmon._writer cimport Writer
 
 
 @cython.final
@@ -28,12 +29,26 @@ cdef class PolicyLines:
     """
 
     def __cinit__(self, list names not None, KeyTable keys=None):
-        self.names = [None if name is None else name.encode() for name in names]
+        cdef bytes name
+        cdef uint32_t policy
+        self.policy_count = <uint32_t> len(names)
+        self.names = <Fields *> calloc(max(<size_t> 1, len(names)), sizeof(Fields))
+        if self.names == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        for policy in range(self.policy_count):
+            if names[policy] is not None:
+                name = names[policy].encode()
+                add(&self.names[policy], <const uint8_t *> <const char *> name, len(name))
         self.keys = keys
         self.writer = Writer()
 
     def __dealloc__(self):
-        free(self.fields)
+        cdef uint32_t policy
+        for policy in range(self.policy_count if self.names != NULL else 0):
+            free(self.names[policy].text)
+        free(self.names)
+        free(self.key.text)
+        free(self.both.text)
 
     def put(self, VerdictRows rows not None):
         """Write rows as lines, and remove them from the rows.
@@ -41,78 +56,84 @@ cdef class PolicyLines:
         Raises:
             IndexError: a row is of no policy or key that there is.
         """
-        cdef size_t k = 0
-        cdef size_t same
-        cdef bint is_done
-        # Keys may have other numbers by now.
-        self.is_known = False
-        while k < rows.count:
-            if not self.is_known or rows.streams[k] != self.stream or (
-                rows.policies[k] != self.policy
+        cdef size_t k
+        for k in range(rows.count):
+            if rows.policies[k] >= self.policy_count or (
+                self.keys is not None and rows.streams[k] >= self.keys.count
             ):
-                self.set_fields(rows.streams[k], rows.policies[k])
-            same = k
-            with nogil:
-                is_done = True
-                while is_done and k < rows.count and rows.streams[k] == self.stream and (
-                    rows.policies[k] == self.policy
-                ):
-                    is_done = self.size == 0 or self.writer.append(self.fields, self.size)
-                    is_done = is_done and self.writer.write(&rows.records[k], 1, FILTER_ALL)
-                    k += 1
-            if not is_done or k == same:
-                raise MemoryError("mtlmon: out of memory")
+                raise IndexError("a verdict on no policy or key that there is")
+        with nogil:
+            self.put_rows(rows)
         rows.count = 0
 
-    cdef int set_fields(self, uint32_t stream, uint32_t policy) except -1:
-        cdef bytes name
-        cdef Text text
-        cdef size_t column
-        self.size = 0
-        if self.names[policy] is not None:
-            name = self.names[policy]
-            self.add_escaped(<const uint8_t *> <const char *> name, len(name))
-        if self.keys is not None:
-            if stream >= self.keys.count:
-                raise IndexError(f"no key has the number {stream}")
-            for column in range(self.keys.columns):
-                text = self.keys.column_text(stream, column)
-                self.add_escaped(text.place, text.length)
-        self.stream = stream
-        self.policy = policy
-        self.is_known = True
+    cdef int put_rows(self, VerdictRows rows) except -1 nogil:
+        cdef const Fields *fields
+        cdef const Fields *name
+        cdef size_t k
+        for k in range(rows.count):
+            name = fields = &self.names[rows.policies[k]]
+            if self.keys is not None:
+                # Keys may have other numbers than at the last call.
+                if k == 0 or rows.streams[k] != rows.streams[k - 1]:
+                    self.set_key(rows.streams[k])
+                fields = &self.key
+                if name.size:
+                    reserve(&self.both, name.size + self.key.size)
+                    memcpy(self.both.text, name.text, name.size)
+                    memcpy(self.both.text + name.size, self.key.text, self.key.size)
+                    self.both.size = name.size + self.key.size
+                    fields = &self.both
+            if not self.writer.write_behind(fields.text, fields.size, &rows.records[k]):
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
         return 0
 
-    cdef int add_escaped(self, const uint8_t *text, size_t length) except -1:
-        """Append a field and the tab behind it."""
-        cdef uint8_t *place
-        cdef uint8_t escape
-        cdef void *larger
-        cdef size_t k
-        if length > (SIZE_MAX // 2 - self.size) // 2:
-            raise MemoryError("mtlmon: out of memory")
-        if self.size + 2 * length + 1 > self.room:
-            larger = realloc(self.fields, 2 * (self.size + 2 * length + 1))
-            if larger == NULL:
-                raise MemoryError("mtlmon: out of memory")
-            self.fields = <uint8_t *> larger
-            self.room = 2 * (self.size + 2 * length + 1)
-        place = self.fields + self.size
-        for k in range(length):
-            escape = 0
-            if text[k] == c'\t':
-                escape = c't'
-            elif text[k] == c'\n':
-                escape = c'n'
-            elif text[k] == c'\r':
-                escape = c'r'
-            elif text[k] == c'\\':
-                escape = c'\\'
-            if escape:
-                place[0] = c'\\'
-                place += 1
-            place[0] = escape or text[k]
-            place += 1
-        place[0] = c'\t'
-        self.size = <size_t> (place + 1 - self.fields)
+    cdef int set_key(self, uint32_t stream) except -1 nogil:
+        cdef Text text
+        cdef size_t column
+        self.key.size = 0
+        for column in range(self.keys.columns):
+            text = self.keys.column_text(stream, column)
+            add(&self.key, text.place, text.length)
         return 0
+
+
+cdef int reserve(Fields *fields, size_t size) except -1 nogil:
+    """Make room for texts of so many characters in all."""
+    cdef void *larger
+    if size <= fields.room:
+        return 0
+    larger = realloc(fields.text, 2 * size) if size < SIZE_MAX // 4 else NULL
+    if larger == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    fields.text = <uint8_t *> larger
+    fields.room = 2 * size
+    return 0
+
+
+cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:
+    """Append a text and the tab behind it."""
+    cdef uint8_t *place
+    cdef uint8_t escape
+    cdef size_t k
+    reserve(fields, fields.size + 2 * min(length, SIZE_MAX // 8) + 1)
+    place = fields.text + fields.size
+    for k in range(length):
+        escape = 0
+        if text[k] == c'\\':
+            escape = c'\\'
+        elif text[k] == c'\t':
+            escape = c't'
+        elif text[k] == c'\n':
+            escape = c'n'
+        elif text[k] == c'\r':
+            escape = c'r'
+        if escape:
+            place[0] = c'\\'
+            place += 1
+        place[0] = escape or text[k]
+        place += 1
+    place[0] = c'\t'
+    fields.size = <size_t> (place + 1 - fields.text)
+    return 0

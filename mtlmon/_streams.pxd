@@ -60,7 +60,10 @@ cdef class Streams:
         size_t count
     ) except? 0 nogil
 
-    cdef int settle(self, uint32_t number, uint64_t time_stamp, bint is_end) except -1 nogil
+    cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil
+    cdef int end(self, uint32_t number, uint64_t time_stamp, bint is_closed) except -1 nogil
+    cdef list pending(self, uint32_t number, uint64_t time_stamp)
+    cdef void count_verdicts(self) noexcept nogil
     cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
     cdef int keep(self, const uint32_t *new_numbers) except -1

@@ -171,9 +171,7 @@ cdef class Streams:
     cdef int store(self, Resting *resting) except -1 nogil:
         """Let the worker's state rest."""
         cdef State *state = &self.worker.state
-        self.event_count += state.event_count
-        self.true_count += state.history.true_count
-        self.false_count += state.history.false_count
+        self.count_verdicts()
         if self.worker.is_broken():
             resting.is_broken = True
             self.worker.revive()
@@ -304,25 +302,61 @@ cdef class Streams:
                 self.store(resting)
         return done
 
-    cdef int settle(self, uint32_t number, uint64_t time_stamp, bint is_end) except -1 nogil:
-        """No event of a stream comes below a time-stamp; with `is_end`, none comes at all.
-
-        The verdicts that this brings are those of the worker.
-        """
+    cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
+        """No event of a stream comes below a time-stamp: the verdicts are those of the worker."""
         cdef Resting *resting = &self.resting[number]
-        self.worker.verdict_count = 0
-        if resting.is_broken or (resting.whole == NULL and not resting.register_count):
-            # nothing is pending
-            return 0
         self.load(resting)
         try:
-            if is_end:
+            self.worker.push_time(time_stamp)
+        finally:
+            self.store(resting)
+        return 0
+
+    cdef int end(self, uint32_t number, uint64_t time_stamp, bint is_closed) except -1 nogil:
+        """A stream ends, and no event comes below a time-stamp; with `is_closed`, none at all.
+
+        The verdicts are those of the worker. What is pending yet can be asked for (`pending`). No
+        event can follow.
+        """
+        cdef Resting *resting = &self.resting[number]
+        cdef bint is_over
+        self.load(resting)
+        try:
+            if is_closed:
                 self.worker.push_end()
             else:
                 self.worker.push_time(time_stamp)
         finally:
-            self.store(resting)
+            is_over = self.worker.pending_count() == 0
+            if resting.configuration == NO_CONFIGURATION:
+                self.store(resting)
+            else:
+                # PERF: a state between events would be a whole one, of 500 bytes.
+                self.count_verdicts()
+                if self.worker.is_broken():
+                    self.worker.revive()
+            if is_over:
+                self.clear(resting)
         return 0
+
+    cdef list pending(self, uint32_t number, uint64_t time_stamp):
+        """What is pending of a stream when no event comes below a time-stamp."""
+        cdef Resting *resting = &self.resting[number]
+        self.load(resting)
+        try:
+            self.worker.push_time(time_stamp)
+            return self.worker.pending
+        finally:
+            if resting.configuration == NO_CONFIGURATION:
+                self.store(resting)
+            else:
+                self.event_count += self.worker.state.event_count
+
+    cdef void count_verdicts(self) noexcept nogil:
+        """Take over what the worker has counted since `load`."""
+        self.event_count += self.worker.state.event_count
+        self.true_count += self.worker.state.history.true_count
+        self.false_count += self.worker.state.history.false_count
 
     cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil:
         """The verdicts from one on are those of an event of a stream."""

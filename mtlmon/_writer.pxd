@@ -44,6 +44,9 @@ cdef class Writer:
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil
+    cdef bint write_behind(
+        self, const uint8_t *text, size_t size, const VerdictRecord *verdict
+    ) noexcept nogil
     cdef bint append(self, const uint8_t *text, size_t size) noexcept nogil
     cdef bint reserve(self, size_t count) noexcept nogil
     cdef void clear(self) noexcept nogil

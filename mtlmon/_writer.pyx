@@ -136,6 +136,19 @@ cdef class Writer:
         self.size += size
         return True
 
+    cdef bint write_behind(
+        self, const uint8_t *text, size_t size, const VerdictRecord *verdict
+    ) noexcept nogil:
+        """Append a line that begins with a text; False when there is no memory."""
+        if size > self.room - self.size or self.room - self.size - size < LINE_ROOM:
+            if not self.reserve(size // LINE_ROOM + LINES_AT_ONCE):
+                return False
+        memcpy(self.data + self.size, text, size)
+        self.size = <size_t> (
+            put_line(self, self.data + self.size + size, verdict) - self.data
+        )
+        return True
+
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil:
@@ -198,6 +211,26 @@ cdef uint8_t *put_lines(
             place += 1
     writer.prefix = prefix
     writer.reference_prefix = reference_prefix
+    return place
+
+
+cdef inline uint8_t *put_line(
+    Writer writer, uint8_t *place, const VerdictRecord *verdict
+) noexcept nogil:
+    """Write one line where there is room for it; return the place after it."""
+    if verdict.time_stamp != writer.prefix.time_stamp:
+        set_prefix(writer, &writer.prefix, verdict.time_stamp)
+    place = put_time_point(writer, place, &writer.prefix, verdict.offset)
+    store_word(place, writer.ends[verdict.kind])
+    place += writer.end_sizes[verdict.kind]
+    if verdict.kind == VERDICT_EQUIVALENT:
+        if verdict.reference_time_stamp != writer.reference_prefix.time_stamp:
+            set_prefix(writer, &writer.reference_prefix, verdict.reference_time_stamp)
+        place = put_time_point(
+            writer, place, &writer.reference_prefix, verdict.reference_offset
+        )
+        place[0] = c'\n'
+        place += 1
     return place
 
 

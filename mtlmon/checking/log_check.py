@@ -127,6 +127,8 @@ class LogCheck:
         self._idle_keys = _IDLE_KEYS
         self._first: FirstViolation | None = None
         self._clock: int | None = None
+        self._end_clock = 0
+        self._is_ended = False
         self.first_time_stamp: int | None = None
         self.is_stopped = False
         self.keys_forgotten = 0
@@ -161,7 +163,7 @@ class LogCheck:
     def open_first(self) -> tuple[FirstViolation, int] | None:
         """A violation of which it is not known whether it is the first, and the time-stamp of the
         earliest undecided time-point."""
-        earliest = self._native.earliest_pending
+        earliest = self._earliest_pending()
         if self.is_stopped or self._first is None or earliest is None:
             return None
         return self._first, earliest
@@ -172,7 +174,7 @@ class LogCheck:
 
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
         """The undecided time-points of a policy on one trace."""
-        return self.monitors[policy].pending(number)
+        return self.monitors[policy].pending(number, self._end_clock)
 
     def run(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """Check the log; whenever it yields, there may be verdicts to take out.
@@ -244,6 +246,8 @@ class LogCheck:
         elif isinstance(end_time, int) and end_time >= clock:
             clock = end_time + 1
         self._native.finish(clock, end_time == "inf")
+        self._end_clock = clock
+        self._is_ended = True
         self._clock = None
         self._look_for_first()
 
@@ -267,11 +271,24 @@ class LogCheck:
             self._clock is not None and self._clock <= self._first.time_stamp
         ):
             return
-        earliest = self._native.earliest_pending
+        earliest = self._earliest_pending()
         if earliest is None or earliest > self._first.time_stamp:
             self.is_stopped = True
             first = self._first
             self.verdicts.add_false(first.time_stamp, first.offset, first.number, first.policy)
+
+    def _earliest_pending(self) -> int | None:
+        """The least time-stamp of an undecided time-point of any policy and trace."""
+        if not self._is_ended:
+            return self._native.earliest_pending
+        # What the end has decided does not rest with the others.
+        pending = (
+            point.time_stamp
+            for policy in range(len(self.policies))
+            for number in self.pending_keys(policy)
+            for point in self.pending(policy, number)
+        )
+        return min(pending, default=None)
 
     def _forget_idle(self, source: EventSource) -> None:
         if (

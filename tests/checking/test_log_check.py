@@ -167,6 +167,20 @@ def test_a_first_violation_behind_something_open_is_not_told() -> None:
     assert (first.time_stamp, first.policy, earliest) == (2, 1, 0)
 
 
+def test_the_end_of_the_log_may_settle_what_was_open_before_the_first_violation() -> None:
+    events: list[Event] = [
+        (0, "a", frozenset("p")),
+        (2, "a", frozenset("q")),
+        (4, "a", frozenset("p")),
+    ]
+    asked = policies("p IMPLIES EVENTUALLY[3,5] q", "NOT q")
+    check = LogCheck(asked, verdicts="first")
+    assert lines_of(check, Log(events, [9], has_keys=True), 5) == ["0\ta\t0:0 false"]
+    check = LogCheck(policies("p IMPLIES EVENTUALLY[0,3] q", "NOT q"), verdicts="first")
+    assert lines_of(check, Log(events, [9], has_keys=True), "last") == ["1\ta\t2:0 false"]
+    assert check.open_first is None
+
+
 @pytest.mark.parametrize("verdicts", ["all", "false", "none"])
 def test_violations_are_collected_whatever_is_wanted(verdicts: Any) -> None:
     asked = policies(*FORMULAS)
