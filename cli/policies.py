@@ -174,10 +174,7 @@ def statuses(source: Source) -> dict[str, os.stat_result]:
 
 
 def make_output(check: LogCheck, source: Source, options: Options) -> Output | None:
-    """What makes bytes of verdicts; None when nothing is to be written.
-
-    What needs to know how the log writes times is made once a row has been read.
-    """
+    """What makes bytes of verdicts; None when nothing is to be written."""
     names = [policy.name for policy in check.policies]
     if options.verdicts == "none":
         return None

@@ -101,23 +101,26 @@ class CsvOutput:
     def __init__(self, table: VerdictTable) -> None:
         self.writer = ByteWriter()
         self._table = table
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(table.schema.names)
-        self.writer.write(header.getvalue().encode())
-        self._csv = arrow_csv.CSVWriter(
-            self.writer,
-            table.schema,
-            write_options=arrow_csv.WriteOptions(include_header=False, quoting_style="needed"),
-        )
+        self._csv: arrow_csv.CSVWriter | None = None
 
     def put(self, rows: VerdictRows) -> None:
         """Write the verdicts."""
         for batch in self._table.batches(rows):
-            self._csv.write_batch(batch)
+            self._opened().write_batch(batch)
 
     def close(self) -> None:
-        """Rows need no end."""
-        self._csv.close()
+        """Rows need no end, but there is a header even without rows."""
+        self._opened().close()
+
+    def _opened(self) -> arrow_csv.CSVWriter:
+        """What writes rows; it is made when the table knows its columns."""
+        if self._csv is None:
+            header = io.StringIO()
+            csv.writer(header, lineterminator="\n").writerow(self._table.schema.names)
+            self.writer.write(header.getvalue().encode())
+            options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
+            self._csv = arrow_csv.CSVWriter(self.writer, self._table.schema, write_options=options)
+        return self._csv
 
 
 class ParquetOutput:
@@ -126,7 +129,7 @@ class ParquetOutput:
     def __init__(self, table: VerdictTable) -> None:
         self.writer = ByteWriter()
         self._table = table
-        self._parquet = parquet.ParquetWriter(self.writer, table.schema)
+        self._parquet: parquet.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
@@ -142,12 +145,18 @@ class ParquetOutput:
         """Write what waits, and what ends the file."""
         if self._waiting:
             self._write()
-        self._parquet.close()
+        self._opened().close()
 
     def _write(self) -> None:
-        self._parquet.write_table(pa.Table.from_batches(self._waiting))
+        self._opened().write_table(pa.Table.from_batches(self._waiting))
         self._waiting = []
         self._rows = 0
+
+    def _opened(self) -> parquet.ParquetWriter:
+        """What writes groups; it is made when the table knows its columns."""
+        if self._parquet is None:
+            self._parquet = parquet.ParquetWriter(self.writer, self._table.schema)
+        return self._parquet
 
 
 OUTPUTS: dict[str, Callable[[VerdictTable], Output]] = {

@@ -135,7 +135,7 @@ class Times:
     @property
     def is_plain(self) -> bool:
         """Whether the table has the time-stamps themselves: whole numbers of their own unit."""
-        return self._is_number and self.resolution in (None, self.unit)
+        return self._is_number and (self.unit is None or self.resolution in (None, self.unit))
 
     def texts(self, time_stamps: Iterable[int]) -> list[str]:
         """Time-stamps in the notation of the table: of times that are not numbers, in UTC."""

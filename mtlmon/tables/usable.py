@@ -98,6 +98,8 @@ class RowCheck:
         self._is_ordered = is_ordered
         self.skipped = 0
         self.errors: list[TableError] = []
+        # what is wrong with rows of the present block, in the order of looking for it
+        self._found: list[TableError] = []
         self.clock: int | None = None
 
     def refuse(self, error: TableError) -> None:
@@ -130,6 +132,10 @@ class RowCheck:
             raise
         except MtlmonError as error:
             raise TableError(str(error), path=block.path) from None
+        if self._found:
+            self._found.sort(key=lambda error: error.row or 0)
+            self.errors += self._found[: _KEPT_ERRORS - len(self.errors)]
+            self._found = []
         if len(rows.time_stamps):
             self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
         return rows
@@ -214,7 +220,7 @@ class RowCheck:
             rows.error = error_at(first)
             rows.cut(first)
             return
-        wanted = max(0, _KEPT_ERRORS - len(self.errors))
-        self.errors += [error_at(int(row)) for row in np.flatnonzero(is_bad)[:wanted]]
+        if len(self.errors) < _KEPT_ERRORS:
+            self._found += [error_at(int(row)) for row in np.flatnonzero(is_bad)[:_KEPT_ERRORS]]
         self.skipped += int(np.count_nonzero(is_bad))
         rows.keep(~is_bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,10 +38,7 @@ class VerdictTable:
         names: of policies in their order.
         keys: the keys of traces by number; None if there is one trace.
         key_columns: the names of these.
-        times: the log's notation, once rows have been read; None if it has the time-stamps.
-
-    Attributes:
-        schema: of the batches.
+        times: the log's notation; None if it has the time-stamps.
     """
 
     def __init__(
@@ -52,15 +50,27 @@ class VerdictTable:
     ) -> None:
         self._names = pa.array(names, pa.string())
         self._keys = keys
-        self._times = None if times is None or times.is_plain else times
+        self._times = times
         fixed = ["policy", "time", "time_text", "offset", "verdict", "reference"]
         self.key_columns = [f"key_{name}" if name in fixed else name for name in key_columns]
-        self.schema = pa.schema(
+
+    @cached_property
+    def has_time_texts(self) -> bool:
+        """Whether the log writes times as something else than the time-stamps.
+
+        Asked for once rows have been read, which show it.
+        """
+        return self._times is not None and not self._times.is_plain
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of the batches, once rows have been read."""
+        return pa.schema(
             [
                 pa.field("policy", pa.string()),
                 *(pa.field(name, pa.string()) for name in self.key_columns),
                 pa.field("time", pa.int64(), nullable=False),
-                *([] if self._times is None else [pa.field("time_text", pa.string())]),
+                *([pa.field("time_text", pa.string())] if self.has_time_texts else []),
                 pa.field("offset", pa.int64(), nullable=False),
                 pa.field("verdict", pa.bool_()),
                 pa.field("reference", pa.string()),
@@ -87,7 +97,7 @@ class VerdictTable:
         columns = [self._names.take(pa.array(policies))]
         columns += [self._key_texts(numbers, column) for column in range(len(self.key_columns))]
         columns.append(pa.array(times))
-        if self._times is not None:
+        if self._times is not None and self.has_time_texts:
             distinct, places = np.unique(times, return_inverse=True)
             texts = pa.array(self._times.texts(distinct.tolist()), pa.string())
             columns.append(texts.take(pa.array(places)))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from mtlmon.cli import main
+from tests.cli.process import Ended
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +17,18 @@ def _sigint_as_from_a_terminal() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def command(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ended]:
+    """The command in this process, for tests to which a process of its own adds nothing."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: object) -> Ended:
+        capfd.readouterr()
+        status = main([str(argument) for argument in arguments])
+        return Ended(status, *capfd.readouterr())
+
+    return run
