@@ -107,7 +107,7 @@ class Options(argparse.Namespace):
     time_format: str | None
     resolution: str | None
     event: str | None
-    event_separator: str
+    event_separator: str | None
     keys: list[list[str]]
     sort: bool
     advance_every: int | None
@@ -192,7 +192,9 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         options.formula_file = files.pop(0)
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
-    if not options.is_table:
+    if options.is_table:
+        check_table_options(parser, options)
+    else:
         check_text_options(parser, options)
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
@@ -209,6 +211,18 @@ def is_directory(path: str) -> bool:
     return path != STANDARD_STREAM and os.path.isdir(path)
 
 
+def check_table_options(parser: Parser, options: Options) -> None:
+    """Raise Failure when options of tables contradict or miss each other."""
+    if None not in (options.unit, options.resolution) and options.unit != options.resolution:
+        parser.error(
+            f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
+            "both are the unit of time-stamps; for that of the column of times, there is "
+            "--time-unit"
+        )
+    if options.event_separator is not None and options.event is None:
+        parser.error("--event-separator needs to know where: name the column with --event")
+
+
 def check_text_options(parser: Parser, options: Options) -> None:
     """Raise Failure when options do not fit a text log."""
     for_tables = {
@@ -217,6 +231,7 @@ def check_text_options(parser: Parser, options: Options) -> None:
         "--time-format": options.time_format,
         "--resolution": options.resolution,
         "--event": options.event,
+        "--event-separator": options.event_separator,
         "--key": options.keys,
         "--sort": options.sort,
         "--advance-every": options.advance_every,
@@ -336,7 +351,6 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--event-separator",
-        default="|",
         metavar="TEXT",
         help="stands between names in such a text (default: |)",
     )

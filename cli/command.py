@@ -97,16 +97,19 @@ def load_policies(options: Options) -> Formula | PolicyFile:
     from mtlmon.cli.files import read_formula
     from mtlmon.syntax.parser import parse
 
-    if options.unit is None:
-        # that of time-stamps, whoever says so
-        options.unit = options.resolution
+    # that of time-stamps, whoever says so
+    declared = options.unit or options.resolution
+    options.unit = declared or options.time_unit
     if options.formula is None:
         text = read_formula(options.formula_file)
         if not may_declare(text):
             return parse(text, unit=options.unit, source=options.formula_file)
         from mtlmon.policy import parse_policies
+        from mtlmon.syntax.bounds import LATER
 
-        file = parse_policies(text, options.formula_file, unit=options.unit)
+        file = parse_policies(text, options.formula_file, unit=declared or LATER)
+        if file.unit == LATER:
+            file = parse_policies(text, options.formula_file, unit=options.unit)
         options.unit = file.unit
         return file
     try:

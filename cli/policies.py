@@ -144,7 +144,7 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
             time_format=options.time_format,
             resolution=options.resolution or options.unit,
             event=options.event,
-            event_separator=options.event_separator,
+            event_separator="|" if options.event_separator is None else options.event_separator,
             key=options.key_columns,
             on_error=options.on_error,
             sort=options.sort,
@@ -180,6 +180,8 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
         return None
     if options.output_format == "text":
         return TextOutput(names, source.keys)
+    if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
+        raise Failure("Parquet is nothing to read on a terminal: name a file with -o")
     from mtlmon.tables.outputs import OUTPUTS
     from mtlmon.tables.verdicts import VerdictTable
 

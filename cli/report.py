@@ -118,7 +118,11 @@ def resolving_summary(resolver: TextResolver, seconds: float) -> str:
 
 def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: float) -> str:
     """Counts and speed of a check of several policies or keys, aligned."""
-    rows = [("rows" if source.keys is not None else "events", source.rows, "")]
+    from mtlmon.checking import TextLog
+    from mtlmon.syntax.report import visible
+
+    what = "events" if isinstance(source, TextLog) else "rows"
+    rows = [(what, source.rows, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
     if source.keys is not None:
@@ -130,12 +134,12 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     if len(counts) == 1:
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
-        return table(rows, source.rows, "rows", seconds)
+        return table(rows, source.rows, what, seconds)
     cells = [["policy", "true", "false", "undecided"]]
     for policy, one in zip(check.policies, counts, strict=True):
-        cells.append([policy.name or "", f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"])
+        cells.append([visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [table(rows, source.rows, "rows", seconds), ""]
+    lines = [table(rows, source.rows, what, seconds), ""]
     for name, *numbers in cells:
         shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
         lines.append("  ".join([name.ljust(widths[0]), *shown]))
@@ -146,7 +150,7 @@ def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: floa
     """Names, counts and remarks, aligned; after the first row, how long it took."""
     width = max(len(f"{count:,}") for _, count, _ in rows)
     lines = [f"{name:<12}  {count:>{width},}  {remark}".rstrip() for name, count, remark in rows]
-    speed = quantity(count / seconds) if seconds > 0 else "-"
+    speed = quantity(count / seconds).rstrip() if seconds > 0 else "-"
     lines.insert(1, f"{'seconds':<12}  {seconds:>{width}.2f}  {speed} {what}/s")
     return "\n".join(lines)
 

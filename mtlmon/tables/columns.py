@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_TIME = "ts"
+# what ends cells of text in other formats than CSV
+_SEPARATOR = re.compile(r"[,;|\t]")
 
 
 class Selection:
@@ -89,9 +92,15 @@ class Selection:
         elif name == self.event:
             message += " of events"
         close = get_close_matches(name, list(present), 3)
+        if len(present) == 1 and (found := _SEPARATOR.search(present[0])):
+            return f"{message}, only {present[0]!r}: do its cells end at {found[0]!r}?"
         if close:
             return f"{message}; perhaps {' or '.join(map(repr, close))} is meant"
-        return f"{message} among {listed(present)}" if present else message
+        if present:
+            message += f" among {listed(present)}"
+        if name in self.booleans:
+            message += "; if a column names events, say which (--event)"
+        return message
 
 
 def joined_types(

@@ -334,8 +334,9 @@ def open_tables(
         raise MtlmonError("the separator of names of events is empty")
     predicates = predicates or {}
     keys = (key,) if isinstance(key, str) else tuple(key)
-    if len(set(keys)) != len(keys):
-        raise MtlmonError("a key column is given twice")
+    for name in keys:
+        if keys.count(name) > 1:
+            raise MtlmonError(f"the key column {name!r} is given twice")
     others = [name for name in atoms if name not in predicates]
     columns = [
         column for name in atoms if name in predicates for column in predicates[name].columns

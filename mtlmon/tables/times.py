@@ -114,13 +114,16 @@ class Times:
         """What is wrong with the time in a row."""
         value = column[place].as_py() if column[place].is_valid else None
         shown = repr(value)[:_SHOWN] if isinstance(value, str) else str(value)
+        if isinstance(value, Decimal):
+            shown = f"{value.normalize():f}"
         name = FAULTS[fault]
         if name == "missing":
             return "no time"
         if name == "negative":
             return f"{shown} is below 0" if self._is_number else f"{shown} is before 1970"
         if name == "too large":
-            return f"{shown} is above 2^63-1 in units of {self.resolution or self.unit or 1}"
+            unit = self.resolution or self.unit or (None if self._is_number else "s")
+            return f"{shown} is above 2^63-1" + (f" in units of {unit}" if unit else "")
         if name == "fractional":
             return (
                 f"{shown} is not a whole number; declare what numbers count (--time-unit) and in "

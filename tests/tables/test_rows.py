@@ -266,7 +266,7 @@ def test_duplicate_columns_are_errors_where_they_are_wanted(tmp_path: Path) -> N
         ({"resolution": "x"}, "no resolution is called 'x'"),
         ({"time_format": "%Q"}, "'%Q' is not among the directives"),
         ({"time_format": "at"}, "neither a date nor a time of day"),
-        ({"key": ["a", "a"]}, "a key column is given twice"),
+        ({"key": ["a", "a"]}, "the key column 'a' is given twice"),
         ({"on_error": "ignore"}, "on_error is 'stop' or 'skip'"),
         ({"event_separator": ""}, "separator of names of events is empty"),
     ],

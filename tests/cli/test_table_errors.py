@@ -1,0 +1,212 @@
+"""What the command says of tables, options and policies that do not go together."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.process import COMMAND, SECONDS, Ended, environment, mtlmon, shell  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Command = Callable[..., Ended]
+
+FILES = {
+    "log.csv": "ts,p,user\n1,true,ann\n2,maybe,bob\n3,true,ann\n",
+    "good.csv": "ts,p,user\n1,true,ann\n3,true,ann\n",
+    "header.csv": "ts,p\n",
+    "empty.csv": "",
+    "empty.jsonl": "",
+    "no-time.csv": "ts,p\n1,true\n,true\n",
+    "falling.csv": "ts,p\n5,true\n3,true\n",
+    "ragged.csv": "ts,p\n5,true\n6\n7,true,4\n",
+    "bad.jsonl": '{"ts":1,"p":true}\n{"ts":2,"p":\n{"ts":3}\n[1]\n',
+    "huge.csv": "ts,p\n99999999999999999999,true\n",
+    "huge.jsonl": '{"ts":99999999999999999999,"p":true}\n',
+    "size.csv": "ts,size\n1,9223372036854775807\n2,3\n",
+    "semicolons.csv": "ts;p\n1;true\n",
+    "twice.csv": "ts,p,p\n1,true,false\n",
+    "latin.csv": "ts,p\n1,tr\udcfce\n",
+    "damaged.csv.gz": "\x1f\udc8b\x08\0\0\0\0\0\0\0\0",
+    "damaged.parquet": "PAR1 and no more",
+    "x.log": "@1 p\n",
+    "unit.mtl": "unit s\npolicy x: p\n",
+    "size.mtl": "atom large = size + 1 > 5\npolicy x: large\n",
+    "text.mtl": 'atom large = size > "5"\npolicy x: large\n',
+}
+CASES = [
+    # options
+    ("-e p --key user x.log", "--key is for tables, and x.log is taken for a text log: name the "
+     "format, as in --format csv (see mtlmon --help)"),
+    ("-e p --event-separator ; x.log", "--event-separator is for tables, and x.log is taken for a "
+     "text log: name the format, as in --format csv (see mtlmon --help)"),
+    ("-e p --event-separator ; log.csv", "--event-separator needs to know where: name the column "
+     "with --event (see mtlmon --help)"),
+    ("-e p --unit s --resolution ms log.csv", "--unit s and --resolution ms contradict each other: "
+     "both are the unit of time-stamps; for that of the column of times, there is --time-unit "
+     "(see mtlmon --help)"),
+    ("-e p --key user,,p log.csv", "argument --key: 'user,,p' has an empty name of a column "
+     "(see mtlmon --help)"),
+    ("-e p --key user,user log.csv", "the key column 'user' is given twice"),
+    ("-e p --advance-every 0 log.csv", "argument --advance-every: '0' is not an integer from 1 on "
+     "(see mtlmon --help)"),
+    ("-e p --checkpoint c -o out log.csv", "--checkpoint is for text logs, and verdicts as text "
+     "(see mtlmon --help)"),
+    ("--checkpoint c -o out unit.mtl x.log", "--checkpoint is for a single policy without a name"),
+    ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),
+    # files
+    ("-e p none.csv", "cannot read none.csv: No such file or directory"),
+    ("-e p none*.csv", "none*.csv: no file matches this pattern"),
+    ("-e p .", "bad.jsonl:2: not a JSON object: Invalid value", "1:0 true"),
+    ("-e p sub", "sub: no table in this directory"),
+    ("-e p x.log x.log", "several logs (x.log, x.log): one at a time, please, unless they are "
+     "tables (see mtlmon --help)"),
+    ("-e p log.csv x.log", "x.log: the name does not tell the format; it is one of csv, tsv, jsonl, "
+     "parquet, arrow"),
+    ("-e p damaged.parquet", "damaged.parquet: not parquet, or damaged: ..."),
+    ("-e p damaged.csv.gz", "damaged.csv.gz: the gzip data is damaged or incomplete..."),
+    ("-e p -o log.csv ./log.csv", "log.csv is both the log and the file for the verdicts"),
+    ("-e p -o good.csv log.csv good.csv", "good.csv is both the log and the file for the verdicts"),
+    ("-o unit.mtl unit.mtl log.csv", "unit.mtl is both the formula and the file for the verdicts"),
+    ("-e p --report log.csv log.csv", "log.csv is to hold the report, but is a file of another use"),
+    ("-e p -o none/x log.csv", "cannot write none/x: No such file or directory"),
+    # columns
+    ("-e q header.csv", "header.csv: there is no column 'q' for the atom of this name among 'ts', "
+     "'p'; if a column names events, say which (--event)"),
+    ("-e p --time when log.csv", "log.csv: there is no column 'when' of times among 'ts', 'p', "
+     "'user'"),
+    ("-e p --key usr log.csv", "log.csv: there is no column 'usr' of keys; perhaps 'user' is meant"),
+    ("-e p --event uesr log.csv", "log.csv: there is no column 'uesr' of events; perhaps 'user' is "
+     "meant"),
+    ("-e p semicolons.csv", "semicolons.csv: which column has the times is not said, and there is "
+     "no 'ts', only 'ts;p': do its cells end at ';'?"),
+    ("-e p twice.csv", "twice.csv: there is more than one column 'p'"),
+    # rows, and the verdicts earned before them
+    ("-e p log.csv", "log.csv:3: column 'p': 'maybe' is neither true nor false", "1:0 true"),
+    ("-e p no-time.csv", "no-time.csv:3: column 'ts': no time", "1:0 true"),
+    ("-e p falling.csv", "falling.csv:3: column 'ts': time-stamp 3 is below 5: time-stamps must not "
+     "decrease; sorting orders them (--sort)", "5:0 true"),
+    ("-e p ragged.csv", "ragged.csv:3: 1 cell instead of 2, as in the header", "5:0 true"),
+    ("-e p bad.jsonl", "bad.jsonl:2: not a JSON object: Invalid value", "1:0 true"),
+    ("-e p huge.csv", "huge.csv:2: column 'ts': '99999999999999999999' is above 2^63-1"),
+    ("-e p huge.jsonl", "huge.jsonl:1: column 'ts': 99999999999999999999 is above 2^63-1"),
+    ("-e p latin.csv", "latin.csv:2: ..."),
+    ("size.mtl size.csv", "size.csv:2: atom large: ..."),
+    # policies
+    ("size.mtl x.log", "size.mtl defines atoms by the columns of a table, which a text log does not "
+     "have"),
+    ("text.mtl size.csv", "text.mtl:1:14: atom large: '>' compares column size of type int64 with "
+     "the text \"5\"..."),
+    ("unit.mtl --resolution ms log.csv", "unit.mtl:1:6: the file declares the unit s, but ms was "
+     "asked for..."),
+    ("-e EVENTUALLY[0,5s]p log.csv", "<formula>:1:14: 5s has a unit, but the unit of the stream's "
+     "time-stamps is not declared..."),
+]  # fmt: skip
+
+
+@pytest.fixture
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_errors(command: Command, case: tuple[str, ...]) -> None:
+    arguments, message, *verdicts = case
+    done = command(*arguments.split())
+    assert (done.status, done.output) == (2, "".join(f"{line}\n" for line in verdicts))
+    begin, _, more = message.partition("...")
+    assert not more
+    if "..." in message:
+        assert done.errors.startswith(f"mtlmon: {begin}")
+    else:
+        assert done.errors == f"mtlmon: {message}\n"
+
+
+@pytest.mark.usefixtures("_files")
+def test_rows_are_skipped(command: Command) -> None:
+    asked = ["--on-error", "skip", "-e", "p"]
+    assert command(*asked, "ragged.csv") == Ended(
+        0, "5:0 true\n",
+        "mtlmon: skipped 2 rows that could not be read\n"
+        "mtlmon:   ragged.csv:3: 1 cell instead of 2, as in the header\n"
+        "mtlmon:   ragged.csv:4: 3 cells instead of 2, as in the header\n",
+    )  # fmt: skip
+    assert command(*asked, "bad.jsonl") == Ended(
+        1, "1:0 true\n3:0 false\n",
+        "mtlmon: skipped 2 rows that could not be read\n"
+        "mtlmon:   bad.jsonl:2: not a JSON object: Invalid value\n"
+        "mtlmon:   bad.jsonl:4: the row is a JSON array, not an object\n",
+    )  # fmt: skip
+    done = command(*asked, "huge.csv")
+    assert (done.status, done.output) == (0, "")
+    done = command("--on-error", "skip", "size.mtl", "size.csv")
+    assert (done.status, done.output) == (1, "x\t2:0 false\n")
+
+
+@pytest.mark.usefixtures("_files")
+def test_logs_without_rows(command: Command) -> None:
+    for name in "header.csv", "empty.csv", "empty.jsonl":
+        assert command("-e", "p", name) == Ended(0, "", "mtlmon: never in the log: p\n")
+    # what the policy says about no row at all needs no column either
+    assert command("-e", "TRUE", "good.csv") == Ended(0, "1:0 true\n3:0 true\n", "")
+
+
+@pytest.mark.usefixtures("_files")
+def test_units_of_bounds(command: Command) -> None:
+    """The unit of time-stamps is that of the column of times, if nothing else is said."""
+    asked = ["--time-unit", "ms", "good.csv", "--verdicts", "false"]
+    for unit, time_stamps in {"": "1", "unit ms\n": "1", "unit us\n": "1000"}.items():
+        with open("bound.mtl", "w") as file:
+            file.write(f"{unit}policy x: EVENTUALLY[1ms,1ms] p")
+        done = command("--end-time", "last", "bound.mtl", *asked)
+        assert done == Ended(1, f"x\t{time_stamps}:0 false\n", "")
+    assert command("-e", "EVENTUALLY[1ms,1ms] p", *asked).output == "1:0 false\n"
+
+
+@pytest.mark.usefixtures("_files")
+def test_streams_that_cannot_be_used() -> None:
+    done = shell("$M -e p log.csv > /dev/full")
+    assert done == Ended(2, "", "mtlmon: cannot write standard output: No space left on device\n")
+    done = shell("$M --output-format parquet -e p -o /dev/full good.csv")
+    assert done == Ended(2, "", "mtlmon: cannot write /dev/full: No space left on device\n")
+    done = shell("$M --format csv -e p <&-")
+    assert done == Ended(2, "", "mtlmon: cannot read standard input: it is closed\n")
+    done = shell("cat good.csv | $M --explain --format csv -e 'NOT p'")
+    message = "cannot explain: the log is no file that can be read again; save the log first"
+    assert done == Ended(2, "", f"mtlmon: {message}\n")
+    done = mtlmon("--key", "user", "-e", "p", log="ts,p\n")
+    message = (
+        "--key is for tables, and standard input is taken for a text log: name the format, as in "
+        "--format csv (see mtlmon --help)"
+    )
+    assert done == Ended(2, "", f"mtlmon: {message}\n")
+
+
+@pytest.mark.usefixtures("_files")
+def test_a_terminal_gets_no_parquet() -> None:
+    leader, follower = pty.openpty()
+    done = subprocess.run(
+        [*COMMAND, "--output-format", "parquet", "-e", "p", "good.csv"],
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=SECONDS,
+        env=environment(),
+    )
+    message = b"Parquet is nothing to read on a terminal: name a file with -o"
+    assert (done.returncode, done.stderr) == (2, b"mtlmon: " + message + b"\n")
+    os.close(leader)
+    os.close(follower)

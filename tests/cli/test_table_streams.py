@@ -1,0 +1,128 @@
+"""The command on tables that others still write: live pipes, signals, readers that go away."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from pyarrow import parquet  # noqa: E402
+
+from tests.cli.process import Ended, Live, shell  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMPT = 0.2
+# what a busy machine may add
+SLACK = 1.0
+RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
+
+
+def test_a_live_pipe_of_json_lines(tmp_path: Path) -> None:
+    policies = tmp_path / "two.mtl"
+    policies.write_text(f"policy a: {RESPONSE}\natom far = x > 10\npolicy b: NOT far\n")
+    asked = ["--format", "jsonl", "--key", "k", "--event", "e"]
+    with Live(*asked, "--advance-every", "10", str(policies)) as live:
+        live.send('{"ts": 0, "k": "x", "e": [], "x": 1}\n')
+        assert live.read_line() == "a\tx\t0:0 true"
+        assert live.read_line(PROMPT + SLACK) == "b\tx\t0:0 true"
+        for number in range(20, 60, 10):
+            live.send(json.dumps({"ts": number, "k": "x", "e": ["p"], "x": number}) + "\n")
+            assert live.read_line(PROMPT + SLACK) == f"b\tx\t{number}:0 false"
+            # half a row is none yet
+            live.send('{"ts": %d, "k": "y", ' % (number + 1))
+            assert live.read_line(0.05) is None
+            live.send('"e": ["q", "z"], "more": {"x": [1, 2]}}\n')
+            assert live.read_line(PROMPT + SLACK) == f"a\ty\t{number + 1}:0 true"
+            assert live.read_line(PROMPT + SLACK) == f"b\ty\t{number + 1}:0 true"
+            # another key's event shows that time has passed
+            live.send(json.dumps({"ts": number + 10, "k": "z", "e": []}) + "\n")
+            assert live.read_line(PROMPT + SLACK) == f"a\tx\t{number}:0 false"
+            assert live.read_line(PROMPT + SLACK) == f"a\tz\t{number + 10}:0 true"
+            assert live.read_line(PROMPT + SLACK) == f"b\tz\t{number + 10}:0 true"
+        live.send("what?\n")
+        ended = live.end()
+        message = "<stdin>:14: not a JSON object: Invalid value"
+        assert ended == Ended(2, "", f"mtlmon: {message}\n")
+
+
+@pytest.mark.parametrize("format", ["text", "jsonl", "csv"])
+def test_a_live_pipe_of_csv(format: str) -> None:
+    with Live("--format", "csv", "--output-format", format, "-e", RESPONSE) as live:
+        live.send("ts,p,q\n0,,true\n")
+        if format == "csv":
+            assert live.read_line() == "policy,time,offset,verdict,reference"
+        lines = {"text": "{}:0 true", "csv": ",{},0,true,"}
+        row = '{{"policy":null,"time":{},"offset":0,"verdict":true,"reference":null}}'
+        line = lines.get(format, row)
+        assert live.read_line() == line.format(0)
+        for number in range(10, 50, 10):
+            live.send(f"{number},true,\n")
+            assert live.read_line(0.02) is None
+            live.send(f'{number + 1},,"true"\n')
+            assert live.read_line(PROMPT + SLACK) == line.format(number)
+            assert live.read_line(PROMPT + SLACK) == line.format(number + 1)
+        live.send("50,,")
+        ended = live.end()
+        assert ended == Ended(0, line.format(50) + "\n", "")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    out, report = tmp_path / "verdicts.parquet", tmp_path / "report.html"
+    asked = ["--output-format", "parquet", "-o", str(out), "--report", str(report)]
+    with Live("--format", "jsonl", "--key", "k", *asked, "-e", "p") as live:
+        for time_stamp in range(100):
+            live.send(json.dumps({"ts": time_stamp, "k": time_stamp % 7, "p": True}) + "\n")
+        deadline = time.monotonic() + 30
+        # the rows have been read once the empty pipe is waited for
+        while live.process.poll() is None and time.monotonic() < deadline:
+            if out.exists() and _is_waiting(live.process.pid):
+                break
+            time.sleep(0.05)
+        live.process.send_signal(number)
+        assert live.process.wait(20) == status
+        assert live.end() == Ended(status, "", "")
+    verdicts = parquet.read_table(out)
+    assert verdicts["time"].to_pylist() == list(range(100))
+    assert verdicts["k"].to_pylist() == [str(one % 7) for one in range(100)]
+    assert "interrupted" in report.read_text()
+
+
+def _is_waiting(process: int) -> bool:
+    """Whether a process has read all there is on its standard input and waits for more."""
+    with open(f"/proc/{process}/wchan") as file:
+        return file.read() in ("pipe_read", "anon_pipe_read")
+
+
+def test_readers_that_go_away(tmp_path: Path) -> None:
+    log = tmp_path / "x.csv.gz"
+    rows = "".join(f"{number},true,{number % 9}\n" for number in range(400_000))
+    log.write_bytes(gzip.compress(f"ts,p,k\n{rows}".encode(), 1))
+    script = '$M --key k -e p --output-format "$2" "$1" | head -n 2; echo ${PIPESTATUS[0]}'
+    done = shell(script, str(log), "text")
+    assert done == Ended(0, "0\t0:0 true\n1\t1:0 true\n141\n", "")
+    done = shell(script, str(log), "csv")
+    assert done == Ended(0, 'policy,k,time,offset,verdict,reference\n,"0",0,0,true,\n141\n', "")
+
+
+def test_a_table_as_standard_input(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,p,q\n1,true,\n9,,\n12,true,\n")
+    # it is read again from where it began
+    script = "(read -r _; $M --format csv --explain -e 'NOT p' ) < \"$1\""
+    done = shell(script, str(log))
+    # the header is gone
+    assert done.status == 2
+    script = '$M --format csv --explain -e "$2" < "$1"; $M -e "$2" --summary --verdicts none "$1"'
+    done = shell(script, str(log), RESPONSE)
+    assert done.output == "1:0 false\n9:0 true\n"
+    assert done.errors.startswith(f"mtlmon: never in the log: q\n1:0 violates {RESPONSE}\n")
+    assert "rows          3\n" in done.errors
