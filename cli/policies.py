@@ -20,6 +20,8 @@ from mtlmon.policy import PolicyFile
 from mtlmon.policy.reading import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtlmon.checking.outputs import Output
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
@@ -65,7 +67,20 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     )
     note_modes(check, options)
     start_of_input = position_of_input(options)
-    source = open_source(check, predicates, options)
+
+    def again() -> Source:
+        if start_of_input is not None:
+            os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
+        return open_source(check, predicates, options)
+
+    with closing(open_source(check, predicates, options)) as source:
+        return check_source(check, source, again, options)
+
+
+def check_source(
+    check: LogCheck, source: Source, again: Callable[[], Source], options: Options
+) -> int:
+    """Check an open log, which `again` opens once more; return the exit status."""
     logs = statuses(source)
     can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
     findings = None
@@ -81,14 +96,9 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     verdicts.close()
     report_end(run)
     if findings is not None:
-
-        def again() -> Source:
-            if start_of_input is not None:
-                os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
-            return open_source(check, predicates, options)
-
         if options.explain and status == VIOLATION:
-            findings.explain(again())
+            with closing(again()) as log:
+                findings.explain(log)
         if options.report is not None:
             findings.write_report(again, run.seconds, is_interrupted=status > SIGNALLED)
     wants_summary = options.summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -169,7 +170,8 @@ class Findings:
                 collector.add_pending(self.check.pending(policy, number), key)
         remarks = list(self.remarks(is_interrupted=is_interrupted))
         if self.can_reread:
-            self.explain_in_report(again())
+            with closing(again()) as log:
+                self.explain_in_report(log)
         run = Run(
             inputs=self.inputs(),
             rows=self.source.rows,

@@ -120,6 +120,9 @@ class TextLog:
         self._events.load_end()
         yield from self._loaded()
 
+    def close(self) -> None:
+        """Nothing is to be closed: the file is that of the caller."""
+
     def _read_into(self, block: memoryview) -> int:
         """Read what there is, at least a byte unless the log has ended."""
         while True:

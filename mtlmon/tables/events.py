@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from mtlmon.tables.usable import RowCheck
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -132,6 +132,8 @@ class TableEvents:
         self._unseen = set(atoms)
         self._stream: ByteStream | None = None
         self._bytes_done = 0
+        # of the thread that reads ahead
+        self._executor: ThreadPoolExecutor | None = None
         self._batches = self._ordered() if sort_memory is None else self._sorted(sort_memory)
         sizes = [file_size(file) for file in files]
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
@@ -151,6 +153,8 @@ class TableEvents:
     def close(self) -> None:
         """Close all files; there are no more batches."""
         self._batches.close()
+        if self._executor is not None:
+            self._executor.shutdown()
 
     @property
     def skipped(self) -> int:
@@ -204,10 +208,11 @@ class TableEvents:
         return True
 
     def _usable(self) -> Generator[UsableRows, None, None]:
-        with ExitStack() as stack:
-            blocks = stack.enter_context(closing(self._blocks()))
-            if self.size is not None:
-                blocks = stack.enter_context(closing(_ahead(blocks)))
+        blocks = self._blocks()
+        if self.size is not None:
+            self._executor = ThreadPoolExecutor(1, "mtlmon-tables")
+            blocks = _ahead(blocks, self._executor)
+        with closing(blocks):
             for item in blocks:
                 if isinstance(item, BadRow):
                     self.rows += 1
@@ -355,10 +360,19 @@ def open_tables(
     )
 
 
-def _ahead(items: Iterator[_Item]) -> Generator[_Item, None, None]:
-    """The same items, the next one made by another thread while one is worked on."""
-    with ThreadPoolExecutor(1, "mtlmon-tables") as executor:
-        following = executor.submit(next, items, None)
+def _ahead(
+    items: Generator[_Item, None, None], executor: ThreadPoolExecutor
+) -> Generator[_Item, None, None]:
+    """The same items, the next one made by another thread while one is worked on.
+
+    The end of this generator does not wait for that thread, as it may come about wherever memory is
+    cleaned up, even within what starts threads; the thread closes the items when it is done.
+    """
+    following = executor.submit(next, items, None)
+    try:
         while (item := following.result()) is not None:
             following = executor.submit(next, items, None)
             yield item
+    finally:
+        following.add_done_callback(lambda _: items.close())
+        executor.shutdown(wait=False)
