@@ -137,7 +137,9 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
         return table(rows, source.rows, what, seconds)
     cells = [["policy", "true", "false", "undecided"]]
     for policy, one in zip(check.policies, counts, strict=True):
-        cells.append([visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"])
+        cells.append(
+            [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
+        )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [table(rows, source.rows, what, seconds), ""]
     for name, *numbers in cells:

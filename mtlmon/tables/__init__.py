@@ -10,6 +10,7 @@ from mtlmon.extras import load_extra
 load_extra("pyarrow", "tables")
 
 from mtlmon._keyed import KeyedMonitors  # noqa: E402
+from mtlmon.tables.checking import TableCheck, check_tables  # noqa: E402
 from mtlmon.tables.events import EventBatch, TableEvents, open_tables  # noqa: E402
 from mtlmon.tables.files import TableFile, table_files  # noqa: E402
 from mtlmon.tables.times import Times  # noqa: E402
@@ -17,9 +18,11 @@ from mtlmon.tables.times import Times  # noqa: E402
 __all__ = [
     "EventBatch",
     "KeyedMonitors",
+    "TableCheck",
     "TableEvents",
     "TableFile",
     "Times",
+    "check_tables",
     "open_tables",
     "table_files",
 ]

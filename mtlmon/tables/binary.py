@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.tables.columns import Selection
-    from mtlmon.tables.files import ByteStream, TableFile
+    from mtlmon.tables.files import ByteStream, TableFile, TableObject
 
 _ROWS = 1 << 16
 _READ_BYTES = 1 << 20
@@ -47,19 +47,38 @@ class BinaryReader:
             TableError: it is not of its format, or damaged; a column is missing, or of another type
                 than in the files before.
         """
-        row = 1
         batches = self._parquet if file.format == "parquet" else self._arrow
         try:
-            for batch in batches(file, stream):
-                for first in range(0, batch.num_rows, _ROWS):
-                    part = self._cast(batch.slice(first, _ROWS), file)
-                    yield Block(part, file.name, row, None)
-                    row += part.num_rows
+            yield from self._parts(batches(file, stream), file.name)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             reason = " ".join(str(error).split())
             raise TableError(f"not {file.format}, or damaged: {reason}", path=file.name) from None
+
+    def object_blocks(self, table: TableObject) -> Iterator[Block]:
+        """The rows of a table of another library.
+
+        Raises:
+            TableError: it does not hand them on; a column is missing, or of another type than in the
+                tables before.
+        """
+        try:
+            with pa.RecordBatchReader.from_stream(table.table) as reader:
+                self._selection.require(reader.schema.names, table.name)
+                names = list(self._selection.names)
+                yield from self._parts((batch.select(names) for batch in reader), table.name)
+        except pa.ArrowException as error:
+            raise TableError(f"not a table of Arrow: {error}", path=table.name) from None
+
+    def _parts(self, batches: Iterator[pa.RecordBatch], name: str) -> Iterator[Block]:
+        """The rows in blocks that are not too large."""
+        row = 1
+        for batch in batches:
+            for first in range(0, batch.num_rows, _ROWS):
+                part = self._cast(batch.slice(first, _ROWS), name)
+                yield Block(part, name, row, None)
+                row += part.num_rows
 
     def _parquet(self, file: TableFile, stream: ByteStream) -> Iterator[pa.RecordBatch]:
         if not stream.is_regular or stream.compression is not None:
@@ -97,11 +116,12 @@ class BinaryReader:
                 chosen.validate(full=True)
                 yield chosen
 
-    def _cast(self, batch: pa.RecordBatch, file: TableFile) -> pa.RecordBatch:
+    def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         """Columns as the rest wants them: those of predicates in the types that they had first."""
         columns = batch.columns
         names = batch.schema.names
         for place, column in enumerate(columns):
+            columns[place] = column = _without_views(column)
             if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
                 # so that null is told by the rows alone
                 columns[place] = column.dictionary_decode()
@@ -118,10 +138,23 @@ class BinaryReader:
                 except pa.ArrowException:
                     raise TableError(
                         f"of type {column.type}, but of type {known} before",
-                        path=file.name,
+                        path=path,
                         column=name,
                     ) from None
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _without_views(column: pa.Array) -> pa.Array:
+    """A column without texts as views, of which polars makes use and few functions of pyarrow."""
+    kind = column.type
+    if str(kind) == "string_view":
+        return column.cast(pa.large_string())
+    if pa.types.is_dictionary(kind) and str(kind.value_type) == "string_view":
+        texts = column.dictionary.cast(pa.large_string())
+        return pa.DictionaryArray.from_arrays(column.indices, texts)
+    if pa.types.is_large_list(kind) and str(kind.value_type) == "string_view":
+        return column.cast(pa.large_list(pa.large_string()))
+    return column
 
 
 class _Readable(io.RawIOBase):

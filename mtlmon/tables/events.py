@@ -16,7 +16,13 @@ from mtlmon.tables.binary import BinaryReader
 from mtlmon.tables.blocks import BadRow, Block
 from mtlmon.tables.columns import Selection
 from mtlmon.tables.delimited import DELIMITERS, DelimitedReader
-from mtlmon.tables.files import ByteStream, file_size, table_files
+from mtlmon.tables.files import (
+    ByteStream,
+    TableFile,
+    TableObject,
+    file_size,
+    table_sources,
+)
 from mtlmon.tables.json_lines import JsonLinesReader
 from mtlmon.tables.keys import number_rows
 from mtlmon.tables.letters import LetterReader, Letters
@@ -25,14 +31,13 @@ from mtlmon.tables.times import Times
 from mtlmon.tables.usable import RowCheck
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Generator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from mtlmon._arrays import EventColumns
     from mtlmon.policy import Predicate
-    from mtlmon.tables.files import TableFile
+    from mtlmon.tables.files import Tables
     from mtlmon.tables.usable import UsableRows
 
 _Item = TypeVar("_Item")
@@ -90,7 +95,8 @@ class TableEvents:
     A context manager; leaving it closes the files.
 
     Attributes:
-        files: which they are read from.
+        sources: what they are read from.
+        files: those of them that are files.
         keys: the numbers of keys, None if there are no key columns.
         key_columns: the names of these.
         can_forget_keys: whether batches to come take their numbers from `keys` as it is then.
@@ -101,7 +107,7 @@ class TableEvents:
 
     def __init__(
         self,
-        files: Sequence[TableFile],
+        sources: Sequence[TableFile | TableObject],
         atoms: Sequence[str],
         predicates: Mapping[str, Predicate],
         selection: Selection,
@@ -111,7 +117,8 @@ class TableEvents:
         on_error: Literal["stop", "skip"],
         sort_memory: int | None,
     ) -> None:
-        self.files = tuple(files)
+        self.sources = tuple(sources)
+        self.files = tuple(one for one in sources if isinstance(one, TableFile))
         self._atoms = tuple(atoms)
         self._selection = selection
         self._null_values = null_values
@@ -135,7 +142,7 @@ class TableEvents:
         # of the thread that reads ahead
         self._executor: ThreadPoolExecutor | None = None
         self._batches = self._ordered() if sort_memory is None else self._sorted(sort_memory)
-        sizes = [file_size(file) for file in files]
+        sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
 
     def __iter__(self) -> TableEvents:
@@ -183,11 +190,14 @@ class TableEvents:
         return tuple(name for name in self._atoms if name in self._unseen)
 
     def _blocks(self) -> Generator[Block | BadRow, None, None]:
-        """The rows of all files, one after the other."""
+        """The rows of all sources, one after the other."""
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
         json_lines = JsonLinesReader(self._selection)
         binary = BinaryReader(self._selection)
-        for file in self.files:
+        for file in self.sources:
+            if isinstance(file, TableObject):
+                yield from binary.object_blocks(file)
+                continue
             with ByteStream(file) as stream:
                 self._stream = stream
                 if file.format in DELIMITERS:
@@ -270,7 +280,7 @@ class TableEvents:
 
 
 def open_tables(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    tables: Tables | Sequence[Tables],
     atoms: Sequence[str],
     *,
     predicates: Mapping[str, Predicate] | None = None,
@@ -296,7 +306,9 @@ def open_tables(
     it is read.
 
     Args:
-        paths: files, patterns, directories and `-` for standard input, as `table_files` takes them.
+        tables: files, patterns, directories and `-` for standard input, as `table_files` takes
+            them; or what has `__arrow_c_stream__`: a table of pyarrow, a data frame of pandas (from
+            2.2 on) or of polars, a reader of batches; or several of these.
         atoms: of the formula, in the order that monitors know.
         predicates: by the name of the atom that each defines, as of `PolicyFile.predicates`.
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of what the names tell. Whether
@@ -348,7 +360,7 @@ def open_tables(
     ]
     selection = Selection(time, event, keys, () if event is not None else others, columns)
     return TableEvents(
-        table_files(paths, format),
+        table_sources(tables, format),
         atoms,
         predicates,
         selection,

@@ -19,8 +19,16 @@ from mtlmon.table_formats import FORMAT_NAMES, table_format
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+    from typing import Protocol
 
     from numpy.typing import NDArray
+
+    class SupportsArrowStream(Protocol):
+        """A table whose rows can be had by way of Arrow's C stream interface."""
+
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+    Tables = str | os.PathLike[str] | SupportsArrowStream
 
 STANDARD_INPUT = "-"
 _STANDARD_INPUT_NAME = "<stdin>"
@@ -105,6 +113,42 @@ def _table_file(path: str, name: str, format: str | None) -> TableFile:
             raise MtlmonError(f"{name}: the name does not tell the format; it is one of {known}")
         format = told[0]
     return TableFile(path, name, format)
+
+
+class TableObject(NamedTuple):
+    """A table of a library that hands its rows on as Arrow does.
+
+    Attributes:
+        table: has `__arrow_c_stream__`.
+        name: what messages call it.
+    """
+
+    table: SupportsArrowStream
+    name: str
+
+
+def table_sources(
+    tables: Tables | Sequence[Tables], format: str | None = None
+) -> list[TableFile | TableObject]:
+    """The files and objects that tables stand for; files as `table_files` has them.
+
+    Raises:
+        MtlmonError, OSError: as `table_files`.
+    """
+    if isinstance(tables, str | os.PathLike) or hasattr(tables, "__arrow_c_stream__"):
+        tables = [tables]
+    found: list[TableFile | TableObject] = []
+    for table in tables:
+        if isinstance(table, str | os.PathLike):
+            found += table_files(table, format)
+        elif hasattr(table, "__arrow_c_stream__"):
+            found.append(TableObject(table, f"<{type(table).__name__}>"))
+        else:
+            raise MtlmonError(
+                f"a table is the name of a file or has __arrow_c_stream__, as those of pyarrow, of "
+                f"pandas from 2.2 on and of polars have; not {type(table).__name__}"
+            )
+    return found
 
 
 class ByteStream:

@@ -92,7 +92,9 @@ def test_explanations(command: Command, tmp_path: Path) -> None:
     assert "1:0  9:0" in done.errors
     limited = command(*asked, "--explain-limit", "1", policies, log)
     assert limited.errors.startswith("policy late, key a, x\n1:0 violates")
-    assert limited.errors.endswith("mtlmon: explained 1 violation, there are more (--explain-limit)\n")
+    assert limited.errors.endswith(
+        "mtlmon: explained 1 violation, there are more (--explain-limit)\n"
+    )
     page = tmp_path / "why.html"
     done = command(*asked, "--explain-output", page, policies, log)
     assert done == Ended(1, "", "")

@@ -235,7 +235,9 @@ def test_output_formats(
         assert [as_line(row) for row in rows] == text.output.splitlines()
     # to a pipe, with times that are not the time-stamps, a key of a name that is taken, no policy
     log = tmp_path / "log.csv"
-    log.write_text("at,time,p\n2024-05-01T10:00:00+02:00,ä,true\n2024-05-01T08:00:00.5Z,\"\"\"\",false\n")
+    log.write_text(
+        'at,time,p\n2024-05-01T10:00:00+02:00,ä,true\n2024-05-01T08:00:00.5Z,"""",false\n'
+    )
     script = '$M --output-format "$1" --time at --key time --resolution ms -e p "$2" | cat > "$3"'
     shell(script, format, str(log), str(out))
     common = {"policy": None, "offset": 0, "reference": None}
@@ -299,7 +301,9 @@ def test_the_end_of_time(command: Command, tmp_path: Path) -> None:
     for end_time, lines in expected.items():
         asked = [] if end_time is None else ["--end-time", end_time]
         done = command(*asked, "--key", "k", "-e", RESPONSE, log)
-        assert done.output == "".join(f"{one.replace(' ', chr(9), 1)}\n" for one in lines.split(", "))
+        assert done.output == "".join(
+            f"{one.replace(' ', chr(9), 1)}\n" for one in lines.split(", ")
+        )
         assert done.errors == "mtlmon: never in the log: q\n"
     done = command("--resolve", "--key", "k", "-e", RESPONSE, log)
     assert "mtlmon: 1 time-point undecided at the end of the log (see --end-time)" in done.errors

@@ -1,0 +1,166 @@
+"""Policies checked on tables, with verdicts as batches of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from mtlmon.checking import LogCheck
+from mtlmon.errors import MtlmonError
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.policy.reading import Policy
+from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.formula import Formula
+from mtlmon.tables.events import open_tables
+from mtlmon.tables.verdicts import VerdictTable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from mtlmon.checking import PolicyCounts
+    from mtlmon.explanation.trace import EndTime
+    from mtlmon.tables.events import TableEvents
+    from mtlmon.tables.files import Tables
+
+__all__ = ["TableCheck", "check_tables"]
+
+
+class TableCheck:
+    """Verdicts on tables: an iterator of record batches, which is read once.
+
+    A context manager; leaving it closes the files.
+
+    Attributes:
+        check: the monitors.
+        events: the rows as events.
+    """
+
+    def __init__(self, check: LogCheck, events: TableEvents, end_time: EndTime) -> None:
+        self.check = check
+        self.events = events
+        names = [policy.name for policy in check.policies]
+        self._verdicts = VerdictTable(names, events.keys, events.key_columns, events.times)
+        self._batches = self._read(end_time)
+
+    def __iter__(self) -> TableCheck:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def __enter__(self) -> TableCheck:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files; there are no more verdicts."""
+        self._batches.close()
+        self.events.close()
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """By the name of the policy how many time-points are true, false and undecided so far.
+
+        Equivalents are counted with what they are equivalent to.
+        """
+        names = (policy.name for policy in self.check.policies)
+        return dict(zip(names, self.check.counts, strict=True))
+
+    def to_arrow(self) -> pa.Table:
+        """All verdicts to come as one table."""
+        batches = list(self)
+        return pa.Table.from_batches(batches, self._verdicts.schema)
+
+    def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            for _ in self.check.run(self.events, end_time):
+                yield from self._verdicts.batches(self.check.verdicts)
+        except MtlmonError:
+            # what was earned within the events that it comes from
+            yield from self._verdicts.batches(self.check.verdicts)
+            raise
+
+
+def check_tables(
+    tables: Tables | Sequence[Tables],
+    policies: PolicyFile | Formula | str,
+    *,
+    mode: Literal["local", "global", "naive"] = "local",
+    bdd: Literal["auto", "cudd", "autoref"] = "auto",
+    verdicts: Literal["all", "boolean", "false", "first", "none"] = "all",
+    resolve: bool = False,
+    end_time: EndTime = None,
+    advance_every: int | None = None,
+    **options: Any,
+) -> TableCheck:
+    """Check policies on tables in one pass.
+
+    What it reads is as for `open_tables`, what it says as for the command: a row for each verdict,
+    with the columns that `mtlmon --output-format` has.
+
+    Args:
+        tables: as `open_tables` takes them.
+        policies: a policy file as `parse_policies` returns it, the text of one, or a formula. The
+            unit of time-stamps is theirs, if `resolution` is not given.
+        mode, bdd: as for `Monitor`.
+        verdicts: which are wanted; "first" is the earliest violation, behind which nothing is read.
+        resolve: the Boolean verdict of every time-point instead of equivalences.
+        end_time: what is known about the time after the last row, as for `Monitor.finish`, or
+            "last": there is no later event at its time.
+        advance_every: whenever so much time has passed, let all keys know that it has.
+        options: as `open_tables` takes them, without `predicates`.
+
+    Raises:
+        MtlmonError: what is asked for is contradictory or unknown, a formula is none.
+        OSError: a file cannot be opened.
+
+    Iterating raises what iterating over `open_tables` does, and LimitError; the verdicts on the rows
+    before come first.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"ts": [1, 2, 9], "user": ["ann", "bob", "ann"], "what": ["in", "in", "out"]})
+    >>> check = check_tables(
+    ...     rows, "policy leave: in IMPLIES EVENTUALLY[0,5] out", event="what", key="user",
+    ...     resolve=True, end_time="inf",
+    ... )
+    >>> for row in check.to_arrow().to_pylist():
+    ...     print(row["policy"], row["user"], row["time"], row["verdict"])
+    leave ann 1 False
+    leave ann 9 True
+    leave bob 2 False
+    >>> check.counts["leave"].false
+    2
+    """
+    declared = options.get("resolution")
+    file = _policy_file(policies, declared, options.get("time_unit"))
+    if declared is None and file.unit not in (None, LATER):
+        options["resolution"] = file.unit
+    check = LogCheck(
+        file.policies,
+        mode,
+        bdd=bdd,
+        verdicts=verdicts,
+        resolve=resolve,
+        advance_every=advance_every,
+    )
+    events = open_tables(tables, check.atoms, predicates=file.predicates, **options)
+    return TableCheck(check, events, end_time)
+
+
+def _policy_file(
+    policies: PolicyFile | Formula | str, declared: str | None, time_unit: str | None
+) -> PolicyFile:
+    """The policies, read with the unit of time-stamps, which is that of times if nothing else is."""
+    if isinstance(policies, PolicyFile):
+        return policies
+    if isinstance(policies, Formula):
+        file = PolicyFile("", "<formula>", declared)
+        file.policies = (Policy(None, policies, policies),)
+        return file
+    file = parse_policies(policies, unit=declared or LATER)
+    if file.unit != LATER:
+        return file
+    return parse_policies(policies, unit=time_unit)
