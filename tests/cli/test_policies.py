@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import Ended, Live, shell  # noqa: E402
+from tests.cli.process import Ended, Live, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable

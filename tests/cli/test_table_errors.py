@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from tests.cli.process import COMMAND, SECONDS, Ended, environment, mtlmon, shell  # noqa: E402
+from tests.cli.process import COMMAND, SECONDS, Ended, environment, mtlmon, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable

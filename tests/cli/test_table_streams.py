@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from pyarrow import parquet  # noqa: E402
+from pyarrow import parquet
 
-from tests.cli.process import Ended, Live, shell  # noqa: E402
+from tests.cli.process import Ended, Live, shell
 
 if TYPE_CHECKING:
     from pathlib import Path

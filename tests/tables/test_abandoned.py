@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.tables import open_tables  # noqa: E402
+from mtlmon.tables import open_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
