@@ -60,8 +60,8 @@ class BinaryReader:
         """The rows of a table of another library.
 
         Raises:
-            TableError: it does not hand them on; a column is missing, or of another type than in the
-                tables before.
+            TableError: it does not hand them on; a column is missing, or of another type than in
+                the tables before.
         """
         try:
             with pa.RecordBatchReader.from_stream(table.table) as reader:
@@ -118,10 +118,9 @@ class BinaryReader:
 
     def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         """Columns as the rest wants them: those of predicates in the types that they had first."""
-        columns = batch.columns
+        columns = [_without_views(column) for column in batch.columns]
         names = batch.schema.names
         for place, column in enumerate(columns):
-            columns[place] = column = _without_views(column)
             if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
                 # so that null is told by the rows alone
                 columns[place] = column.dictionary_decode()

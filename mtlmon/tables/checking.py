@@ -117,14 +117,15 @@ def check_tables(
         MtlmonError: what is asked for is contradictory or unknown, a formula is none.
         OSError: a file cannot be opened.
 
-    Iterating raises what iterating over `open_tables` does, and LimitError; the verdicts on the rows
-    before come first.
+    Iterating raises what iterating over `open_tables` does, and LimitError; the verdicts on the
+    rows before come first.
 
     >>> import pyarrow as pa
-    >>> rows = pa.table({"ts": [1, 2, 9], "user": ["ann", "bob", "ann"], "what": ["in", "in", "out"]})
+    >>> users, names = ["ann", "bob", "ann"], ["in", "in", "out"]
+    >>> rows = pa.table({"ts": [1, 2, 9], "user": users, "what": names})
     >>> check = check_tables(
     ...     rows, "policy leave: in IMPLIES EVENTUALLY[0,5] out", event="what", key="user",
-    ...     resolve=True, end_time="inf",
+    ...     end_time="inf",
     ... )
     >>> for row in check.to_arrow().to_pylist():
     ...     print(row["policy"], row["user"], row["time"], row["verdict"])
@@ -153,7 +154,7 @@ def check_tables(
 def _policy_file(
     policies: PolicyFile | Formula | str, declared: str | None, time_unit: str | None
 ) -> PolicyFile:
-    """The policies, read with the unit of time-stamps, which is that of times if nothing else is."""
+    """The policies, read with the unit of time-stamps: if nothing else says it, that of times."""
     if isinstance(policies, PolicyFile):
         return policies
     if isinstance(policies, Formula):

@@ -228,5 +228,6 @@ def _row_error(
         shown = f"{value[3][:_SHOWN]!r} is not of type {value[2]}" if value[3] else value[4]
         reason = shown or f"not of type {value[2]}"
     elif count is not None:
-        reason = f"{count[2]} cell{'' if count[2] == '1' else 's'} instead of {count[1]}, as in the header"
+        noun = "cell" if count[2] == "1" else "cells"
+        reason = f"{count[2]} {noun} instead of {count[1]}, as in the header"
     return TableError(reason, path=file.name, row=row, line=block.line_of(place), column=column)

@@ -69,21 +69,23 @@ CASES = [
     ("-e p sub", "sub: no table in this directory"),
     ("-e p x.log x.log", "several logs (x.log, x.log): one at a time, please, unless they are "
      "tables (see mtlmon --help)"),
-    ("-e p log.csv x.log", "x.log: the name does not tell the format; it is one of csv, tsv, jsonl, "
-     "parquet, arrow"),
+    ("-e p log.csv x.log", "x.log: the name does not tell the format; it is one of csv, tsv, "
+     "jsonl, parquet, arrow"),
     ("-e p damaged.parquet", "damaged.parquet: not parquet, or damaged: ..."),
     ("-e p damaged.csv.gz", "damaged.csv.gz: the gzip data is damaged or incomplete..."),
     ("-e p -o log.csv ./log.csv", "log.csv is both the log and the file for the verdicts"),
     ("-e p -o good.csv log.csv good.csv", "good.csv is both the log and the file for the verdicts"),
     ("-o unit.mtl unit.mtl log.csv", "unit.mtl is both the formula and the file for the verdicts"),
-    ("-e p --report log.csv log.csv", "log.csv is to hold the report, but is a file of another use"),
+    ("-e p --report log.csv log.csv", "log.csv is to hold the report, but is a file of another "
+     "use"),
     ("-e p -o none/x log.csv", "cannot write none/x: No such file or directory"),
     # columns
     ("-e q header.csv", "header.csv: there is no column 'q' for the atom of this name among 'ts', "
      "'p'; if a column names events, say which (--event)"),
     ("-e p --time when log.csv", "log.csv: there is no column 'when' of times among 'ts', 'p', "
      "'user'"),
-    ("-e p --key usr log.csv", "log.csv: there is no column 'usr' of keys; perhaps 'user' is meant"),
+    ("-e p --key usr log.csv", "log.csv: there is no column 'usr' of keys; perhaps 'user' is "
+     "meant"),
     ("-e p --event uesr log.csv", "log.csv: there is no column 'uesr' of events; perhaps 'user' is "
      "meant"),
     ("-e p semicolons.csv", "semicolons.csv: which column has the times is not said, and there is "
@@ -92,8 +94,8 @@ CASES = [
     # rows, and the verdicts earned before them
     ("-e p log.csv", "log.csv:3: column 'p': 'maybe' is neither true nor false", "1:0 true"),
     ("-e p no-time.csv", "no-time.csv:3: column 'ts': no time", "1:0 true"),
-    ("-e p falling.csv", "falling.csv:3: column 'ts': time-stamp 3 is below 5: time-stamps must not "
-     "decrease; sorting orders them (--sort)", "5:0 true"),
+    ("-e p falling.csv", "falling.csv:3: column 'ts': time-stamp 3 is below 5: time-stamps must "
+     "not decrease; sorting orders them (--sort)", "5:0 true"),
     ("-e p ragged.csv", "ragged.csv:3: 1 cell instead of 2, as in the header", "5:0 true"),
     ("-e p bad.jsonl", "bad.jsonl:2: not a JSON object: Invalid value", "1:0 true"),
     ("-e p huge.csv", "huge.csv:2: column 'ts': '99999999999999999999' is above 2^63-1"),
@@ -101,8 +103,8 @@ CASES = [
     ("-e p latin.csv", "latin.csv:2: ..."),
     ("size.mtl size.csv", "size.csv:2: atom large: ..."),
     # policies
-    ("size.mtl x.log", "size.mtl defines atoms by the columns of a table, which a text log does not "
-     "have"),
+    ("size.mtl x.log", "size.mtl defines atoms by the columns of a table, which a text log does "
+     "not have"),
     ("text.mtl size.csv", "text.mtl:1:14: atom large: '>' compares column size of type int64 with "
      "the text \"5\"..."),
     ("unit.mtl --resolution ms log.csv", "unit.mtl:1:6: the file declares the unit s, but ms was "

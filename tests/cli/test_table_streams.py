@@ -37,7 +37,7 @@ def test_a_live_pipe_of_json_lines(tmp_path: Path) -> None:
             live.send(json.dumps({"ts": number, "k": "x", "e": ["p"], "x": number}) + "\n")
             assert live.read_line(PROMPT + SLACK) == f"b\tx\t{number}:0 false"
             # half a row is none yet
-            live.send('{"ts": %d, "k": "y", ' % (number + 1))
+            live.send(f'{{"ts": {number + 1}, "k": "y", ')
             assert live.read_line(0.05) is None
             live.send('"e": ["q", "z"], "more": {"x": [1, 2]}}\n')
             assert live.read_line(PROMPT + SLACK) == f"a\ty\t{number + 1}:0 true"

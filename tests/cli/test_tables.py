@@ -82,7 +82,8 @@ def write_table(path: Path, columns: dict[str, list[Any]]) -> None:
     else:
         mark = "\t" if names[0] == "tsv" else ","
         text = "".join(
-            f"{mark.join(map(str, row))}\n" for row in [tuple(columns), *zip(*columns.values())]
+            f"{mark.join(map(str, row))}\n"
+            for row in [tuple(columns), *zip(*columns.values(), strict=True)]
         )
     data = text.encode()
     if names[-1] == "gz":

@@ -120,7 +120,7 @@ def test_formulas_and_units() -> None:
 
 def test_errors() -> None:
     table = pa.table(COLUMNS)
-    with pytest.raises(MtlmonError, match="a table is the name of a file or has .*; not int"):
+    with pytest.raises(MtlmonError, match=r"a table is the name of a file or has .*; not int"):
         open_tables([3], ("p",))  # type: ignore[list-item]
     with pytest.raises(MtlmonError, match="<Table>: there is no column 'p' for the atom"):
         list(check_tables(table, "p"))
