@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,10 +19,10 @@ from tests.cli.process import Ended, shell  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Command = Callable[..., Ended]
 
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
 POLICIES = """\
 unit s
@@ -136,6 +137,13 @@ def test_names_of_events(command: Command, tmp_path: Path, event: str, cells: li
     write_table(log, {"at": [3, 5, 7], "what": cells})
     done = command("--time", "at", "--event", *event.split(";"), "-e", RESPONSE, log)
     assert done == Ended(0, "3:0 true\n5:0 true\n7:0 true\n", "")
+
+
+def test_the_example(command: Command) -> None:
+    files = [EXAMPLES / "rental.mtl", EXAMPLES / "rental.csv"]
+    done = command("--time", "at", "--key", "bike", "--event", "what", *files)
+    expected = (EXAMPLES / "rental.verdicts").read_text(encoding="utf-8")
+    assert done == Ended(1, expected, "")
 
 
 def test_policies_and_keys(command: Command, shop: tuple[Path, Path]) -> None:
