@@ -105,12 +105,13 @@ def test_checks_from_python(policies: Any) -> None:
 def test_formulas_and_units() -> None:
     table = pa.table({"at": [1500, 1600, 2700], "p": [True, False, False]})
     formula = parse("p IMPLIES EVENTUALLY[100ms,100ms] NOT p", unit="later").in_unit("ms")
-    for policy, options in [
+    cases: list[tuple[Any, dict[str, Any]]] = [
         (formula, {"time_unit": "ms"}),
         ("p IMPLIES EVENTUALLY[100ms,100ms] NOT p", {"time_unit": "ms"}),
         ("p IMPLIES EVENTUALLY[100ms,100ms] NOT p", {"resolution": "ms"}),
         ("unit us\npolicy x: p IMPLIES EVENTUALLY[100ms,100ms] NOT p", {"time_unit": "ms"}),
-    ]:
+    ]
+    for policy, options in cases:
         check = check_tables(table, policy, time="at", **options)
         assert [tuple(counts) for counts in check.counts.values()] == [(0, 0, 0)]
         rows = check.to_arrow().to_pylist()
