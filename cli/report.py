@@ -126,10 +126,12 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
     if source.keys is not None:
-        keys = check.key_count + check.keys_forgotten
-        forgotten = f", {check.keys_forgotten:,} forgotten" if check.keys_forgotten else ""
+        # a key that comes back after it was forgotten is counted as forgotten once more
+        forgotten = ""
+        if check.keys_forgotten:
+            forgotten = f"; idle ones were forgotten {check.keys_forgotten:,} times"
         size = (check.state_bytes + source.keys.memory) / max(1, check.key_count)
-        rows.append(("keys", keys, f"{quantity(size)}B each{forgotten}"))
+        rows.append(("keys", check.key_count, f"in memory, {quantity(size)}B each{forgotten}"))
     counts = check.counts
     if len(counts) == 1:
         ((_, true, false),) = counts

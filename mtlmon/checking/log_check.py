@@ -82,7 +82,8 @@ class LogCheck:
         resolve: the Boolean verdict of every time-point instead of equivalences.
         collect: keep all violations, resolved, in `violations`.
         advance_every: whenever so much time has passed, let all keys know that it has, so that
-            what time alone decides does not wait for their next event.
+            what time alone decides does not wait for their next event. Each time takes a look at
+            every key.
         keep_keys: never forget a key, so that its number stays the same; so it is with `collect`.
 
     Attributes:

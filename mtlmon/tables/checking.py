@@ -32,12 +32,12 @@ class TableCheck:
     A context manager; leaving it closes the files.
 
     Attributes:
-        check: the monitors.
+        log_check: the monitors.
         events: the rows as events.
     """
 
     def __init__(self, check: LogCheck, events: TableEvents, end_time: EndTime) -> None:
-        self.check = check
+        self.log_check = check
         self.events = events
         names = [policy.name for policy in check.policies]
         self._verdicts = VerdictTable(names, events.keys, events.key_columns, events.times)
@@ -66,8 +66,8 @@ class TableCheck:
 
         Equivalents are counted with what they are equivalent to.
         """
-        names = (policy.name for policy in self.check.policies)
-        return dict(zip(names, self.check.counts, strict=True))
+        names = (policy.name for policy in self.log_check.policies)
+        return dict(zip(names, self.log_check.counts, strict=True))
 
     def to_arrow(self) -> pa.Table:
         """All verdicts to come as one table."""
@@ -76,11 +76,11 @@ class TableCheck:
 
     def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
         try:
-            for _ in self.check.run(self.events, end_time):
-                yield from self._verdicts.batches(self.check.verdicts)
+            for _ in self.log_check.run(self.events, end_time):
+                yield from self._verdicts.batches(self.log_check.verdicts)
         except MtlmonError:
             # what was earned within the events that it comes from
-            yield from self._verdicts.batches(self.check.verdicts)
+            yield from self._verdicts.batches(self.log_check.verdicts)
             raise
 
 
