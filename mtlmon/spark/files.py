@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,20 +35,28 @@ LOG = "text"
 _BLOCK_BYTES = 1 << 20
 
 
-class FileTraces(NamedTuple):
+class FileTraces:
     """From paths to verdicts; picklable, a function for `mapInArrow`.
 
-    Attributes:
+    Args:
         policies, resolve, end_time: as of `monitor_files`.
         format: of all files, None if their names tell.
         options: of tables, as `mtlmon.tables.open_tables` takes them.
     """
 
-    policies: Policies
-    resolve: bool
-    end_time: EndTime
-    format: str | None
-    options: dict[str, str | None]
+    def __init__(
+        self,
+        policies: Policies,
+        resolve: bool,
+        end_time: EndTime,
+        format: str | None,
+        options: dict[str, str | None],
+    ) -> None:
+        self._policies = policies
+        self._resolve = resolve
+        self._end_time = end_time
+        self._format = format
+        self._options = options
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The verdicts of the files whose paths come in, with the columns of `verdict_schema`.
@@ -57,17 +65,17 @@ class FileTraces(NamedTuple):
             LogError, TableError: a line or row of a file is no event.
             OSError: a file cannot be read.
         """
-        monitors = monitors_of(self.policies, self.resolve, self.end_time)
+        monitors = monitors_of(self._policies, self._resolve, self._end_time)
         for batch in batches:
             for path in batch.column(0).to_pylist():
                 keys = {FILE: pa.array([path])}
-                found = self._table if self._format(path) != LOG else self._log
+                found = self._log if self._format_of(path) == LOG else self._table
                 for name, records in found(path, monitors):
                     yield from verdict_batches(name, keys, records, None)
 
-    def _format(self, path: str) -> str:
-        if self.format is not None:
-            return self.format
+    def _format_of(self, path: str) -> str:
+        if self._format is not None:
+            return self._format
         told = table_format(path)
         return LOG if told is None else told[0]
 
@@ -86,14 +94,14 @@ class FileTraces(NamedTuple):
     def _table(
         self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
     ) -> Iterator[tuple[str | None, bytes]]:
-        policies = self.policies
+        policies = self._policies
         same = np.array([], np.uint32)
-        options = {**self.options, "resolution": self.options["resolution"] or policies.unit}
+        options = {**self._options, "resolution": self._options["resolution"] or policies.unit}
         with open_tables(
             path,
             policies.atoms,
             predicates=policies.predicates,
-            format=self.format,
+            format=self._format,
             **options,  # type: ignore[arg-type]
         ) as tables:
             for batch in tables:

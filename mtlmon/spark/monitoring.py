@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -86,17 +86,20 @@ class RowMonitors:
             yield name, monitor.finish()
 
 
-class OrderedRows(NamedTuple):
+class OrderedRows:
     """From rows in order to rows of verdicts; picklable, a function for `mapInArrow`.
 
     The columns are those that the source wants, in its order; what they are called is no matter.
     Rows of a key come one after the other, by time. Memory does not depend on how many there are.
-    The attributes are arguments of `RowMonitors`.
+
+    Args:
+        source, resolve, end_time: as of `RowMonitors`.
     """
 
-    source: EventSource
-    resolve: bool
-    end_time: EndTime
+    def __init__(self, source: EventSource, resolve: bool, end_time: EndTime) -> None:
+        self._source = source
+        self._resolve = resolve
+        self._end_time = end_time
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The verdicts of a partition, with the columns of `verdict_schema`.
@@ -104,8 +107,8 @@ class OrderedRows(NamedTuple):
         Raises:
             TableError: a row is no event.
         """
-        monitors = RowMonitors(self.source, self.resolve, self.end_time)
-        runs = KeyRuns(self.source.selection.keys)
+        monitors = RowMonitors(self._source, self._resolve, self._end_time)
+        runs = KeyRuns(self._source.selection.keys)
         names = list(monitors.columns)
         last: dict[str, pa.Array] = {}
         for columns in batches:

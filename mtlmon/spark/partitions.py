@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mtlmon.spark.events import check_schema
 from mtlmon.spark.frames import column_named
-from mtlmon.spark.monitoring import EndTime, OrderedRows, monitors_of
+from mtlmon.spark.monitoring import OrderedRows, monitors_of
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.traces import Columns, PartitionTrace
 from mtlmon.spark.verdicts import verdict_schema
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
+    from mtlmon.spark.monitoring import EndTime
     from mtlmon.spark.policies import Mode, PolicyLike
 
 
-@overload
-def monitor_partitions(events: DataFrame, policy: PolicyLike, **options: Any) -> DataFrame: ...
-@overload
-def monitor_partitions(events: RDD[Any], policy: PolicyLike, **options: Any) -> RDD[Any]: ...
+_Events = TypeVar("_Events", "RDD[Any]", "DataFrame")
+
+
 def monitor_partitions(
-    events: RDD[Any] | DataFrame,
+    events: _Events,
     policy: PolicyLike,
     *,
     mode: Mode = "local",
@@ -37,7 +37,7 @@ def monitor_partitions(
     event_separator: str = "|",
     time_unit: str | None = None,
     resolution: str | None = None,
-) -> RDD[Any] | DataFrame:
+) -> _Events:
     """Monitor every partition as a trace of its own, its elements in the order that they have.
 
     Elements of an RDD are all of one form: lines of logs, as texts or as bytes; pairs of a

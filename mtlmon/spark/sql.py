@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
+    from pyspark.sql.udtf import UserDefinedTableFunction
 
     from mtlmon.spark.events import EventSource
     from mtlmon.spark.monitoring import EndTime
@@ -65,12 +66,16 @@ def register(spark: SparkSession) -> None:
     Raises:
         MtlmonError: this pyspark has no such functions; 4.1 has.
     """
-    from pyspark.sql import functions as F
-
-    if not hasattr(F, "arrow_udtf") or not hasattr(F, "arrow_udf"):
-        raise MtlmonError("functions of SQL need pyspark 4.1 or later")
-    spark.udtf.register(TABLE_FUNCTION, F.arrow_udtf(PartitionMonitor, returnType=_TABLE_TYPE))
-    spark.udf.register(ARRAY_FUNCTION, F.arrow_udf(verdicts_of_arrays, returnType=_ARRAY_TYPE))
+    try:
+        from pyspark.sql.functions import arrow_udtf
+        from pyspark.sql.pandas.functions import arrow_udf
+    except ImportError:
+        raise MtlmonError("functions of SQL need pyspark 4.1 or later") from None
+    table_function = arrow_udtf(PartitionMonitor, returnType=_TABLE_TYPE)
+    spark.udtf.register(TABLE_FUNCTION, cast("UserDefinedTableFunction", table_function))
+    # the types of arrow_udf know functions of so many arguments, not of so many and more
+    function: Any = verdicts_of_arrays
+    spark.udf.register(ARRAY_FUNCTION, arrow_udf(function, returnType=_ARRAY_TYPE))
 
 
 class PartitionMonitor:

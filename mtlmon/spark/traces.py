@@ -39,30 +39,34 @@ class Columns(NamedTuple):
     resolution: str | None
 
 
-class PartitionTrace(NamedTuple):
+class PartitionTrace:
     """From the elements of a partition to verdicts; picklable, for `mapPartitionsWithIndex`.
 
-    Attributes:
+    Args:
         policies, resolve, end_time: as of `monitor_partitions`.
         columns: what is asked for of rows.
     """
 
-    policies: Policies
-    resolve: bool
-    end_time: EndTime
-    columns: Columns
+    def __init__(
+        self, policies: Policies, resolve: bool, end_time: EndTime, columns: Columns
+    ) -> None:
+        self._policies = policies
+        self._resolve = resolve
+        self._end_time = end_time
+        self._columns = columns
 
-    def __call__(self, index: int, elements: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, index: int, elements: Iterable[Any]) -> Iterator[Any]:
         """The verdicts of a partition, in what form the first element tells.
 
         Raises:
             EventTypeError: it is of a type that is no event.
             LogError, TableError, TimeStampError, EventError: an element is none.
         """
-        first = next(elements, None)
+        rest = iter(elements)
+        first = next(rest, None)
         if first is None:
             return iter(())
-        whole = chain([first], elements)
+        whole = chain([first], rest)
         place = f"partition {index}"
         if isinstance(first, str | bytes | bytearray):
             return self._lines(whole, place, isinstance(first, str))
@@ -79,11 +83,11 @@ class PartitionTrace(NamedTuple):
 
     def _lines(self, lines: Iterator[Any], place: str, is_text: bool) -> Iterator[Any]:
         """Lines of a log to lines of verdicts, texts to texts and bytes to bytes."""
-        policies = self.policies
+        policies = self._policies
         monitors = []
         for policy in policies.policies:
             monitor = Monitor(policy.program, policies.mode)
-            text = TextMonitor(monitor, path=place, resolve=self.resolve)
+            text = TextMonitor(monitor, path=place, resolve=self._resolve)
             monitors.append((_prefix(policies, policy.name), text))
         while block := list(islice(lines, _BLOCK)):
             loaded = "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
@@ -91,12 +95,12 @@ class PartitionTrace(NamedTuple):
                 text.load(loaded)
                 yield from _written(text, prefix, is_text)
         for prefix, text in monitors:
-            text.end(self.end_time)
+            text.end(self._end_time)
             yield from _written(text, prefix, is_text)
 
     def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
         """Pairs to verdicts, with the name of the policy if there are several."""
-        policies = self.policies
+        policies = self._policies
         monitors = [
             (policy.name, Monitor(policy.program, policies.mode), Resolution())
             for policy in policies.policies
@@ -118,18 +122,18 @@ class PartitionTrace(NamedTuple):
                 yield from self._given(name, resolution, verdicts)
             done += len(block)
         for name, monitor, resolution in monitors:
-            yield from self._given(name, resolution, monitor.finish(self.end_time))
+            yield from self._given(name, resolution, monitor.finish(self._end_time))
 
     def _given(
         self, name: str | None, resolution: Resolution, verdicts: Sequence[Verdict]
     ) -> Iterable[Any]:
-        if self.resolve:
+        if self._resolve:
             verdicts = resolution.push(verdicts)
-        return verdicts if len(self.policies.policies) == 1 else [(name, one) for one in verdicts]
+        return verdicts if len(self._policies.policies) == 1 else [(name, one) for one in verdicts]
 
     def _rows(self, rows: Iterator[Any], place: str) -> Iterator[Any]:
         """Rows to verdicts, with the name of the policy if there are several."""
-        monitors = RowMonitors(self.source(place), self.resolve, self.end_time)
+        monitors = RowMonitors(self.source(place), self._resolve, self._end_time)
         same = np.array([], np.uint32)
         while block := list(islice(rows, _BLOCK)):
             for name, records, _ in monitors.feed(_batch(monitors.columns, block), same):
@@ -138,15 +142,15 @@ class PartitionTrace(NamedTuple):
             yield from self._named(name, records)
 
     def _named(self, name: str | None, records: bytes) -> Iterator[Any]:
-        is_alone = len(self.policies.policies) == 1
+        is_alone = len(self._policies.policies) == 1
         for verdict in VerdictArray(np.frombuffer(records, verdict_type())):
             yield verdict if is_alone else (name, verdict)
 
     def source(self, place: str) -> EventSource:
         """How rows become events."""
-        columns = self.columns
+        columns = self._columns
         return event_source(
-            self.policies,
+            self._policies,
             time=columns.time,
             atoms=columns.atoms,
             event=columns.event,

@@ -130,7 +130,7 @@ def test_the_corpus(spark: SparkSession) -> None:
                 order_within="n",
                 mode=mode,
                 resolve=False,
-                end_time=end_time,  # type: ignore[arg-type]
+                end_time=end_time,
             )
             found: dict[int, list[str]] = {number: [] for number in wanted}
             for row in verdicts.where("policy = 'case' || k").collect():
@@ -158,7 +158,7 @@ def test_keys_of_several_columns_and_types(spark: SparkSession) -> None:
     """
     verdicts = monitor(spark.sql(query), "PREVIOUS p", key=["a.b", "c`d", "day"])
     assert verdicts.columns[:4] == ["policy", "a.b", "c`d", "day"]
-    assert verdicts.schema[1:4] == spark.sql(query).schema[:3]
+    assert verdicts.schema.fields[1:4] == spark.sql(query).schema.fields[:3]
     found = sorted(
         (str(row[1]), row[2], str(row[3]), row[4], row.verdict) for row in verdicts.collect()
     )
@@ -188,7 +188,7 @@ def test_without_a_key_all_rows_are_one_trace(spark: SparkSession) -> None:
 def test_no_rows_have_no_verdicts(spark: SparkSession) -> None:
     rows = frame(spark, random_rows(4, keys=2, events=3)).where("ts < 0")
     for end_time in (None, "last", "inf"):
-        verdicts = monitor(rows, "p", key="k", event="what", end_time=end_time)  # type: ignore[arg-type]
+        verdicts = monitor(rows, "p", key="k", event="what", end_time=end_time)
         assert verdicts.collect() == []
 
 

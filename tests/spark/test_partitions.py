@@ -164,7 +164,7 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
             [tmp_path / "*.log*", tmp_path / "3.csv", tmp_path / "0.log"],
             TWO,
             resolve=False,
-            end_time=end_time,  # type: ignore[arg-type]
+            end_time=end_time,
             options={"time": "when", "event": "what"},
         )
         assert found.columns[:2] == ["policy", "file"]
@@ -174,7 +174,7 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
              *(one.ref or (None, None)))
             for policy, formula in (("x", FORMULA), ("y", "ONCE[0,5] r"))
             for name, trace in zip(names, traces, strict=True)
-            for one in single_verdicts(trace, formula, resolves=False, end_time=end_time)  # type: ignore[arg-type]
+            for one in single_verdicts(trace, formula, resolves=False, end_time=end_time)
         ]  # fmt: skip
         assert collected(found) == sorted(truth, key=repr)
 
@@ -197,5 +197,5 @@ def test_errors_of_files(spark: SparkSession, tmp_path: Path) -> None:
         ({"end_time": "first"}, "'first'"),
     ):
         with pytest.raises(MtlmonError, match=message):
-            given: dict[str, Any] = {"paths": tmp_path / "a.log", "policy": "p", **arguments}  # type: ignore[dict-item]
+            given: dict[str, Any] = {"paths": tmp_path / "a.log", "policy": "p", **arguments}
             monitor_files(spark, **given)
