@@ -12,6 +12,7 @@ from bench.length import length
 from bench.library import library
 from bench.memory import memory
 from bench.settings import Settings
+from bench.spark import spark, spark_memory
 from bench.tables import tables
 from bench.targets import targets
 from bench.workloads import DENSITIES, PLAIN_DENSITIES, WORKLOADS
@@ -124,6 +125,16 @@ MEASURES = {
         tables,
         "policies on CSV, JSON lines and Parquet, with keys, 20 at a time",
         replace(_THROUGHPUT, events=5_000_000),
+    ),
+    "spark": Measure(
+        spark,
+        "Spark: the monitor against a pass-through function",
+        replace(_THROUGHPUT, workloads=("f1", "f3"), events=4_000_000, repeats=5),
+    ),
+    "spark-memory": Measure(
+        spark_memory,
+        "Spark: memory of a Python worker against rows in one key",
+        replace(_THROUGHPUT, workloads=("f3",), repeats=3),
     ),
     "targets": Measure(
         targets,

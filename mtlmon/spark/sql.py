@@ -73,9 +73,10 @@ def register(spark: SparkSession) -> None:
         raise MtlmonError("functions of SQL need pyspark 4.1 or later") from None
     table_function = arrow_udtf(PartitionMonitor, returnType=_TABLE_TYPE)
     spark.udtf.register(TABLE_FUNCTION, cast("UserDefinedTableFunction", table_function))
-    # the types of arrow_udf know functions of so many arguments, not of so many and more
-    function: Any = verdicts_of_arrays
-    spark.udf.register(ARRAY_FUNCTION, arrow_udf(function, returnType=_ARRAY_TYPE))
+    # its types know functions of so many arguments, not of so many and more
+    make_function: Any = arrow_udf
+    function = make_function(verdicts_of_arrays, returnType=_ARRAY_TYPE)
+    spark.udf.register(ARRAY_FUNCTION, function)
 
 
 class PartitionMonitor:

@@ -1,0 +1,121 @@
+"""One Spark, one workload: `python -m bench.spark_runs JSON`, a line of JSON as answer.
+
+The events are made by Spark, so that nothing is read from a disk: each atom holds at half of the
+rows, a thousand rows share a time-stamp.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mtlmon.spark
+from mtlmon.spark.events import event_source
+from mtlmon.spark.frames import sorted_rows
+from mtlmon.spark.policies import compile_policies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_AT_A_TIME_STAMP = 1000
+
+
+def pass_through(batches: Iterator[Any]) -> Iterator[Any]:
+    """What stands in place of the monitor."""
+    return batches
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    spark = mtlmon.spark.session(
+        {
+            "spark.master": asked["master"],
+            "spark.driver.memory": "4g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "4",
+        }
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    events = _events(spark, asked["rows"], asked["keys"])
+    plans = _plans(events, asked["formula"])
+    found: dict[str, Any] = {}
+    if asked["repeats"]:
+        seconds: dict[str, list[float]] = {name: [] for name in plans}
+        for turn in range(asked["repeats"] + 1):
+            for name, plan in plans.items():
+                taken = _seconds(plan())
+                # the first time, Java compiles
+                if turn:
+                    seconds[name].append(taken)
+        found["seconds"] = seconds
+    else:
+        _seconds(plans["monitor"]())
+        found["peak"] = _peak_of_workers()
+    print(json.dumps(found))
+
+
+def _events(spark: SparkSession, rows: int, keys: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    number = F.col("id")
+    return spark.range(rows).select(
+        (number / _ROWS_AT_A_TIME_STAMP).cast("bigint").alias("ts"),
+        F.concat(F.lit("device "), F.pmod(F.hash(number), F.lit(keys))).alias("device"),
+        (F.pmod(F.xxhash64(number), F.lit(2)) == 0).alias("p"),
+        (F.pmod(F.xxhash64(number + 1), F.lit(2)) == 0).alias("q"),
+    )
+
+
+def _plans(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]]:
+    """The same rows in the same order, to other functions."""
+    source = event_source(compile_policies(formula, "local"), time="ts", keys=("device",))
+    ordered = sorted_rows(events, source)
+    monitored = partial(mtlmon.spark.monitor, events, formula, key="device")
+    return {
+        "pass": lambda: ordered.mapInArrow(pass_through, ordered.schema),
+        "monitor": monitored,
+        "equivalences": lambda: monitored(resolve=False),
+    }
+
+
+def _seconds(plan: DataFrame) -> float:
+    start = time.perf_counter()
+    plan.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
+
+
+def _peak_of_workers() -> int:
+    """The most memory that one of the Python workers of this process's Spark had, in bytes."""
+    peaks = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            if b"pyspark.daemon" in command and _is_descendant(process.name):
+                status = (process / "status").read_text()
+                line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+                peaks.append(int(line.split()[1]) * 1024)
+        except OSError:
+            # it has ended meanwhile
+            continue
+    return max(peaks)
+
+
+def _is_descendant(process: str) -> bool:
+    """Whether a process was started by this one, or by one that was."""
+    own = str(Path("/proc/self").resolve().name)
+    while process not in ("0", own):
+        text = Path("/proc", process, "stat").read_text()
+        process = text.rpartition(")")[2].split()[1]
+    return process == own
+
+
+if __name__ == "__main__":
+    main()
