@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 settings.register_profile(
     "ci",
@@ -28,3 +34,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="LEVEL",
         help="how far the exhaustive run over small models goes, 0 to 3 (default: 1)",
     )
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of two threads. All tests that ask for it are of the group `spark`, which runs in
+    one process, so that there is only one.
+    """
+    pytest.importorskip("pyspark")
+    from mtlmon import MtlmonError
+    from mtlmon.spark import session, use_java
+
+    try:
+        use_java()
+    except MtlmonError as error:
+        pytest.skip(str(error))
+    directory = tmp_path_factory.mktemp("spark")
+    started = session(
+        {
+            "spark.master": "local[2]",
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "3",
+            "spark.sql.warehouse.dir": str(directory / "warehouse"),
+            "spark.local.dir": str(directory / "local"),
+            "spark.ui.showConsoleProgress": "false",
+        }
+    )
+    started.sparkContext.setLogLevel("OFF")
+    yield started
+    started.stop()

@@ -11,9 +11,24 @@ from tests.docs import pages
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from _pytest.mark.structures import ParameterSet
 
-@pytest.mark.parametrize("page", pages.names())
-def test_code_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+def _page(name: str) -> ParameterSet:
+    """The pages about Spark are run where the one session is."""
+    marks = [pytest.mark.xdist_group("spark")] if name.startswith("spark") else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("page", [_page(name) for name in pages.names()])
+def test_code_of_a_page(
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    if page.startswith("spark"):
+        request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     complaints = list(pages.run(page))
     assert not complaints, "\n".join(complaints)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mtlmon.errors import ExecutorError, MtlmonError, PolicyError, TableError
@@ -183,6 +184,30 @@ def test_without_a_key_all_rows_are_one_trace(spark: SparkSession) -> None:
     )
     whole = expected(rows, "policy x: p IMPLIES EVENTUALLY[0,5] q")
     assert collected(verdicts) == [(row[0], *row[2:]) for row in whole]
+
+
+def test_places_in_files_tell_the_order_within_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    rows = random_rows(5, keys=6, events=40)
+    events = [{**row._asdict(), "ts": row.ts // 50} for row in rows]
+    for number in range(3):
+        # row groups of few rows, so that a file is read in several tasks
+        table = pa.Table.from_pylist(events[number::3])
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=7)
+    with configured(spark, files_maxPartitionBytes=2000):
+        verdicts = monitor(
+            spark.read.parquet(str(tmp_path)),
+            "policy x: PREVIOUS p",
+            key="k",
+            event="what",
+            order_within=["_metadata.file_name", "_metadata.row_index"],
+        )
+        found = collected(verdicts)
+    placed = [
+        Row(**{**event, "n": 1000 * number + place})  # type: ignore[arg-type]
+        for number in range(3)
+        for place, event in enumerate(events[number::3])
+    ]
+    assert found == expected(placed, "policy x: PREVIOUS p")
 
 
 def test_no_rows_have_no_verdicts(spark: SparkSession) -> None:
