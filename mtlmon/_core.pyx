@@ -10,6 +10,7 @@ from libc.string cimport memset
 from mtlmon._engine cimport Register, free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._event cimport read_letter, read_time
+from mtlmon._program cimport MAX_TIME_STAMP
 from mtlmon._snapshot cimport decode, encode
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
@@ -661,6 +662,30 @@ cdef class Monitor:
         finally:
             self.condition = condition
         return pending
+
+    @property
+    def next_change(self):
+        """The least time-stamp that `advance` can change something pending with, or None.
+
+        Up to this one, the passing of time alone brings no verdict; at it, it may. None where only
+        an event can, or nothing is pending.
+
+        >>> from mtlmon import Monitor
+        >>> monitor = Monitor("(EVENTUALLY[0,5] p) AND ALWAYS[0,100] q")
+        >>> monitor.step(10, {"q"}), monitor.pending, monitor.next_change
+        ([], [<PendingTimePoint 10:0 until 110>], 16)
+        >>> monitor.advance(15), monitor.advance(16)
+        ([], [<Verdict 10:0 false>])
+        """
+        cdef uint64_t change
+        cdef uint8_t condition = self._take()
+        try:
+            self._require_sound(condition)
+            self.table.structure(&self.state)
+            change = self.engine.next_change(&self.state)
+        finally:
+            self.condition = condition
+        return None if change > MAX_TIME_STAMP() else change
 
     @property
     def counters(self):

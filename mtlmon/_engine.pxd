@@ -77,6 +77,7 @@ cdef class Engine:
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
     cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil
     cdef int end(self, State *state) except -1 nogil
+    cdef uint64_t next_change(self, const State *state) noexcept nogil
 
     cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil
     cdef Expression _operand(self, uint32_t operand) noexcept nogil

@@ -239,6 +239,22 @@ cdef class Engine:
         finish_verdicts(&state.history)
         return 0
 
+    cdef uint64_t next_change(self, const State *state) noexcept nogil:
+        """No `advance` to less than this changes anything pending; UINT64_MAX: none at all does."""
+        cdef const History *history = &state.history
+        cdef const Instruction *instruction
+        cdef uint64_t change = history.next_due
+        cdef uint32_t i
+        if history.pending_count == 0:
+            return UINT64_MAX
+        if history.active_count:
+            change = min(change, history.groups[history.active[0]].due)
+        for i in range(1, self.program.instruction_count):
+            instruction = &self.program.instructions[i]
+            if instruction.operation == OP_NEXT and instruction.upper != UNBOUNDED():
+                change = min(change, state.time_stamp + instruction.upper + 1)
+        return max(change, state.clock + 1)
+
     cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil:
         cdef uint32_t i, j
         state.history.verdict_count = 0
