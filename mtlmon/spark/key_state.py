@@ -1,0 +1,188 @@
+"""The monitors of one key of a stream, which rest as bytes between the batches of a query.
+
+Events wait until the watermark has passed their time-stamp and no earlier one can come any more; then
+they are monitored, in the order of time. Afterwards time is as far as the watermark is, so that what
+time alone decides is decided.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon._arrays import Feeding
+from mtlmon._core import Monitor
+from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.verdict_arrays import EQUIVALENT, FALSE, TRUE, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon._core import Verdict
+    from mtlmon.spark.event_records import EventRecords
+    from mtlmon.spark.policies import Policies
+
+_VERSION = 1
+# version, number of policies, when to be woken (-1: never)
+_HEAD = struct.Struct("<BHq")
+_LENGTH = struct.Struct("<I")
+_NEVER = -1
+
+
+class Rest(NamedTuple):
+    """The state of a key between two batches.
+
+    Attributes:
+        wake: the least horizon at which there is something to do without a new event; None if
+            there is none.
+        snapshots: of the monitors, one for each policy.
+        waiting: bytes of the events that wait.
+    """
+
+    wake: int | None
+    snapshots: list[bytes]
+    waiting: bytes
+
+    def encoded(self) -> bytes:
+        """The state as bytes."""
+        wake = _NEVER if self.wake is None else self.wake
+        parts = [_HEAD.pack(_VERSION, len(self.snapshots), wake)]
+        for snapshot in self.snapshots:
+            parts += [_LENGTH.pack(len(snapshot)), snapshot]
+        return b"".join([*parts, self.waiting])
+
+    @classmethod
+    def decoded(cls, content: bytes) -> Rest:
+        """The state that bytes stand for.
+
+        Raises:
+            SnapshotError: they are none, or of another version.
+        """
+        try:
+            version, count, wake = _HEAD.unpack_from(content)
+            if version != _VERSION:
+                raise SnapshotError(
+                    f"the state of the query is of version {version}, this is {_VERSION}: it was "
+                    "made by another version of mtlmon and needs a checkpointLocation of its own"
+                )
+            place = _HEAD.size
+            snapshots = []
+            for _ in range(count):
+                (length,) = _LENGTH.unpack_from(content, place)
+                place += _LENGTH.size
+                snapshots.append(content[place : place + length])
+                place += length
+        except struct.error:
+            raise SnapshotError("the state of the query is damaged") from None
+        return cls(None if wake == _NEVER else wake, snapshots, content[place:])
+
+
+class Outcome(NamedTuple):
+    """What a batch of a query means to a key.
+
+    Attributes:
+        rest: the state from then on; None if there is nothing to remember.
+        verdicts: the numbers of policies, and bytes of verdict records of each.
+        late: bytes of the events that came too late.
+    """
+
+    rest: Rest | None
+    verdicts: list[tuple[int, bytes]]
+    late: bytes
+
+
+class KeyMonitors:
+    """Monitors for one key after the other, one for each policy."""
+
+    def __init__(self, policies: Policies, records: EventRecords) -> None:
+        self._records = records
+        self._monitors = [
+            Monitor(policy.program, policies.mode)  # type: ignore[arg-type]
+            for policy in policies.policies
+        ]
+
+    def visit(self, rest: Rest | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
+        """Goes on with a key.
+
+        Args:
+            rest: its state, None if there is none yet.
+            blocks: bytes of its new events, in the order in which they came.
+            horizon: the least time-stamp of events that are not late.
+
+        Raises:
+            SnapshotError: the state is of other policies, or damaged.
+        """
+        late = b""
+        waiting = self._records.read([b"" if rest is None else rest.waiting, *blocks])
+        if blocks:
+            # what has waited is not late, although the horizon may be beyond it by now
+            is_late = waiting[:, 0] < horizon
+            is_late[: 0 if rest is None else len(rest.waiting) // (8 * self._records.width)] = False
+            late = waiting[is_late].tobytes()
+            waiting = waiting[~is_late]
+        is_due = waiting[:, 0] < horizon
+        due, waiting = self._records.sorted(waiting[is_due]), waiting[~is_due]
+        if rest is None and not len(due) and not len(waiting):
+            return Outcome(None, [], late)
+        changes = [int(waiting[:, 0].min()) + 1] if len(waiting) else []
+        if rest is not None and not len(due) and (rest.wake is None or rest.wake > horizon):
+            wakes = [*changes, *([] if rest.wake is None else [rest.wake])]
+            kept = Rest(min(wakes, default=None), rest.snapshots, waiting.tobytes())
+            return Outcome(kept, [], late)
+        verdicts = []
+        snapshots = []
+        for number, monitor in enumerate(self._monitors):
+            self._wake(monitor, None if rest is None else rest.snapshots, number)
+            records = [*self._fed(monitor, due), *_records_of(monitor.advance(horizon))]
+            if records:
+                verdicts.append((number, b"".join(records)))
+            if (change := monitor.next_change) is not None:
+                changes.append(change)
+            snapshots.append(monitor.snapshot())
+        awake = Rest(min(changes, default=None), snapshots, waiting.tobytes())
+        return Outcome(awake, verdicts, late)
+
+    def _wake(self, monitor: Monitor, snapshots: Sequence[bytes] | None, number: int) -> None:
+        if snapshots is None:
+            monitor.reset()
+            return
+        try:
+            if len(snapshots) != len(self._monitors):
+                raise SnapshotError(f"there are {len(snapshots)} policies in it")
+            monitor.restore(snapshots[number])
+        except SnapshotError as error:
+            raise SnapshotError(
+                f"the state of the query does not fit the policies: {error}; other policies or "
+                "another mode need a checkpointLocation of their own"
+            ) from None
+
+    def _fed(self, monitor: Monitor, due: NDArray[np.int64]) -> Iterator[bytes]:
+        """The verdict records that events bring."""
+        if len(due):
+            events = self._records.events(due, monitor.atoms)
+            records, count = Feeding(monitor).feed([events], _new_records)
+            if count:
+                yield records[:count].tobytes()
+
+
+def _new_records(count: int) -> NDArray[np.void]:
+    return np.empty(count, verdict_type())
+
+
+def _records_of(verdicts: Sequence[Verdict]) -> Iterator[bytes]:
+    """Verdicts as bytes of records."""
+    if not verdicts:
+        return
+    records = np.zeros(len(verdicts), verdict_type())
+    for record, verdict in zip(records, verdicts, strict=True):
+        record["time_stamp"] = verdict.time_stamp
+        record["offset"] = verdict.offset
+        record["kind"] = TRUE if verdict.value else FALSE
+        if verdict.ref is not None:
+            record["kind"] = EQUIVALENT
+            record["reference_time_stamp"], record["reference_offset"] = verdict.ref
+    yield records.tobytes()

@@ -1,0 +1,172 @@
+"""Streams of rows in, streams of verdicts out: Structured Streaming."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, TableError
+from mtlmon.extras import load_extra
+from mtlmon.spark.event_clock import EventClock
+from mtlmon.spark.event_records import EventRecords, order_type_trouble
+from mtlmon.spark.events import check_schema, event_source
+from mtlmon.spark.frames import _check_keys, _column, _orders
+from mtlmon.spark.packing import KEY, LATEST, PackRows, packed_schema
+from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.stream_verdicts import UnpackResults, stream_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.policies import Mode, PolicyLike
+
+_PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_ORDER = "mtlmon_order_{}"
+
+
+def monitor_stream(
+    df: DataFrame,
+    policy: PolicyLike,
+    *,
+    delay: int | str,
+    time: str = "ts",
+    key: str | Sequence[str] = (),
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    order_within: str | Column | Sequence[str | Column] = (),
+    mode: Mode = "local",
+    time_unit: str | None = None,
+    resolution: str | None = None,
+) -> DataFrame:
+    """Monitor the rows of a streaming data frame, each of which is an event; those of a key are one trace.
+
+    An event waits until the watermark has passed its time-stamp, then it is monitored. The
+    watermark is the latest time of all rows in earlier batches, less `delay`. As it goes on, what
+    time alone decides is decided, also for keys without events. Rows with times below the watermark
+    of their batch come too late: they are given as such and are no events.
+
+    States of monitors and events that wait are in Spark's state store, so that a query which is
+    started again from its checkpoint goes on as if nothing had been.
+
+    Args:
+        df: a streaming data frame.
+        delay: how much later than the latest row another one may come: so many time-stamps, or a
+            text with a unit, "90s". Rows that come with the latest time again are in time with 0.
+        order_within: what tells the order of rows of one time: columns or expressions that are
+            integers, dates or timestamps. Without it, rows keep the order in which they come: that
+            of batches, and within a batch that in which one task reads them.
+
+    The others are those of `monitor`.
+
+    Returns:
+        A streaming data frame for output mode "append". One row a verdict: `policy`, the columns of
+        the key, `time`, `offset`, `verdict`, `reference_time` and `reference_offset` as of
+        `monitor` with `resolve=False`, and `late`, which is null. One row for each event that came
+        too late: the key, its `time`, and in `late` the atoms that hold; the rest is null.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
+        TableError: a column is missing, or of a type that cannot be what it is wanted for.
+        MtlmonError: an argument is wrong; the data frame is not streaming; Spark is before 4.1, its
+            state store is not RocksDB's, or protobuf is missing.
+    """
+    _check_spark(df)
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    source = event_source(
+        compile_policies(policy, mode),
+        time=time,
+        keys=keys,
+        atoms=atoms,
+        event=event,
+        separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+    )
+    source.selection.require(df.columns, source.place)
+    orders = _orders(df, order_within)
+    order_names = tuple(_ORDER.format(number) for number in range(len(orders)))
+    named = [column.alias(name) for name, column in zip(order_names, orders, strict=True)]
+    rows = df.select(*map(_column, source.selection.names), *named)
+    unit = _check_types(rows, source, order_names)
+    clock = EventClock.of_unit(unit)
+    records = EventRecords(source.policies.atoms, len(orders))
+    schema = packed_schema([rows.schema[name] for name in keys])
+    packed = rows.mapInArrow(PackRows(source, records, clock, order_names), schema)
+    # Without the column that bears the watermark, Spark keeps its hands off rows that are late.
+    timed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds").drop(LATEST)
+    return _verdicts(timed, source, records, clock, keys, rows)
+
+
+def _verdicts(
+    packed: DataFrame,
+    source: EventSource,
+    records: EventRecords,
+    clock: EventClock,
+    keys: Sequence[str],
+    rows: DataFrame,
+) -> DataFrame:
+    """From packed rows to those of verdicts."""
+    from mtlmon.spark.stream_processor import KeyProcessor, results_schema
+
+    groups = packed.groupBy(*[name for name in packed.columns if name.startswith(KEY.format(""))])
+    results = groups.transformWithState(
+        statefulProcessor=KeyProcessor(source.policies, records, clock),
+        outputStructType=results_schema(packed.schema),
+        outputMode="Append",
+        timeMode="EventTime",
+    )
+    names = tuple(policy.name for policy in source.policies.policies)
+    schema = stream_schema([rows.schema[name] for name in keys])
+    return results.mapInArrow(UnpackResults(names, len(keys), records), schema)
+
+
+def _check_spark(df: DataFrame) -> None:
+    """What a query needs that is only missed when it runs, and then said obscurely."""
+    from pyspark.sql import GroupedData
+
+    if not df.isStreaming:
+        raise MtlmonError("the data frame is not streaming: mtlmon.spark.monitor is for it")
+    if not hasattr(GroupedData, "transformWithState"):
+        from pyspark import __version__
+
+        raise MtlmonError(f"streams need Spark 4.1 or later, and this is {__version__}")
+    load_extra("google.protobuf", "spark")
+    provider = df.sparkSession.conf.get(_PROVIDER_OPTION, None)
+    if provider != _PROVIDER:
+        raise MtlmonError(
+            "states of monitors need the state store of RocksDB, and the session has "
+            f"{provider or 'the default one'}: spark.conf.set({_PROVIDER_OPTION!r}, {_PROVIDER!r})"
+        )
+
+
+def _check_types(rows: DataFrame, source: EventSource, order_names: Sequence[str]) -> str | None:
+    """Check the types of columns; the unit of time-stamps, None if it is not known.
+
+    Raises:
+        TableError, PolicyError, MtlmonError: a column is not of a type that fits.
+    """
+    schema = _arrow_schema(rows)
+    wanted = pa.schema([schema.field(name) for name in source.selection.names])
+    check_schema(source, wanted)
+    _check_keys(source.selection.keys, wanted)
+    for name in order_names:
+        trouble = order_type_trouble(schema.field(name).type)
+        if trouble is not None:
+            number = order_names.index(name) + 1
+            raise TableError(f"order_within, number {number}, is {trouble}", path=source.place)
+    if source.resolution is not None:
+        return source.resolution
+    kind = schema.field(source.selection.time_name).type
+    return source.time_unit if pa.types.is_integer(kind) else "s"
+
+
+def _arrow_schema(rows: DataFrame) -> pa.Schema:
+    """The types in which executors get the columns of a streaming data frame."""
+    # without a row to be had, no job runs
+    return rows.sparkSession.createDataFrame([], rows.schema).limit(0).toArrow().schema
