@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import EventError
 from mtlmon.tables.letters import Letters
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class EventRecords(NamedTuple):
         """The rows of blocks of bytes, one after the other.
 
         Raises:
-            MtlmonError: they are not of such events.
+            EventError: they are not of such events.
         """
         content = blocks[0] if len(blocks) == 1 else b"".join(blocks)
         if len(content) % (8 * self.width):
-            raise MtlmonError(
+            raise EventError(
                 "the state of the query has events with other atoms or another order: it was made "
                 "for other policies, and needs a checkpointLocation of its own"
             )

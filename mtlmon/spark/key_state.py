@@ -14,7 +14,7 @@ import numpy as np
 
 from mtlmon._arrays import Feeding
 from mtlmon._core import Monitor
-from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.errors import SnapshotError
 from mtlmon.verdict_arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Rest(NamedTuple):
                 place += _LENGTH.size
                 snapshots.append(content[place : place + length])
                 place += length
+            if place > len(content):
+                raise SnapshotError("the state of the query is damaged")
         except struct.error:
             raise SnapshotError("the state of the query is damaged") from None
         return cls(None if wake == _NEVER else wake, snapshots, content[place:])
