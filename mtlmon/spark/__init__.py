@@ -18,11 +18,13 @@ from mtlmon.spark.java import use_java  # noqa: E402
 from mtlmon.spark.partitions import monitor_partitions  # noqa: E402
 from mtlmon.spark.session import session  # noqa: E402
 from mtlmon.spark.sql import register  # noqa: E402
+from mtlmon.spark.streaming import monitor_stream  # noqa: E402
 
 __all__ = [
     "monitor",
     "monitor_files",
     "monitor_partitions",
+    "monitor_stream",
     "plain_errors",
     "register",
     "session",

@@ -53,16 +53,16 @@ class EventClock(NamedTuple):
         return time_stamps * self.multiply
 
     def horizon(self, watermark: int) -> int:
-        """The least time-stamp that events which are not late can have under a watermark."""
-        return min(_LARGEST_TIME_STAMP, -(-watermark // self.multiply) * self.divide)
+        """The time-stamp that a watermark is in: no event below it is in time."""
+        return min(_LARGEST_TIME_STAMP, watermark // self.multiply * self.divide)
 
     def timer(self, time_stamp: int) -> int | None:
-        """The least watermark, from 1 on, with a horizon of at least so much; None if there is none."""
-        milliseconds = (time_stamp - 1) // self.divide * self.multiply + 1
+        """The least watermark with a horizon of at least so much; None if there is none."""
+        milliseconds = -(-time_stamp // self.divide) * self.multiply
         return milliseconds if milliseconds <= LARGEST_MILLISECOND else None
 
     def delay(self, delay: int | str, unit: str | None) -> int:
-        """A length of time in milliseconds, rounded up.
+        """A length of time in milliseconds, rounded up to whole time-stamps.
 
         Args:
             delay: as many time-stamps, or a text with a unit of time ("90s"), as bounds have it.
@@ -80,7 +80,7 @@ class EventClock(NamedTuple):
                     f"the delay {bound} has a unit of time and the time-stamps have none: declare it "
                     "(`unit` in the policy file, resolution), or give the delay as a number"
                 )
-            return -(-bound.nanoseconds // _MILLISECOND)
+            return -(-bound.nanoseconds // (_MILLISECOND * self.multiply)) * self.multiply
         if bound < 0:
             raise MtlmonError(f"the delay is {bound}, which is negative")
         return -(-bound * self.multiply // self.divide)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.extras import load_extra
 from mtlmon.spark.event_clock import EventClock
 from mtlmon.spark.event_records import EventRecords, order_type_trouble
 from mtlmon.spark.events import check_schema, event_source
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# What Spark writes beside a column that has a watermark.
+_WATERMARK = "spark.watermarkDelayMs"
 _ORDER = "mtlmon_order_{}"
 
 
@@ -33,7 +34,7 @@ def monitor_stream(
     df: DataFrame,
     policy: PolicyLike,
     *,
-    delay: int | str,
+    delay: int | str | None = None,
     time: str = "ts",
     key: str | Sequence[str] = (),
     atoms: Mapping[str, str] | None = None,
@@ -47,7 +48,7 @@ def monitor_stream(
     """Monitor the rows of a streaming data frame, each of which is an event; those of a key are one trace.
 
     An event waits until the watermark has passed its time-stamp, then it is monitored. The
-    watermark is the latest time of all rows in earlier batches, less `delay`. As it goes on, what
+    watermark is the latest time of all rows in earlier batches, less `delay`. As it moves on, what
     time alone decides is decided, also for keys without events. Rows with times below the watermark
     of their batch come too late: they are given as such and are no events.
 
@@ -56,8 +57,9 @@ def monitor_stream(
 
     Args:
         df: a streaming data frame.
-        delay: how much later than the latest row another one may come: so many time-stamps, or a
-            text with a unit, "90s". Rows that come with the latest time again are in time with 0.
+        delay: how far the time of a row may be behind the latest one: so many time-stamps, or a
+            text with a unit, "90s". With 0, rows that have the latest time again are in time. To be
+            left out if the column of time has a watermark already, which is then the one.
         order_within: what tells the order of rows of one time: columns or expressions that are
             integers, dates or timestamps. Without it, rows keep the order in which they come: that
             of batches, and within a batch that in which one task reads them.
@@ -89,6 +91,7 @@ def monitor_stream(
         resolution=resolution,
     )
     source.selection.require(df.columns, source.place)
+    _check_watermark(df, time, delay)
     orders = _orders(df, order_within)
     order_names = tuple(_ORDER.format(number) for number in range(len(orders)))
     named = [column.alias(name) for name, column in zip(order_names, orders, strict=True)]
@@ -98,9 +101,10 @@ def monitor_stream(
     records = EventRecords(source.policies.atoms, len(orders))
     schema = packed_schema([rows.schema[name] for name in keys])
     packed = rows.mapInArrow(PackRows(source, records, clock, order_names), schema)
+    if delay is not None:
+        packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
     # Without the column that bears the watermark, Spark keeps its hands off rows that are late.
-    timed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds").drop(LATEST)
-    return _verdicts(timed, source, records, clock, keys, rows)
+    return _verdicts(packed.drop(LATEST), source, records, clock, keys, rows)
 
 
 def _verdicts(
@@ -136,13 +140,36 @@ def _check_spark(df: DataFrame) -> None:
         from pyspark import __version__
 
         raise MtlmonError(f"streams need Spark 4.1 or later, and this is {__version__}")
-    load_extra("google.protobuf", "spark")
+    try:
+        import pyspark.sql.streaming.proto.StateMessage_pb2  # noqa: F401
+    except Exception as error:
+        # an ImportError, or one of protobuf's own if it is too old
+        raise MtlmonError(
+            f"Spark needs protobuf for states ({error}); `pip install 'mtlmon[spark]'` installs it"
+        ) from error
     provider = df.sparkSession.conf.get(_PROVIDER_OPTION, None)
     if provider != _PROVIDER:
         raise MtlmonError(
             "states of monitors need the state store of RocksDB, and the session has "
             f"{provider or 'the default one'}: spark.conf.set({_PROVIDER_OPTION!r}, {_PROVIDER!r})"
         )
+
+
+def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
+    """One watermark, as Spark allows no second one, and one of the time that events have."""
+    marked = [field.name for field in df.schema if _WATERMARK in field.metadata]
+    if delay is not None and marked:
+        raise MtlmonError(
+            f"the column {marked[0]!r} has a watermark already, and there can be only one: leave "
+            "out delay, or the watermark"
+        )
+    if delay is None and not marked:
+        raise MtlmonError(
+            "how late rows may be is not said: give a delay, or the column of time a watermark "
+            "(DataFrame.withWatermark)"
+        )
+    if delay is None and time not in marked:
+        raise MtlmonError(f"the watermark is on the column {marked[0]!r}, the time is in {time!r}")
 
 
 def _check_types(rows: DataFrame, source: EventSource, order_names: Sequence[str]) -> str | None:

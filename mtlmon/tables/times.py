@@ -206,7 +206,9 @@ class Times:
         return time_stamps, faults if count else None
 
 
-def _none(count: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def _none(count: int) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
+    if not count:
+        return np.zeros(0, np.int64), None
     return np.zeros(count, np.int64), np.full(count, _FAULT_NUMBER["missing"], np.uint8)
 
 

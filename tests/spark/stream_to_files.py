@@ -1,0 +1,128 @@
+"""A query over files, to be killed: reads one file a batch, writes verdicts to Parquet files.
+
+Run as a script, with the directory that `Places` is about. Rows with the event `stall` stop their
+batch for ever, as do verdicts at the time `STALLING_TIME`, and rows with `die` kill the Python
+process that reads them: each the first time only that it happens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+FORMULA = "request IMPLIES (NOT error UNTIL[0,9] response) AND ONCE[0,30] login"
+SCHEMA = "key string, ts bigint, what string, number int"
+DELAY = 4
+STALLING_TIME = 1000
+
+
+class Places(NamedTuple):
+    """The directories of a query."""
+
+    root: Path
+
+    @property
+    def source(self) -> Path:
+        return self.root / "source"
+
+    @property
+    def verdicts(self) -> Path:
+        return self.root / "verdicts"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    def marker(self, name: str) -> Path:
+        """A file that is there once something has happened."""
+        return self.root / f"{name}.happened"
+
+
+class Trouble(NamedTuple):
+    """Passes rows on; if a column has a value, something happens, once."""
+
+    column: str
+    value: object
+    marker: str
+    is_fatal: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            if self.value in batch.column(self.column).to_pylist():
+                self._happen()
+
+    def _happen(self) -> None:
+        marker = Path(self.marker)
+        if marker.exists():
+            return
+        marker.touch()
+        if self.is_fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)
+
+
+def run(spark: SparkSession, places: Places, *, with_troubles: bool = False) -> None:
+    """Runs the query until there are no more files."""
+    from mtlmon.spark import monitor_stream
+
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(places.source))
+    if with_troubles:
+        for what, is_fatal in (("stall", False), ("die", True)):
+            trouble = Trouble("what", what, str(places.marker(what)), is_fatal)
+            rows = rows.mapInArrow(trouble, SCHEMA)
+    verdicts = monitor_stream(
+        rows, FORMULA, key="key", event="what", order_within="number", delay=DELAY
+    )
+    if with_troubles:
+        trouble = Trouble("time", STALLING_TIME, str(places.marker("verdict")))
+        verdicts = verdicts.mapInArrow(trouble, verdicts.schema)
+    writer = verdicts.writeStream.format("parquet").option("path", str(places.verdicts))
+    query = writer.option("checkpointLocation", str(places.checkpoint)).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def main(places: Places) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    from mtlmon.spark import session
+
+    spark = session(
+        {
+            "spark.master": "local[2]",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.local.dir": str(places.root / "local"),
+            "spark.sql.warehouse.dir": str(places.root / "warehouse"),
+            "spark.sql.streaming.stateStore.providerClass": (
+                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+            ),
+        }
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        run(spark, places, with_troubles=True)
+    except StreamingQueryException:
+        if not places.marker("die").exists():
+            raise
+        run(spark, places, with_troubles=True)
+
+
+if __name__ == "__main__":
+    main(Places(Path(sys.argv[1])))

@@ -1,0 +1,170 @@
+"""Streaming queries whose processes are killed in the middle of batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from mtlmon import Monitor, resolve
+from tests.spark import stream_to_files
+from tests.spark.stream_to_files import DELAY, FORMULA, STALLING_TIME, Places
+from tests.spark.streams import put, state_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SECONDS = 150
+
+
+class Verdict(NamedTuple):
+    key: str
+    time: int
+    offset: int
+    value: bool
+
+
+def files() -> list[list[dict[str, Any]]]:
+    """Rows of keys at many of the same times, out of order, some too late; trouble in the second and
+    the fourth file, and a key that only time decides about.
+    """
+    generator = random.Random(5)
+    names = ["request", "response", "error", "login", "request|login", "x"]
+    contents = []
+    number = 0
+    for start in range(0, 40, 10):
+        rows = []
+        for _ in range(50):
+            number += 1
+            time_stamp = max(0, start + generator.randrange(-6, 10))
+            key = f"k{generator.randrange(6)}"
+            rows.append({"key": key, "ts": time_stamp, "what": generator.choice(names)})
+            rows[-1]["number"] = -number
+        contents.append(rows)
+    contents[1].append({"key": "k0", "ts": 15, "what": "stall", "number": 0})
+    contents[3].append({"key": "k1", "ts": 35, "what": "die", "number": 0})
+    login = {"key": "idle", "ts": STALLING_TIME, "what": "login", "number": 1}
+    contents.append([login, {**login, "what": "request", "number": 2}])
+    contents.append([{"key": "other", "ts": STALLING_TIME + 40, "what": "x", "number": 1}])
+    return contents
+
+
+def truth(contents: Sequence[Sequence[dict[str, Any]]]) -> tuple[set[Verdict], list[tuple[str, int]]]:
+    """The verdicts and late rows when each file is a batch."""
+    horizon = 0
+    late = []
+    of_key: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for rows in contents:
+        late += [(row["key"], row["ts"]) for row in rows if row["ts"] < horizon]
+        for row in rows:
+            if row["ts"] >= horizon:
+                of_key[row["key"]].append(row)
+        horizon = max(horizon, max(row["ts"] for row in rows) - DELAY)
+    verdicts = set()
+    for key, rows in of_key.items():
+        monitor = Monitor(FORMULA)
+        found = []
+        for row in sorted(rows, key=lambda row: (row["ts"], row["number"])):
+            if row["ts"] < horizon:
+                found += monitor.step(row["ts"], row["what"].split("|"))
+        found += monitor.advance(horizon)
+        verdicts |= {Verdict(key, one.time_stamp, one.offset, one.value) for one in resolve(found)}
+    return verdicts, sorted(late)
+
+
+def resolved(rows: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """Verdicts with the values of what they are equivalent to."""
+    known = {(row["key"], row["time"], row["offset"]): row for row in rows}
+    verdicts = []
+    for name, row in known.items():
+        decided = row
+        while decided["verdict"] is None:
+            reference = decided["reference_time"], decided["reference_offset"]
+            decided = known[(row["key"], *reference)]
+        verdicts.append(Verdict(*name, decided["verdict"]))
+    return verdicts
+
+
+@contextmanager
+def query(places: Places) -> Iterator[subprocess.Popen[bytes]]:
+    """The query in processes of its own, which are all gone in the end, and at once."""
+    log = places.root / "log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, stream_to_files.__file__, places.root],
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        kill_session(process.pid)
+        process.wait()
+
+
+def kill_session(session: int) -> None:
+    """Kill Python, Java and the Python processes that that has started."""
+    for _ in range(3):
+        for directory in Path("/proc").iterdir():
+            if directory.name.isdigit():
+                try:
+                    if os.getsid(int(directory.name)) == session:
+                        os.kill(int(directory.name), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+
+def wait_for(marker: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not marker.exists():
+        assert process.poll() is None, log.read_text()[-3000:]
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.05)
+
+
+def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """While a batch is read; while timers decide, and verdicts are written; only a worker."""
+    places = Places(tmp_path)
+    places.source.mkdir()
+    contents = files()
+    for number, rows in enumerate(contents):
+        put(places.source, f"{number:03}", rows)
+    log = tmp_path / "log"
+    for marker in ("stall", "verdict"):
+        with query(places) as process:
+            wait_for(places.marker(marker), process, log)
+    assert places.marker("die").exists()
+    with state_store(spark):
+        stream_to_files.run(spark, places)
+    rows = [row.asDict() for row in spark.read.parquet(str(places.verdicts)).collect()]
+    verdicts, late = truth(contents)
+    late_rows = sorted((row["key"], row["time"]) for row in rows if row["late"] is not None)
+    assert late_rows == late != []
+    found = [row for row in rows if row["late"] is None]
+    names = [(row["key"], row["time"], row["offset"]) for row in found]
+    assert len(names) == len(set(names))
+    assert set(resolved(found)) == verdicts
+    assert Verdict("idle", STALLING_TIME, 1, False) in verdicts
+    assert any(row["verdict"] is None for row in found)
+
+
+def test_contents_are_what_they_are_meant_to_be() -> None:
+    """Each row has a place of its own in the order of time, so that there is one truth."""
+    places = [(row["key"], row["ts"], row["number"]) for rows in files() for row in rows]
+    assert len(places) == len(set(places))
+    json.dumps(files())

@@ -1,0 +1,209 @@
+"""Streams of rows through Structured Streaming."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mtlmon import Monitor, MtlmonError, TableError
+from mtlmon.spark import monitor_stream, plain_errors
+from mtlmon.errors import ExecutorError
+from tests.spark.streams import state_store, streaming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+FORMULA = "request IMPLIES EVENTUALLY[0,5] response"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    directory = tmp_path / "source"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    with state_store(spark):
+        yield
+
+
+def rows_of(spark: SparkSession, schema: str, source: Path) -> DataFrame:
+    return spark.readStream.schema(schema).json(str(source))
+
+
+def verdicts(rows: list[dict[str, Any]]) -> list[str]:
+    """Verdicts as lines, in front of each its key."""
+    lines = []
+    for row in rows:
+        if row["late"] is None:
+            value = str(row["verdict"]).lower()
+            if row["verdict"] is None:
+                value = f"= {row['reference_time']}:{row['reference_offset']}"
+            lines.append(f"{row['key']} {row['time']}:{row['offset']} {value}")
+    return sorted(lines)
+
+
+def late(rows: list[dict[str, Any]]) -> list[tuple[str, int, list[str]]]:
+    return [(row["key"], row["time"], row["late"]) for row in rows if row["late"] is not None]
+
+
+def event(key: str, time: int, what: str) -> dict[str, Any]:
+    return {"key": key, "ts": time, "what": what}
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_keys_time_and_late_rows(spark: SparkSession, tmp_path: Path, source: Path) -> None:
+    frame = rows_of(spark, "key string, ts bigint, what string", source)
+    verdict_rows = monitor_stream(frame, FORMULA, key="key", event="what", delay=2)
+    assert verdict_rows.columns == [
+        *("policy", "key", "time", "offset", "verdict"),
+        *("reference_time", "reference_offset", "late"),
+    ]
+    with streaming(spark, verdict_rows, tmp_path, source) as stream:
+        # nothing is known before the watermark, which is 8, has passed; then the past is decided
+        new = stream.send(event("a", 5, "request"), event("a", 10, "request"), event("b", 7, "x"))
+        assert verdicts(new) == ["b 7:0 true"]
+        # out of order, but in time; the latest of all rows counts, whatever its key
+        new = stream.send(event("a", 9, "response"), event("b", 8, "request"))
+        assert verdicts(new) == []
+        # late are rows below the watermark of their batch, which is 8 still
+        new = stream.send(
+            event("b", 7, "request"), event("a", 8, "x|request|response"), event("c", 12, "x")
+        )
+        assert late(new) == [("b", 7, ["request"])]
+        assert verdicts(new) == ["a 5:0 true", "a 8:0 true", "a 9:0 true"]
+        # time alone decides for keys that have no event
+        new = stream.send(event("c", 16, "x"))
+        assert verdicts(new) == ["b 8:0 false", "c 12:0 true"]
+        new = stream.send(event("c", 30, "x"), event("d", 3, "request"))
+        assert late(new) == [("d", 3, ["request"])]
+        assert verdicts(new) == ["a 10:0 false", "c 16:0 true"]
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_one_time_stamp_in_several_batches(
+    spark: SparkSession, tmp_path: Path, source: Path
+) -> None:
+    """With no delay at all, rows of the latest time-stamp are in time; offsets tell their order."""
+    policies = """
+        unit s
+        atom large = size > 10
+        policy "after small": large IMPLIES PREVIOUS[0,0] NOT large
+        policy large: ONCE[0,1m] large
+    """
+    schema = "at timestamp, size int, host string, user int, number int, part date"
+    frame = rows_of(spark, schema, source)
+    verdict_rows = monitor_stream(
+        frame,
+        policies,
+        time="at",
+        key=["host", "user"],
+        order_within=["part", "number"],
+        mode="naive",
+        delay="500ms",
+    )
+
+    def row(second: float, size: int, number: int, part: str = "2024-01-01") -> dict[str, Any]:
+        at = f"2024-05-01T08:00:{second:06.3f}Z"
+        known = {"at": at, "size": size, "number": number, "part": part}
+        return {**known, "host": "h", "user": 1}
+
+    start = 1_714_550_400
+    with streaming(spark, verdict_rows, tmp_path, source) as stream:
+        assert stream.send(row(1, 20, 5), row(1.2, 5, 1, "2024-01-02")) == []
+        assert stream.send(row(1, 5, 7)) == []
+        assert stream.send(row(1.5, 20, 6)) == []
+        new = stream.send(row(4, 0, 0))
+    found = {
+        (one["policy"], one["time"] - start, one["offset"]): one["verdict"]
+        for one in new
+        if (one["host"], one["user"]) == ("h", 1)
+    }
+    # in order: 20, 20, 5 of the first part, 5 of the second
+    by_policy = {"after small": [False, False, True, True], "large": [True] * 4}
+    assert found == {
+        (name, 1, offset): value
+        for name, values in by_policy.items()
+        for offset, value in enumerate(values)
+    }
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_one_trace_without_key(spark: SparkSession, tmp_path: Path, source: Path) -> None:
+    """Rows of one file come in its order; equivalences come as the monitor gives them."""
+    formula = "PREVIOUS p OR (p AND EVENTUALLY[0,20] q)"
+    events = [(number // 7, number % 3 == 0, number % 31 == 0) for number in range(210)]
+    frame = rows_of(spark, "ts bigint, p boolean, q boolean", source)
+    verdict_rows = monitor_stream(frame, formula, mode="global", delay=0)
+    with streaming(spark, verdict_rows, tmp_path, source) as stream:
+        new = stream.send(*({"ts": ts, "p": p, "q": q} for ts, p, q in events))
+    monitor = Monitor(formula, "global")
+    expected = []
+    for ts, p, q in events:
+        if ts < events[-1][0]:
+            expected += monitor.step(ts, [name for name, holds in (("p", p), ("q", q)) if holds])
+    expected += monitor.advance(events[-1][0])
+    assert verdicts([{**row, "key": ""} for row in new]) == sorted(f" {one}" for one in expected)
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_a_row_without_time_stops_the_query(
+    spark: SparkSession, tmp_path: Path, source: Path
+) -> None:
+    frame = rows_of(spark, "key string, ts bigint, what string", source)
+    verdict_rows = monitor_stream(frame, FORMULA, key="key", event="what", delay=0)
+    expected = "DataFrame: column 'ts': no time; the row is ts=None, key='a', what='request'"
+    with (
+        pytest.raises(ExecutorError, match=f"^{expected}$"),
+        streaming(spark, verdict_rows, tmp_path, source) as stream,
+        plain_errors(),
+    ):
+        stream.send({"key": "a", "what": "request"})
+
+
+def test_what_is_missing_is_told_when_the_query_is_built(
+    spark: SparkSession, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = rows_of(spark, "key string, ts bigint, what string", source)
+    with pytest.raises(MtlmonError, match="need the state store of RocksDB"):
+        monitor_stream(frame, FORMULA, event="what", delay=0)
+    with state_store(spark):
+        monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2", None)
+        with pytest.raises(MtlmonError, match=r"pip install 'mtlmon\[spark\]'"):
+            monitor_stream(frame, FORMULA, event="what", delay=0)
+    batch = spark.createDataFrame([(1, "request")], "ts bigint, what string")
+    with pytest.raises(MtlmonError, match="is not streaming"):
+        monitor_stream(batch, FORMULA, event="what", delay=0)
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_wrong_arguments(spark: SparkSession, source: Path) -> None:
+    frame = rows_of(spark, "key string, ts bigint, what string, late map<string, int>", source)
+
+    def build(**arguments: Any) -> None:
+        monitor_stream(frame, FORMULA, **{"event": "what", "delay": 0, **arguments})
+
+    with pytest.raises(TableError, match="no column 'at'"):
+        build(time="at")
+    with pytest.raises(TableError, match="column 'late': there are no times"):
+        build(time="late")
+    with pytest.raises(MtlmonError, match="the key column 'late' is of type map"):
+        build(key="late")
+    with pytest.raises(TableError, match="order_within, number 2, is of type string"):
+        build(order_within=["ts", "what"])
+    with pytest.raises(MtlmonError, match="the delay is -1"):
+        build(delay=-1)
+    with pytest.raises(MtlmonError, match="the delay 5s has a unit of time"):
+        build(delay="5s")
+    with pytest.raises(MtlmonError, match="called like a column of verdicts"):
+        frame = frame.drop("late").withColumnRenamed("key", "Late")
+        build(key="Late")
