@@ -77,8 +77,8 @@ class EventClock(NamedTuple):
         if isinstance(bound, Duration):
             if unit is None:
                 raise UnitError(
-                    f"the delay {bound} has a unit of time and the time-stamps have none: declare it "
-                    "(`unit` in the policy file, resolution), or give the delay as a number"
+                    f"the delay {bound} has a unit of time and the time-stamps have none: declare "
+                    "it (`unit` in the policy file, resolution), or give the delay as a number"
                 )
             return -(-bound.nanoseconds // (_MILLISECOND * self.multiply)) * self.multiply
         if bound < 0:

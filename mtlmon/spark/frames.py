@@ -93,7 +93,7 @@ def monitor(
     rows = df.select(*map(column_named, wanted))
     schema = rows.limit(0).toArrow().schema
     check_schema(source, schema)
-    _check_keys(keys, schema)
+    check_keys(keys, schema)
     known_end = _last(rows, source) if end_time == "last" else end_time
     # a wrong end time is found here rather than on executors
     monitors_of(source.policies, resolve, known_end)
@@ -114,17 +114,32 @@ def sorted_rows(
     from pyspark.sql import functions as F
 
     selection = source.selection
-    # pyspark cannot find columns again whose names have dots in them
-    plain = {name: f"column{number}" for number, name in enumerate(selection.names)}
+    rows, orders = plain_rows(df, source, order_within)
+    plain = dict(zip(selection.names, rows.columns, strict=False))
+    keys = [plain[name] for name in selection.keys]
+    rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
+    ordered = rows.sortWithinPartitions(*keys, plain[selection.time_name], *orders)
+    return ordered.select(*plain.values()) if orders else ordered
+
+
+def plain_rows(
+    df: DataFrame, source: EventSource, order_within: str | Column | Sequence[str | Column] = ()
+) -> tuple[DataFrame, list[str]]:
+    """The columns wanted in their order, then those that tell the order of rows, by other names.
+
+    pyspark cannot find columns again whose names have dots in them.
+
+    Returns:
+        The rows, and the names of the columns that tell their order.
+    """
+    wanted = [
+        column_named(name).alias(f"column{number}")
+        for number, name in enumerate(source.selection.names)
+    ]
     orders = [
         column.alias(f"order{number}") for number, column in enumerate(_orders(df, order_within))
     ]
-    rows = df.select(*(column_named(name).alias(alias) for name, alias in plain.items()), *orders)
-    keys = [plain[name] for name in selection.keys]
-    rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
-    order_names = [f"order{number}" for number in range(len(orders))]
-    ordered = rows.sortWithinPartitions(*keys, plain[selection.time_name], *order_names)
-    return ordered.select(*plain.values()) if orders else ordered
+    return df.select(*wanted, *orders), [f"order{number}" for number in range(len(orders))]
 
 
 def column_named(name: str) -> Column:
@@ -147,7 +162,7 @@ def _orders(df: DataFrame, order_within: str | Column | Sequence[str | Column]) 
     ]
 
 
-def _check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
+def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
     """Refuse keys of types whose values cannot be compared."""
     from pyarrow import types
 

@@ -1,8 +1,8 @@
 """The monitors of one key of a stream, which rest as bytes between the batches of a query.
 
-Events wait until the watermark has passed their time-stamp and no earlier one can come any more; then
-they are monitored, in the order of time. Afterwards time is as far as the watermark is, so that what
-time alone decides is decided.
+Events wait until the watermark has passed their time-stamp and no earlier one can come any more;
+then they are monitored, in the order of time. Afterwards time is as far as the watermark is, so
+that what time alone decides is decided.
 """
 
 from __future__ import annotations
@@ -102,10 +102,7 @@ class KeyMonitors:
 
     def __init__(self, policies: Policies, records: EventRecords) -> None:
         self._records = records
-        self._monitors = [
-            Monitor(policy.program, policies.mode)  # type: ignore[arg-type]
-            for policy in policies.policies
-        ]
+        self._monitors = [Monitor(policy.program, policies.mode) for policy in policies.policies]
 
     def visit(self, rest: Rest | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
         """Goes on with a key.

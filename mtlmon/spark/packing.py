@@ -6,7 +6,7 @@ of rows has of one key become one row beforehand, and monitors see arrays of eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -58,20 +58,22 @@ def packed_schema(keys: Sequence[StructField]) -> StructType:
     )
 
 
-class PackRows(NamedTuple):
+class PackRows:
     """From rows to packed rows; picklable, a function for `mapInArrow`.
 
-    Attributes:
+    The columns wanted come first, in their order, then those that tell the order of rows of one
+    time; what they are called makes no difference.
+
+    Args:
         source: how rows become events.
         records: how events become bytes.
         clock: of the query.
-        orders: the columns that tell the order of rows of one time.
     """
 
-    source: EventSource
-    records: EventRecords
-    clock: EventClock
-    orders: tuple[str, ...]
+    def __init__(self, source: EventSource, records: EventRecords, clock: EventClock) -> None:
+        self._source = source
+        self._records = records
+        self._clock = clock
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The packed rows of a partition.
@@ -84,7 +86,7 @@ class PackRows(NamedTuple):
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         place = 0
-        reader = EventReader(self.source)
+        reader = EventReader(self._source)
         for batch in batches:
             if batch.num_rows:
                 packed = self._packed(reader, batch, task, place)
@@ -94,10 +96,11 @@ class PackRows(NamedTuple):
     def _packed(
         self, reader: EventReader, batch: pa.RecordBatch, task: int, place: int
     ) -> pa.RecordBatch:
-        events = reader.read(batch)
-        orders = [order_integers(batch.column(name)) for name in self.orders]
-        rows = self.records.rows(events, orders)
-        columns = [batch.column(name) for name in self.source.selection.keys]
+        names = self._source.selection.names
+        wanted = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names)
+        orders = [order_integers(column) for column in batch.columns[len(names) :]]
+        rows = self._records.rows(reader.read(wanted), orders)
+        columns = [wanted.column(name) for name in self._source.selection.keys]
         numbers = _key_numbers(columns, batch.num_rows)
         by_key = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[by_key], prepend=-1))
@@ -105,7 +108,7 @@ class PackRows(NamedTuple):
         first_rows = pa.array(by_key[starts])
         count = len(starts)
         keys = [column.take(first_rows) for column in columns]
-        latest = np.maximum.reduceat(self.clock.milliseconds(rows[:, 0]), starts) * 1000
+        latest = np.maximum.reduceat(self._clock.milliseconds(rows[:, 0]), starts) * 1000
         packed = [
             *(keys or [pa.array(np.zeros(count, np.int8))]),
             pa.array(np.full(count, task, np.int32)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from mtlmon.spark.key_state import KeyMonitors, Rest
@@ -14,8 +14,11 @@ from mtlmon.spark.packing import EVENTS, KEY, PLACE, TASK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql.streaming import StatefulProcessorHandle
-    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
 
     from mtlmon.spark.event_clock import EventClock
     from mtlmon.spark.event_records import EventRecords
@@ -35,9 +38,7 @@ _STATE = StructType([StructField("state", BinaryType())])
 def results_schema(packed: StructType) -> StructType:
     """The columns of what the processor gives, from those of packed rows."""
     keys = [field for field in packed if field.name.startswith(KEY.format(""))]
-    return StructType(
-        [*keys, StructField(KIND, IntegerType()), StructField(RECORDS, BinaryType())]
-    )
+    return StructType([*keys, StructField(KIND, IntegerType()), StructField(RECORDS, BinaryType())])
 
 
 class KeyProcessor(StatefulProcessor):

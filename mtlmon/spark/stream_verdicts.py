@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.stream_processor import KIND, LATE, RECORDS
-from mtlmon.spark.verdicts import COLUMNS, verdict_batches, verdict_schema
+from mtlmon.spark.verdicts import COLUMNS, POLICY, verdict_batches, verdict_schema
 from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from pyspark.sql.types import StructField, StructType
 
     from mtlmon.spark.event_records import EventRecords
@@ -41,18 +42,21 @@ def stream_schema(keys: Sequence[StructField]) -> StructType:
     return schema.add(StructField(LATE_ATOMS, ArrayType(StringType(), False)))
 
 
-class UnpackResults(NamedTuple):
+class UnpackResults:
     """From what `KeyProcessor` gives to the rows of `stream_schema`; picklable, for `mapInArrow`.
 
-    Attributes:
-        names: of the policies.
-        key_count: how many columns at the front are keys and of the result.
+    Args:
+        policies: their names.
+        keys: the names of the columns of keys.
         records: how late events are bytes.
     """
 
-    names: tuple[str | None, ...]
-    key_count: int
-    records: EventRecords
+    def __init__(
+        self, policies: Sequence[str | None], keys: Sequence[str], records: EventRecords
+    ) -> None:
+        self._policies = tuple(policies)
+        self._keys = tuple(keys)
+        self._records = records
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The verdicts and late events of a partition."""
@@ -60,43 +64,42 @@ class UnpackResults(NamedTuple):
             kinds = np.asarray(batch.column(KIND))
             for kind in np.unique(kinds).tolist():
                 part = batch.take(pa.array(np.flatnonzero(kinds == kind)))
-                keys = part.columns[: self.key_count]
+                # without keys, the constant that is there for one is left out
+                keys = dict(zip(self._keys, part.columns, strict=False))
                 contents = part.column(RECORDS).to_pylist()
                 if kind == LATE:
-                    yield from self._late(keys, contents)
+                    yield self._late(keys, contents)
                 else:
-                    yield from self._verdicts(self.names[kind], keys, contents)
+                    yield from _verdicts(self._policies[kind], keys, contents)
 
-    def _verdicts(
-        self, name: str | None, keys: Sequence[pa.Array], contents: Sequence[bytes]
-    ) -> Iterator[pa.RecordBatch]:
-        owners = _owners(contents, verdict_type().itemsize)
-        for batch in verdict_batches(name, keys, b"".join(contents), owners):
-            nothing = pa.nulls(batch.num_rows, pa.list_(pa.string()))
-            yield _batch([*batch.columns, nothing])
-
-    def _late(
-        self, keys: Sequence[pa.Array], contents: Sequence[bytes]
-    ) -> Iterator[pa.RecordBatch]:
-        rows = self.records.read(contents)
-        owners = pa.array(_owners(contents, 8 * self.records.width))
-        integers, booleans = pa.nulls(len(rows), pa.int64()), pa.nulls(len(rows), pa.bool_())
-        known = {"time": pa.array(rows[:, 0]), "verdict": booleans}
-        yield _batch(
-            [
-                pa.nulls(len(rows), pa.string()),
-                *(key.take(owners) for key in keys),
-                *(known.get(name, integers) for name in COLUMNS),
-                self.records.atom_lists(rows),
-            ]
+    def _late(self, keys: Mapping[str, pa.Array], contents: Sequence[bytes]) -> pa.RecordBatch:
+        rows = self._records.read(contents)
+        owners = pa.array(_owners(contents, 8 * self._records.width))
+        columns = {
+            **{name: pa.nulls(len(rows), pa.int64()) for name in COLUMNS},
+            "time": pa.array(rows[:, 0]),
+            "verdict": pa.nulls(len(rows), pa.bool_()),
+        }
+        return pa.RecordBatch.from_pydict(
+            {
+                POLICY: pa.nulls(len(rows), pa.string()),
+                **{name: key.take(owners) for name, key in keys.items()},
+                **columns,
+                LATE_ATOMS: self._records.atom_lists(rows),
+            }
         )
 
 
-def _owners(contents: Sequence[bytes], size: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+def _verdicts(
+    policy: str | None, keys: Mapping[str, pa.Array], contents: Sequence[bytes]
+) -> Iterator[pa.RecordBatch]:
+    owners = _owners(contents, verdict_type().itemsize)
+    for batch in verdict_batches(policy, keys, b"".join(contents), owners):
+        nothing = pa.nulls(batch.num_rows, pa.list_(pa.string()))
+        yield batch.append_column(LATE_ATOMS, nothing)
+
+
+def _owners(contents: Sequence[bytes], size: int) -> NDArray[np.uint32]:
     """For each record, of so many bytes, the place of its bytes."""
     lengths = [len(content) // size for content in contents]
     return np.repeat(np.arange(len(contents), dtype=np.uint32), lengths)
-
-
-def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])

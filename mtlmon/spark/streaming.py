@@ -10,7 +10,7 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark.event_clock import EventClock
 from mtlmon.spark.event_records import EventRecords, order_type_trouble
 from mtlmon.spark.events import check_schema, event_source
-from mtlmon.spark.frames import _check_keys, _column, _orders
+from mtlmon.spark.frames import check_keys, plain_rows
 from mtlmon.spark.packing import KEY, LATEST, PackRows, packed_schema
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.stream_verdicts import UnpackResults, stream_schema
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
     from mtlmon.spark.events import EventSource
-    from mtlmon.spark.policies import Mode, PolicyLike
+    from mtlmon.spark.policies import Mode, Policies, PolicyLike
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # What Spark writes beside a column that has a watermark.
 _WATERMARK = "spark.watermarkDelayMs"
-_ORDER = "mtlmon_order_{}"
 
 
 def monitor_stream(
@@ -45,7 +45,7 @@ def monitor_stream(
     time_unit: str | None = None,
     resolution: str | None = None,
 ) -> DataFrame:
-    """Monitor the rows of a streaming data frame, each of which is an event; those of a key are one trace.
+    """Monitor the rows of a streaming data frame: each is an event, those of a key are one trace.
 
     An event waits until the watermark has passed its time-stamp, then it is monitored. The
     watermark is the latest time of all rows in earlier batches, less `delay`. As it moves on, what
@@ -92,42 +92,38 @@ def monitor_stream(
     )
     source.selection.require(df.columns, source.place)
     _check_watermark(df, time, delay)
-    orders = _orders(df, order_within)
-    order_names = tuple(_ORDER.format(number) for number in range(len(orders)))
-    named = [column.alias(name) for name, column in zip(order_names, orders, strict=True)]
-    rows = df.select(*map(_column, source.selection.names), *named)
-    unit = _check_types(rows, source, order_names)
+    rows, orders = plain_rows(df, source, order_within)
+    unit = _check_types(rows, source)
     clock = EventClock.of_unit(unit)
     records = EventRecords(source.policies.atoms, len(orders))
-    schema = packed_schema([rows.schema[name] for name in keys])
-    packed = rows.mapInArrow(PackRows(source, records, clock, order_names), schema)
+    fields = [df.schema[name] for name in keys]
+    packed = rows.mapInArrow(PackRows(source, records, clock), packed_schema(fields))
     if delay is not None:
         packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
     # Without the column that bears the watermark, Spark keeps its hands off rows that are late.
-    return _verdicts(packed.drop(LATEST), source, records, clock, keys, rows)
+    return _verdicts(packed.drop(LATEST), source.policies, records, clock, fields)
 
 
 def _verdicts(
     packed: DataFrame,
-    source: EventSource,
+    policies: Policies,
     records: EventRecords,
     clock: EventClock,
-    keys: Sequence[str],
-    rows: DataFrame,
+    keys: Sequence[StructField],
 ) -> DataFrame:
     """From packed rows to those of verdicts."""
     from mtlmon.spark.stream_processor import KeyProcessor, results_schema
 
     groups = packed.groupBy(*[name for name in packed.columns if name.startswith(KEY.format(""))])
     results = groups.transformWithState(
-        statefulProcessor=KeyProcessor(source.policies, records, clock),
+        statefulProcessor=KeyProcessor(policies, records, clock),
         outputStructType=results_schema(packed.schema),
         outputMode="Append",
         timeMode="EventTime",
     )
-    names = tuple(policy.name for policy in source.policies.policies)
-    schema = stream_schema([rows.schema[name] for name in keys])
-    return results.mapInArrow(UnpackResults(names, len(keys), records), schema)
+    names = [policy.name for policy in policies.policies]
+    unpack = UnpackResults(names, [field.name for field in keys], records)
+    return results.mapInArrow(unpack, stream_schema(keys))
 
 
 def _check_spark(df: DataFrame) -> None:
@@ -172,28 +168,25 @@ def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
         raise MtlmonError(f"the watermark is on the column {marked[0]!r}, the time is in {time!r}")
 
 
-def _check_types(rows: DataFrame, source: EventSource, order_names: Sequence[str]) -> str | None:
-    """Check the types of columns; the unit of time-stamps, None if it is not known.
+def _check_types(rows: DataFrame, source: EventSource) -> str | None:
+    """Check the types of the columns of `plain_rows`, and tell the unit of time-stamps if known.
 
     Raises:
         TableError, PolicyError, MtlmonError: a column is not of a type that fits.
     """
-    schema = _arrow_schema(rows)
-    wanted = pa.schema([schema.field(name) for name in source.selection.names])
+    # without a row to be had, no job runs
+    empty = rows.sparkSession.createDataFrame([], rows.schema).limit(0)
+    fields = list(empty.toArrow().schema)
+    names = source.selection.names
+    wanted = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=False)])
     check_schema(source, wanted)
-    _check_keys(source.selection.keys, wanted)
-    for name in order_names:
-        trouble = order_type_trouble(schema.field(name).type)
+    check_keys(source.selection.keys, wanted)
+    for number, field in enumerate(fields[len(names) :], 1):
+        trouble = order_type_trouble(field.type)
         if trouble is not None:
-            number = order_names.index(name) + 1
             raise TableError(f"order_within, number {number}, is {trouble}", path=source.place)
     if source.resolution is not None:
         return source.resolution
-    kind = schema.field(source.selection.time_name).type
-    return source.time_unit if pa.types.is_integer(kind) else "s"
-
-
-def _arrow_schema(rows: DataFrame) -> pa.Schema:
-    """The types in which executors get the columns of a streaming data frame."""
-    # without a row to be had, no job runs
-    return rows.sparkSession.createDataFrame([], rows.schema).limit(0).toArrow().schema
+    kind = wanted.field(source.selection.time_name).type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return source.time_unit if is_number else "s"

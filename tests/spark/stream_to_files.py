@@ -48,26 +48,26 @@ class Places(NamedTuple):
         return self.root / f"{name}.happened"
 
 
-class Trouble(NamedTuple):
+class Trouble:
     """Passes rows on; if a column has a value, something happens, once."""
 
-    column: str
-    value: object
-    marker: str
-    is_fatal: bool = False
+    def __init__(self, column: str, value: object, marker: Path, is_fatal: bool = False) -> None:
+        self._column = column
+        self._value = value
+        self._marker = marker
+        self._is_fatal = is_fatal
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
-            if self.value in batch.column(self.column).to_pylist():
+            if self._value in batch.column(self._column).to_pylist():
                 self._happen()
 
     def _happen(self) -> None:
-        marker = Path(self.marker)
-        if marker.exists():
+        if self._marker.exists():
             return
-        marker.touch()
-        if self.is_fatal:
+        self._marker.touch()
+        if self._is_fatal:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
 
@@ -79,13 +79,13 @@ def run(spark: SparkSession, places: Places, *, with_troubles: bool = False) -> 
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(places.source))
     if with_troubles:
         for what, is_fatal in (("stall", False), ("die", True)):
-            trouble = Trouble("what", what, str(places.marker(what)), is_fatal)
+            trouble = Trouble("what", what, places.marker(what), is_fatal)
             rows = rows.mapInArrow(trouble, SCHEMA)
     verdicts = monitor_stream(
         rows, FORMULA, key="key", event="what", order_within="number", delay=DELAY
     )
     if with_troubles:
-        trouble = Trouble("time", STALLING_TIME, str(places.marker("verdict")))
+        trouble = Trouble("time", STALLING_TIME, places.marker("verdict"))
         verdicts = verdicts.mapInArrow(trouble, verdicts.schema)
     writer = verdicts.writeStream.format("parquet").option("path", str(places.verdicts))
     query = writer.option("checkpointLocation", str(places.checkpoint)).start()

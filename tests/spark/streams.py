@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -66,7 +66,7 @@ def streaming(
 @contextmanager
 def state_store(spark: SparkSession, provider: str = ROCKSDB) -> Iterator[None]:
     """Has the session keep states in a store, in few parts."""
-    partitions = spark.conf.get(PARTITIONS)
+    partitions = spark.conf.get(PARTITIONS, "200")
     spark.conf.set(PROVIDER, provider)
     spark.conf.set(PARTITIONS, 2)
     try:

@@ -86,7 +86,9 @@ class Keeper:
         rows = np.zeros((len(events), self.records.width), np.int64)
         for row, event in zip(rows, events, strict=True):
             row[0] = event.time_stamp
-            row[1] = sum(1 << i for i, name in enumerate(self.policies.atoms) if name in event.atoms)
+            row[1] = sum(
+                1 << i for i, name in enumerate(self.policies.atoms) if name in event.atoms
+            )
         return rows.tobytes()
 
 
@@ -123,9 +125,7 @@ def test_verdicts_are_those_of_monitors_that_never_rest(
         on_time += [event for event in batch.events if event.time_stamp >= batch.horizon]
         late += [event.time_stamp for event in batch.events if event.time_stamp < batch.horizon]
         for formula, verdicts in zip(tested, keeper.verdicts, strict=True):
-            assert values(verdicts) == values(
-                true_verdicts(formula, mode, on_time, batch.horizon)
-            )
+            assert values(verdicts) == values(true_verdicts(formula, mode, on_time, batch.horizon))
     assert keeper.late == late
 
 

@@ -39,8 +39,9 @@ class Verdict(NamedTuple):
 
 
 def files() -> list[list[dict[str, Any]]]:
-    """Rows of keys at many of the same times, out of order, some too late; trouble in the second and
-    the fourth file, and a key that only time decides about.
+    """Rows of keys at many of the same times, out of order, some of them too late.
+
+    There is trouble in the second and in the fourth file, and a key that only time decides about.
     """
     generator = random.Random(5)
     names = ["request", "response", "error", "login", "request|login", "x"]
@@ -63,7 +64,9 @@ def files() -> list[list[dict[str, Any]]]:
     return contents
 
 
-def truth(contents: Sequence[Sequence[dict[str, Any]]]) -> tuple[set[Verdict], list[tuple[str, int]]]:
+def truth(
+    contents: Sequence[Sequence[dict[str, Any]]],
+) -> tuple[set[Verdict], list[tuple[str, int]]]:
     """The verdicts and late rows when each file is a batch."""
     horizon = 0
     late = []
@@ -82,7 +85,9 @@ def truth(contents: Sequence[Sequence[dict[str, Any]]]) -> tuple[set[Verdict], l
             if row["ts"] < horizon:
                 found += monitor.step(row["ts"], row["what"].split("|"))
         found += monitor.advance(horizon)
-        verdicts |= {Verdict(key, one.time_stamp, one.offset, one.value) for one in resolve(found)}
+        verdicts |= {
+            Verdict(key, one.time_stamp, one.offset, bool(one.value)) for one in resolve(found)
+        }
     return verdicts, sorted(late)
 
 

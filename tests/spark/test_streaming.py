@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mtlmon import Monitor, MtlmonError, TableError
-from mtlmon.spark import monitor_stream, plain_errors
 from mtlmon.errors import ExecutorError
+from mtlmon.spark import monitor_stream, plain_errors
 from tests.spark.streams import state_store, streaming
 
 if TYPE_CHECKING:
@@ -68,25 +68,27 @@ def test_keys_time_and_late_rows(spark: SparkSession, tmp_path: Path, source: Pa
         *("policy", "key", "time", "offset", "verdict"),
         *("reference_time", "reference_offset", "late"),
     ]
+    no_time = "DataFrame: column 'ts': no time; the row is ts=None, key='a', what='request'"
     with streaming(spark, verdict_rows, tmp_path, source) as stream:
         # nothing is known before the watermark, which is 8, has passed; then the past is decided
         new = stream.send(event("a", 5, "request"), event("a", 10, "request"), event("b", 7, "x"))
         assert verdicts(new) == ["b 7:0 true"]
-        # out of order, but in time; the latest of all rows counts, whatever its key
-        new = stream.send(event("a", 9, "response"), event("b", 8, "request"))
-        assert verdicts(new) == []
-        # late are rows below the watermark of their batch, which is 8 still
+        # out of order, but in time; late are rows below the watermark of their batch, 8 still
         new = stream.send(
-            event("b", 7, "request"), event("a", 8, "x|request|response"), event("c", 12, "x")
+            event("a", 9, "response"),
+            event("c", 12, "x"),
+            event("a", 8, "x|request|response"),
+            event("b", 8, "request"),
+            event("b", 7, "request"),
         )
         assert late(new) == [("b", 7, ["request"])]
         assert verdicts(new) == ["a 5:0 true", "a 8:0 true", "a 9:0 true"]
         # time alone decides for keys that have no event
-        new = stream.send(event("c", 16, "x"))
-        assert verdicts(new) == ["b 8:0 false", "c 12:0 true"]
         new = stream.send(event("c", 30, "x"), event("d", 3, "request"))
         assert late(new) == [("d", 3, ["request"])]
-        assert verdicts(new) == ["a 10:0 false", "c 16:0 true"]
+        assert verdicts(new) == ["a 10:0 false", "b 8:0 false", "c 12:0 true"]
+        with pytest.raises(ExecutorError, match=f"^{no_time}$"), plain_errors():
+            stream.send({"key": "a", "what": "request"})
 
 
 @pytest.mark.usefixtures("rocksdb")
@@ -120,8 +122,7 @@ def test_one_time_stamp_in_several_batches(
     start = 1_714_550_400
     with streaming(spark, verdict_rows, tmp_path, source) as stream:
         assert stream.send(row(1, 20, 5), row(1.2, 5, 1, "2024-01-02")) == []
-        assert stream.send(row(1, 5, 7)) == []
-        assert stream.send(row(1.5, 20, 6)) == []
+        assert stream.send(row(1, 5, 7), row(1.5, 20, 6)) == []
         new = stream.send(row(4, 0, 0))
     found = {
         (one["policy"], one["time"] - start, one["offset"]): one["verdict"]
@@ -155,21 +156,6 @@ def test_one_trace_without_key(spark: SparkSession, tmp_path: Path, source: Path
     assert verdicts([{**row, "key": ""} for row in new]) == sorted(f" {one}" for one in expected)
 
 
-@pytest.mark.usefixtures("rocksdb")
-def test_a_row_without_time_stops_the_query(
-    spark: SparkSession, tmp_path: Path, source: Path
-) -> None:
-    frame = rows_of(spark, "key string, ts bigint, what string", source)
-    verdict_rows = monitor_stream(frame, FORMULA, key="key", event="what", delay=0)
-    expected = "DataFrame: column 'ts': no time; the row is ts=None, key='a', what='request'"
-    with (
-        pytest.raises(ExecutorError, match=f"^{expected}$"),
-        streaming(spark, verdict_rows, tmp_path, source) as stream,
-        plain_errors(),
-    ):
-        stream.send({"key": "a", "what": "request"})
-
-
 def test_what_is_missing_is_told_when_the_query_is_built(
     spark: SparkSession, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +169,19 @@ def test_what_is_missing_is_told_when_the_query_is_built(
     batch = spark.createDataFrame([(1, "request")], "ts bigint, what string")
     with pytest.raises(MtlmonError, match="is not streaming"):
         monitor_stream(batch, FORMULA, event="what", delay=0)
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_a_watermark_of_the_column_of_time(spark: SparkSession, source: Path) -> None:
+    schema = "at timestamp, other timestamp, p boolean"
+    frame = rows_of(spark, schema, source).withWatermark("at", "2 seconds")
+    assert monitor_stream(frame, "p", time="at").isStreaming
+    with pytest.raises(MtlmonError, match="'at' has a watermark already"):
+        monitor_stream(frame, "p", time="at", delay=0)
+    with pytest.raises(MtlmonError, match="on the column 'at', the time is in 'other'"):
+        monitor_stream(frame, "p", time="other")
+    with pytest.raises(MtlmonError, match="how late rows may be is not said"):
+        monitor_stream(rows_of(spark, schema, source), "p", time="at")
 
 
 @pytest.mark.usefixtures("rocksdb")
