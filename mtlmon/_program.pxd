@@ -51,7 +51,7 @@ cdef struct OuterUntil:
 cdef class Program:
     cdef Instruction *instructions
     cdef uint32_t instruction_count
-    cdef uint32_t root                  # an operand
+    cdef readonly uint32_t root         # an operand
     cdef uint32_t atom_count
     cdef uint32_t previous_count
     cdef uint32_t since_count
@@ -64,7 +64,7 @@ cdef class Program:
     cdef uint32_t outer_count
     cdef readonly tuple atoms
     cdef readonly bint is_bounded
-    cdef tuple rows
+    cdef readonly tuple rows
 
     cdef int _read_row(self, uint32_t number, tuple row) except -1
     cdef uint32_t _new_slot(self, bint is_placeholder, uint32_t outer) noexcept

@@ -14,6 +14,9 @@ cdef class Program:
     Attributes:
         atoms: the names of the atoms, in the order of the bits of a letter.
         is_bounded: whether every future operator but NEXT has an upper bound.
+        rows: the instructions, operands before operators, each as (operation, left operand, right
+            operand, lower bound, upper bound or None, index); `mtlmon.compile` says what they mean.
+        root: the operand that is the formula.
     """
 
     def __cinit__(self, tuple rows, uint32_t root, tuple atoms, bint is_bounded):

@@ -50,7 +50,7 @@ def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Progr
         raise TypeError(
             f"a formula is a text, a Formula or a Program, not {type(formula).__name__}"
         )
-    builder = _Builder()
+    builder = Builder()
     operand_of: dict[int, int] = {}
     kernel = desugar(formula)
     for node in postorder(kernel):
@@ -58,18 +58,30 @@ def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Progr
         operand_of[id(node)] = _BUILD[node.operator](builder, node, *operands)
     rows, root = _without_dead_rows(builder.rows, operand_of[id(kernel)])
     rows, root = _balanced(rows, root)
-    names = {index: name for name, index in builder.atoms.items()}
+    return _assembled(rows, root, builder.atoms, is_bounded(formula))
+
+
+def _assembled(
+    rows: list[_Row], root: int, numbers: dict[str, int], formula_is_bounded: bool
+) -> Program:
+    """The program of rows without dead ones, whose atoms have these numbers."""
+    names = {index: name for name, index in numbers.items()}
     used = sorted(row[5] for row in rows if row[0] == _ATOM)
     renumbered = {index: number for number, index in enumerate(used)}
     rows = [
         (*row[:5], renumbered[row[5]]) if row[0] == _ATOM else row for row in _placed(rows, root)
     ]
     atoms = tuple(names[index] for index in used)
-    return Program(tuple(rows), root, atoms, is_bounded(formula))
+    return Program(tuple(rows), root, atoms, formula_is_bounded)
 
 
-class _Builder:
-    """Rows under construction: equal rows are one, operators with a known value are folded."""
+class Builder:
+    """Rows under construction: equal rows are one, operators with a known value are folded.
+
+    Attributes:
+        rows: the instructions so far.
+        atoms: the number of each atom by name.
+    """
 
     def __init__(self) -> None:
         self.rows: list[_Row] = [(0, 0, 0, 0, 0, 0)]
@@ -91,9 +103,8 @@ class _Builder:
             self.rows.append(row)
         return 2 * number
 
-    def atom(self, node: Formula) -> int:
-        assert node.name is not None
-        return self.row(_ATOM, index=self.atoms.setdefault(node.name, len(self.atoms)))
+    def atom(self, name: str) -> int:
+        return self.row(_ATOM, index=self.atoms.setdefault(name, len(self.atoms)))
 
     def conjunction(self, left: int, right: int) -> int:
         if left > right:
@@ -132,11 +143,17 @@ class _Builder:
             return _TRUE_OPERAND
         return self.row(operation, left, right, lower, upper)
 
+    def program(self, root: int) -> Program:
+        """What the rows say of an operand, as it stands: conjunctions stay as they are."""
+        rows, root = _without_dead_rows(self.rows, root)
+        bounded = all(row[0] != _UNTIL or row[4] is not None for row in rows)
+        return _assembled(rows, root, self.atoms, bounded)
+
 
 _BUILD: dict[Operator, Callable[..., int]] = {
     ops.TRUE: lambda builder, node: _TRUE_OPERAND,
     ops.FALSE: lambda builder, node: _FALSE_OPERAND,
-    ops.ATOM: _Builder.atom,
+    ops.ATOM: lambda builder, node: builder.atom(node.name),
     ops.NOT: lambda builder, node, operand: operand ^ 1,
     ops.AND: lambda builder, node, left, right: builder.conjunction(left, right),
     ops.OR: lambda builder, node, left, right: builder.disjunction(left, right),

@@ -1,0 +1,129 @@
+"""Where a trace is cut, and what is known about each range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from mtlmon.cutting.families import Families, find_families
+from mtlmon.cutting.needs import NO_BOUNDARY, Needs, find_needs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from mtlmon._program import Program
+    from mtlmon.cutting.needs import Neighbours
+
+EndTime = int | Literal["last", "inf"] | None
+Mode = Literal["local", "global", "naive"]
+
+
+class Plan(NamedTuple):
+    """A trace cut into ranges of time; picklable.
+
+    Attributes:
+        program, families: the formula, and its operators that look as far as the stream goes.
+        mode: of monitors.
+        end_time: what is known about the time after the trace: nothing, a time-stamp up to which
+            it is complete, or that no event follows.
+        trace: its first and last time-stamp.
+        needs: of the ranges.
+    """
+
+    program: Program
+    families: Families
+    mode: Mode
+    end_time: int | Literal["inf"] | None
+    trace: tuple[int, int]
+    needs: Needs
+
+    @property
+    def count(self) -> int:
+        """How many ranges there are."""
+        return len(self.needs.starts)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether every time-point has a Boolean value when the trace ends."""
+        return self.end_time == "inf"
+
+    @property
+    def levels(self) -> int:
+        """How many passes have to find out about boundaries before verdicts can be given."""
+        return 1 + max((self.families.families[number].level for number in self.cut()), default=-1)
+
+    def cut(self) -> list[int]:
+        """The families with a boundary inside the trace, by number."""
+        return [
+            number
+            for number, boundaries in enumerate(self.needs.boundaries)
+            if (boundaries != NO_BOUNDARY).any()
+        ]
+
+    def boundaries(self, family: int) -> NDArray[np.int64]:
+        """The boundaries of a family inside the trace, each once, in increasing order."""
+        found = np.unique(self.needs.boundaries[family])
+        return found[found != NO_BOUNDARY]
+
+    def masked(self, place: int) -> list[int]:
+        """The families that have a boundary in a range."""
+        return [
+            number
+            for number, boundaries in enumerate(self.needs.boundaries)
+            if boundaries[place] != NO_BOUNDARY
+        ]
+
+    def whole(self) -> Plan:
+        """The same trace in one piece."""
+        return make_plan(
+            self.program, self.mode, self.end_time, self.trace, (), _NoNeighbours()
+        )
+
+
+def make_plan(
+    program: Program,
+    mode: Mode,
+    end_time: EndTime,
+    trace: tuple[int, int],
+    cuts: Iterable[int],
+    neighbours: Neighbours,
+) -> Plan:
+    """Cut a trace.
+
+    What a monitor leaves undecided at the end of a trace must be left undecided in ranges as well.
+    So unless no event ever follows, all ranges that depend on the end of the trace are one, the
+    last; and where an UNTIL without upper bound stands inside another family, whose operands would
+    be undecided arbitrarily far from the end, there is no cut.
+
+    Args:
+        trace: the first and the last time-stamp.
+        cuts: the time-stamps at which ranges shall begin; those that are not above the first
+            time-stamp or above the last are ignored.
+    """
+    families = find_families(program)
+    first, last = trace
+    if end_time == "last":
+        end_time = last
+    inside = {cut for cut in cuts if first < cut <= last}
+    if end_time != "inf" and families.is_stacked:
+        inside = set()
+    starts = np.array([first, *sorted(inside)], np.int64)
+    needs = find_needs(program, families, starts, trace, neighbours)
+    if end_time != "inf":
+        settled = int(np.searchsorted(needs.last, last))
+        if settled + 1 < len(starts):
+            needs = find_needs(program, families, starts[: settled + 1], trace, neighbours)
+    return Plan(program, families, mode, end_time, trace, needs)
+
+
+class _NoNeighbours:
+    """For a trace in one piece, where nothing is beyond what is asked."""
+
+    def before(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return time_stamps
+
+    def after(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return time_stamps
