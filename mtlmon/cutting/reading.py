@@ -38,6 +38,7 @@ class RangeReader:
         needs = plan.needs
         self.plan = plan
         self.own = int(needs.starts[place]), int(needs.lasts[place])
+        self._read = int(needs.first[place]), int(needs.last[place])
         self.is_last = place == plan.count - 1
         # the family, whether of UNTILs, its boundary and its value there
         self._masks = [
@@ -90,18 +91,22 @@ class RangeReader:
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64], Columns]]:
         """Events with the atoms of masks.
 
-        A witness behind all events that are read, and what ends the waiting of UNTILs, has an event
-        of its own, at the earliest and the latest time that there can be.
+        A witness before all events that are read has an event of its own, at the earliest time that
+        there can be, and so has what UNTILs wait for after them. Where the events are read up to
+        the end of the trace there is one beyond the boundary already, and nothing may be added.
         """
+        trace_first, trace_last = self.plan.trace
         nothing = np.zeros((1, max(1, (len(self.plan.program.atoms) + 63) // 64)), np.uint64)
-        if any(not is_future and value == TRUE for _, is_future, _, value in self._masks):
+        if self._read[0] > trace_first and any(
+            not is_future and value == TRUE for _, is_future, _, value in self._masks
+        ):
             time_stamps = np.zeros(1, np.int64)
             yield time_stamps, nothing, self.columns(time_stamps)
         for time_stamps, words in batches:
             if len(time_stamps):
                 yield time_stamps, words, self.columns(time_stamps)
-        if any(is_future for _, is_future, _, _ in self._masks):
-            time_stamps = np.full(1, self.plan.trace[1], np.int64)
+        if self._read[1] < trace_last and any(is_future for _, is_future, _, _ in self._masks):
+            time_stamps = np.full(1, trace_last, np.int64)
             yield time_stamps, nothing, self.columns(time_stamps)
 
 
