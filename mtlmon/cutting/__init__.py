@@ -1,4 +1,4 @@
-"""One long trace cut into ranges of time that are monitored apart, with the verdicts of one monitor.
+"""One long trace cut into ranges of time that are monitored apart: the verdicts of one monitor.
 
 A range reads as much of the trace beyond its ends as its formula looks there (`needs`). Operators
 that look as far as the stream goes are masked (`masks`): at a boundary they are told by atoms of

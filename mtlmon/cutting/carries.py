@@ -2,9 +2,10 @@
 
 What a stretch of time-points does to the value of `f SINCE[0,*) g` is told by the last of its
 time-points with `g OR NOT f`: after it the value is that of g there, whatever it was before; if
-there is none the value stays as it was. What it does to the value of `f UNTIL[0,*) g` is told by the
-first such time-point, for the time-points before it. So stretches compose, and the one *decisive*
-time-point of a stretch that several ranges have parts of is the latest, or the earliest, of theirs.
+there is none the value stays as it was. What it does to the value of `f UNTIL[0,*) g` is told by
+the first such time-point, for the time-points before it. So stretches compose, and the one
+*decisive* time-point of a stretch that several ranges have parts of is the latest, or the earliest,
+of theirs.
 """
 
 from __future__ import annotations
@@ -119,9 +120,7 @@ class Stretches:
 def compose(plan: Plan, findings: Iterable[Finding]) -> Carries:
     """The values of families, those that there are findings of or that nothing decides."""
     stretches = {
-        number: Stretches(
-            number, plan.families.families[number].is_future, plan.boundaries(number)
-        )
+        number: Stretches(number, plan.families.families[number].is_future, plan.boundaries(number))
         for number in plan.cut()
     }
     for finding in findings:

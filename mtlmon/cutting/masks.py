@@ -85,8 +85,9 @@ class MaskedProgram:
                 family = families.of_row.get(number)
                 if family is not None and family in masked:
                     operands = self._masked(family, operation in UNTILS, *operands)
-                operation = UNTIL if operation in UNTILS else operation
-                operand = self.builder.row(operation, *operands, lower, upper)
+                # which UNTILs are outer is found out for each program anew
+                plain = UNTIL if operation in UNTILS else operation
+                operand = self.builder.row(plain, *operands, lower, upper)
             self._operands.append(operand)
 
     def of(self, operand: int) -> int:

@@ -159,7 +159,8 @@ class _Search:
 
     def later(self, time_stamps: NDArray[np.int64], distance: int) -> NDArray[np.int64]:
         rest = self.trace_last - time_stamps
-        return time_stamps + np.minimum(rest, np.int64(distance))
+        found: NDArray[np.int64] = time_stamps + np.minimum(rest, np.int64(distance))
+        return found
 
     def boundaries(self) -> list[NDArray[np.int64]]:
         found = []

@@ -5,21 +5,81 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.cutting.carries import Stretches
+from mtlmon.cutting.followers import AtEnd, Combination, Decisive, Verdicts
 from mtlmon.cutting.reading import RangeReader
-from mtlmon.cutting.seekers import AtEnd, Combination, Decisive, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from mtlmon.cutting.carries import Carries, Finding
+    from mtlmon.cutting.followers import Follower, Seeker
     from mtlmon.cutting.plan import Plan
-    from mtlmon.cutting.reading import RangeMonitor
-    from mtlmon.cutting.seekers import Seeker
+    from mtlmon.cutting.reading import Batch
 
-    Events = Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]
+
+class RangeWork:
+    """Follows the events of a range, with those that its reader adds to them."""
+
+    def __init__(self, reader: RangeReader, followers: Sequence[Follower]) -> None:
+        self._reader = reader
+        self._followers = followers
+        self._has_begun = False
+
+    def feed(self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
+        """Go on to events in the order of time, the letters in words of 64 bits."""
+        self._begin()
+        if len(time_stamps):
+            self._give(self._reader.batch(time_stamps, words))
+
+    def finish(self) -> None:
+        """There are no more events."""
+        self._begin()
+        self._give(self._reader.closing())
+        for follower in self._followers:
+            follower.finish()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._give(self._reader.opening())
+
+    def _give(self, batch: Batch | None) -> None:
+        if batch is not None:
+            for follower in self._followers:
+                follower.feed(batch)
+
+
+class VerdictWork(RangeWork):
+    """Gives the verdicts of a range while its events come in."""
+
+    def __init__(self, reader: RangeReader, verdicts: Verdicts) -> None:
+        super().__init__(reader, [verdicts])
+        self._verdicts = verdicts
+
+    def take(self) -> list[NDArray[np.void]]:
+        """The verdicts since the last call, records of `verdict_type()` in no certain order."""
+        return self._verdicts.take()
+
+
+class SeekingWork(RangeWork):
+    """Finds something out about a range."""
+
+    def __init__(self, reader: RangeReader, seekers: Sequence[Seeker]) -> None:
+        super().__init__(reader, seekers)
+        self._seekers = seekers
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to find out; if not, the events need not be read."""
+        return bool(self._seekers)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found, after the end."""
+        return [finding for seeker in self._seekers for finding in seeker.findings]
 
 
 class VerdictPass(NamedTuple):
@@ -33,17 +93,10 @@ class VerdictPass(NamedTuple):
     plan: Plan
     carries: Carries
 
-    def __call__(self, place: int, batches: Events) -> Iterator[NDArray[np.void]]:
-        """The verdicts of a range, as records of `verdict_type()`, in no certain order.
-
-        Args:
-            place: the number of the range.
-            batches: time-stamps and letters of all events that the range needs.
-        """
+    def work(self, place: int) -> VerdictWork:
+        """On the range of this number."""
         reader = RangeReader(self.plan, place, self.carries)
-        monitor = reader.monitor(reader.rows.of(self.plan.program.root))
-        for records in _verdicts(reader, monitor, batches):
-            yield within(records, *reader.own)
+        return VerdictWork(reader, Verdicts(reader, reader.rows.of(self.plan.program.root)))
 
 
 class LevelPass(NamedTuple):
@@ -59,8 +112,8 @@ class LevelPass(NamedTuple):
     level: int
     carries: Carries
 
-    def __call__(self, place: int, batches: Events) -> list[Finding]:
-        """What a range does to them; arguments as for `VerdictPass`."""
+    def work(self, place: int) -> SeekingWork:
+        """On the range of this number."""
         reader = RangeReader(self.plan, place, self.carries)
         seekers: list[Seeker] = []
         for number in self.plan.cut():
@@ -75,9 +128,7 @@ class LevelPass(NamedTuple):
             first, last = stretches.bounds(*self._zone(place, number))
             if first <= last:
                 seekers.append(Decisive(reader, stretches, first, last))
-        if seekers:
-            _run(reader, seekers, batches)
-        return [finding for seeker in seekers for finding in seeker.findings]
+        return SeekingWork(reader, seekers)
 
     def _zone(self, place: int, number: int) -> tuple[int, int]:
         """The time-points that a range answers for.
@@ -88,7 +139,7 @@ class LevelPass(NamedTuple):
         needs = self.plan.needs
         first, last = int(needs.starts[place]), int(needs.lasts[place])
         is_future = self.plan.families.families[number].is_future
-        if is_future and not self.plan.is_closed and place == self.plan.count - 2:
+        if is_future and not self.plan.is_closed and place == self.plan.range_count - 2:
             last = int(needs.boundaries[number][place]) - 1
         return first, last
 
@@ -110,30 +161,13 @@ class DependencePass(NamedTuple):
     carries: Carries
     open_families: Sequence[int]
 
-    def __call__(self, place: int, batches: Events) -> list[Finding]:
-        """A finding for each combination that is impossible; arguments as for `VerdictPass`."""
+    def work(self, place: int) -> SeekingWork:
+        """On the range of this number; each finding is a combination that is impossible."""
         reader = RangeReader(self.plan, place, self.carries)
         if not reader.is_last:
-            return []
+            return SeekingWork(reader, [])
         seekers = [
             Combination(reader, self.open_families, combination)
             for combination in range(1 << len(self.open_families))
         ]
-        _run(reader, seekers, batches)
-        return [finding for seeker in seekers for finding in seeker.findings]
-
-
-def _run(reader: RangeReader, seekers: Sequence[Seeker], batches: Events) -> None:
-    for time_stamps, words, columns in reader.batches(batches):
-        for seeker in seekers:
-            seeker.feed(time_stamps, words, columns)
-    for seeker in seekers:
-        seeker.finish()
-
-
-def _verdicts(
-    reader: RangeReader, monitor: RangeMonitor, batches: Events
-) -> Iterator[NDArray[np.void]]:
-    for time_stamps, words, columns in reader.batches(batches):
-        yield monitor.feed(time_stamps, words, columns)
-    yield monitor.finish()
+        return SeekingWork(reader, seekers)

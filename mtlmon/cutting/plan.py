@@ -26,6 +26,7 @@ class Plan(NamedTuple):
 
     Attributes:
         program, families: the formula, and its operators that look as far as the stream goes.
+        atoms: the names of the bits of letters, at least those of the program.
         mode: of monitors.
         end_time: what is known about the time after the trace: nothing, a time-stamp up to which
             it is complete, or that no event follows.
@@ -35,13 +36,14 @@ class Plan(NamedTuple):
 
     program: Program
     families: Families
+    atoms: tuple[str, ...]
     mode: Mode
     end_time: int | Literal["inf"] | None
     trace: tuple[int, int]
     needs: Needs
 
     @property
-    def count(self) -> int:
+    def range_count(self) -> int:
         """How many ranges there are."""
         return len(self.needs.starts)
 
@@ -65,7 +67,7 @@ class Plan(NamedTuple):
 
     def boundaries(self, family: int) -> NDArray[np.int64]:
         """The boundaries of a family inside the trace, each once, in increasing order."""
-        found = np.unique(self.needs.boundaries[family])
+        found: NDArray[np.int64] = np.unique(self.needs.boundaries[family])
         return found[found != NO_BOUNDARY]
 
     def masked(self, place: int) -> list[int]:
@@ -78,9 +80,8 @@ class Plan(NamedTuple):
 
     def whole(self) -> Plan:
         """The same trace in one piece."""
-        return make_plan(
-            self.program, self.mode, self.end_time, self.trace, (), _NoNeighbours()
-        )
+        program, mode, end_time, trace = self.program, self.mode, self.end_time, self.trace
+        return make_plan(program, mode, end_time, trace, (), _NoNeighbours(), self.atoms)
 
 
 def make_plan(
@@ -90,6 +91,7 @@ def make_plan(
     trace: tuple[int, int],
     cuts: Iterable[int],
     neighbours: Neighbours,
+    atoms: tuple[str, ...] | None = None,
 ) -> Plan:
     """Cut a trace.
 
@@ -102,6 +104,8 @@ def make_plan(
         trace: the first and the last time-stamp.
         cuts: the time-stamps at which ranges shall begin; those that are not above the first
             time-stamp or above the last are ignored.
+        neighbours: asked only for formulas with PREVIOUS or NEXT without upper bound.
+        atoms: the names of the bits of letters; those of the program if not given.
     """
     families = find_families(program)
     first, last = trace
@@ -116,7 +120,7 @@ def make_plan(
         settled = int(np.searchsorted(needs.last, last))
         if settled + 1 < len(starts):
             needs = find_needs(program, families, starts[: settled + 1], trace, neighbours)
-    return Plan(program, families, mode, end_time, trace, needs)
+    return Plan(program, families, atoms or program.atoms, mode, end_time, trace, needs)
 
 
 class _NoNeighbours:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,17 +13,29 @@ from mtlmon.cutting.masks import MaskedProgram
 from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from numpy.typing import NDArray
 
-    from mtlmon.cutting.carries import Carries
-    from mtlmon.cutting.plan import Plan
     from mtlmon._program import Program
+    from mtlmon.cutting.carries import Carries
+    from mtlmon.cutting.plan import EndTime, Plan
 
-    Columns = dict[str, NDArray[np.bool_]]
+    Columns: TypeAlias = dict[str, NDArray[np.bool_]]
 
 _NO_STARTS = np.zeros(0, np.uint32)
+
+
+class Batch(NamedTuple):
+    """Events.
+
+    Attributes:
+        time_stamps: of the events.
+        words: a row of 64-bit words for each, with the plan's atoms as bits.
+        columns: atoms of masks by name, those that hold somewhere.
+    """
+
+    time_stamps: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    columns: Columns
 
 
 class RangeReader:
@@ -39,7 +51,7 @@ class RangeReader:
         self.plan = plan
         self.own = int(needs.starts[place]), int(needs.lasts[place])
         self._read = int(needs.first[place]), int(needs.last[place])
-        self.is_last = place == plan.count - 1
+        self.is_last = place == plan.range_count - 1
         # the family, whether of UNTILs, its boundary and its value there
         self._masks = [
             (
@@ -69,11 +81,11 @@ class RangeReader:
         return any(is_future and value == OPEN for _, is_future, _, value in self._masks)
 
     @property
-    def _end_time(self) -> int | str | None:
+    def _end_time(self) -> EndTime:
         # a range that does not come to the end has read all that its time-points depend on
         return self.plan.end_time if self.is_last else "inf"
 
-    def columns(self, time_stamps: NDArray[np.int64]) -> Columns:
+    def _columns(self, time_stamps: NDArray[np.int64]) -> Columns:
         """The atoms of masks at events, those that hold at some of them."""
         columns: Columns = {}
         for family, is_future, boundary, value in self._masks:
@@ -86,28 +98,36 @@ class RangeReader:
                     columns[self._atoms.open(family)] = outside
         return columns
 
-    def batches(
-        self, batches: Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64], Columns]]:
-        """Events with the atoms of masks.
+    def opening(self) -> Batch | None:
+        """An event before all those that are read, for a witness before them.
 
-        A witness before all events that are read has an event of its own, at the earliest time that
-        there can be, and so has what UNTILs wait for after them. Where the events are read up to
-        the end of the trace there is one beyond the boundary already, and nothing may be added.
+        It stands at the earliest time that there can be. Where the trace is read from its beginning
+        there is an event beyond the boundary already, and none may be added.
         """
-        trace_first, trace_last = self.plan.trace
-        nothing = np.zeros((1, max(1, (len(self.plan.program.atoms) + 63) // 64)), np.uint64)
-        if self._read[0] > trace_first and any(
-            not is_future and value == TRUE for _, is_future, _, value in self._masks
-        ):
-            time_stamps = np.zeros(1, np.int64)
-            yield time_stamps, nothing, self.columns(time_stamps)
-        for time_stamps, words in batches:
-            if len(time_stamps):
-                yield time_stamps, words, self.columns(time_stamps)
-        if self._read[1] < trace_last and any(is_future for _, is_future, _, _ in self._masks):
-            time_stamps = np.full(1, trace_last, np.int64)
-            yield time_stamps, nothing, self.columns(time_stamps)
+        is_held = any(not is_future and value == TRUE for _, is_future, _, value in self._masks)
+        if self._read[0] == self.plan.trace[0] or not is_held:
+            return None
+        return self._added(0)
+
+    def closing(self) -> Batch | None:
+        """An event behind all those that are read, to end the waiting of UNTILs or to keep it up.
+
+        It stands at the latest time that there is. Where the trace is read to its end there is an
+        event beyond the boundary already, and none may be added.
+        """
+        trace_last = self.plan.trace[1]
+        if self._read[1] == trace_last or not any(is_future for _, is_future, _, _ in self._masks):
+            return None
+        return self._added(trace_last)
+
+    def batch(self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64]) -> Batch:
+        """Events with the atoms of masks."""
+        return Batch(time_stamps, words, self._columns(time_stamps))
+
+    def _added(self, time_stamp: int) -> Batch:
+        """An event with nothing but atoms of masks."""
+        words = np.zeros((1, max(1, (len(self.plan.atoms) + 63) // 64)), np.uint64)
+        return self.batch(np.full(1, time_stamp, np.int64), words)
 
 
 class RangeMonitor:
@@ -117,22 +137,14 @@ class RangeMonitor:
         end_time: what is known about the time after the events.
     """
 
-    def __init__(
-        self, program: Program, plan: Plan, end_time: int | str | None
-    ) -> None:
-        self._monitor = SuccessiveMonitor(
-            program, plan.mode, resolve=True, end_time=end_time
-        )
-        self._base = plan.program.atoms
+    def __init__(self, program: Program, plan: Plan, end_time: EndTime) -> None:
+        self._monitor = SuccessiveMonitor(program, plan.mode, resolve=True, end_time=end_time)
+        self._base = plan.atoms
         self._number_of = {name: number for number, name in enumerate(self._base)}
 
-    def feed(
-        self,
-        time_stamps: NDArray[np.int64],
-        words: NDArray[np.uint64],
-        columns: Mapping[str, NDArray[np.bool_]],
-    ) -> NDArray[np.void]:
-        """The verdicts that events bring; words have the atoms of the program as bits."""
+    def feed(self, batch: Batch) -> NDArray[np.void]:
+        """The verdicts that events bring."""
+        time_stamps, words, columns = batch
         events = EventColumns(time_stamps, len(time_stamps))
         atoms = self._monitor.atoms
         # those of the program come first, in its order

@@ -15,6 +15,7 @@ from mtlmon.spark.failures import plain_errors  # noqa: E402
 from mtlmon.spark.files import monitor_files  # noqa: E402
 from mtlmon.spark.frames import monitor  # noqa: E402
 from mtlmon.spark.java import use_java  # noqa: E402
+from mtlmon.spark.one_trace import monitor_trace  # noqa: E402
 from mtlmon.spark.partitions import monitor_partitions  # noqa: E402
 from mtlmon.spark.session import session  # noqa: E402
 from mtlmon.spark.sql import register  # noqa: E402
@@ -25,6 +26,7 @@ __all__ = [
     "monitor_files",
     "monitor_partitions",
     "monitor_stream",
+    "monitor_trace",
     "plain_errors",
     "register",
     "session",

@@ -137,7 +137,7 @@ def plain_rows(
         for number, name in enumerate(source.selection.names)
     ]
     orders = [
-        column.alias(f"order{number}") for number, column in enumerate(_orders(df, order_within))
+        column.alias(f"order{number}") for number, column in enumerate(orders_of(df, order_within))
     ]
     return df.select(*wanted, *orders), [f"order{number}" for number in range(len(orders))]
 
@@ -149,7 +149,7 @@ def column_named(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _orders(df: DataFrame, order_within: str | Column | Sequence[str | Column]) -> list[Column]:
+def orders_of(df: DataFrame, order_within: str | Column | Sequence[str | Column]) -> list[Column]:
     from pyspark.sql import Column
     from pyspark.sql import functions as F
 

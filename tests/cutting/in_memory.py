@@ -54,21 +54,30 @@ class CutTrace(NamedTuple):
             yield self.time_stamps[at:upto], self.words[at:upto]
 
     def run(self, one: LevelPass | DependencePass) -> list[Finding]:
-        return [
-            finding
-            for place in range(one.plan.count)
-            for finding in one(place, self.events(one.plan, place))
-        ]
+        found = []
+        for place in range(one.plan.range_count):
+            work = one.work(place)
+            if work.is_needed:
+                for time_stamps, words in self.events(one.plan, place):
+                    work.feed(time_stamps, words)
+                work.finish()
+                found += work.findings
+        return found
 
     def verdicts(self, one: VerdictPass) -> list[tuple[TimePoint, bool]]:
-        found = []
-        for place in range(one.plan.count):
-            for records in one(place, self.events(one.plan, place)):
-                found += [
-                    ((int(record["time_stamp"]), int(record["offset"])), bool(record["kind"]))
-                    for record in records
-                ]
-        return sorted(found)
+        given = []
+        for place in range(one.plan.range_count):
+            work = one.work(place)
+            for time_stamps, words in self.events(one.plan, place):
+                work.feed(time_stamps, words)
+                given += work.take()
+            work.finish()
+            given += work.take()
+        return sorted(
+            ((int(record["time_stamp"]), int(record["offset"])), bool(record["kind"]))
+            for records in given
+            for record in records
+        )
 
 
 def cut_trace(program: Program, events: Sequence[Event], batch: int = 3) -> CutTrace:

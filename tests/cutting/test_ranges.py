@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon import Monitor, resolve
 from tests.cutting.in_memory import verdicts_in_ranges
-from tests.strategies import compounds, end_times, formulas, huge_traces, sandwiches, traces
+from tests.strategies import compounds, end_times, formulas, sandwiches, traces
 from tests.traces import MODES, Event, Mode
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What passes look for in the events of a range."""
+"""What follows the events of a range: monitors that give verdicts or find something out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.cutting.reading import Columns, RangeReader
+    from mtlmon.cutting.reading import Batch, RangeReader
 
 
 def within(records: NDArray[np.void], first: int, last: int) -> NDArray[np.void]:
@@ -26,18 +26,40 @@ def within(records: NDArray[np.void], first: int, last: int) -> NDArray[np.void]
     return records[(time_stamps >= first) & (time_stamps <= last)]
 
 
-class Seeker(ABC):
+class Follower(ABC):
     """Follows the events of a range."""
 
     @abstractmethod
-    def feed(
-        self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64], columns: Columns
-    ) -> None:
-        """Go on to events, with the atoms of masks."""
+    def feed(self, batch: Batch) -> None:
+        """Go on to events, of which there are some."""
 
     @abstractmethod
     def finish(self) -> None:
         """There are no more events."""
+
+
+class Verdicts(Follower):
+    """Gives the verdicts of a range on an operand among the rows of its reader."""
+
+    def __init__(self, reader: RangeReader, operand: int) -> None:
+        self._monitor = reader.monitor(operand)
+        self._bounds = reader.own
+        self._given: list[NDArray[np.void]] = []
+
+    def feed(self, batch: Batch) -> None:
+        self._given.append(within(self._monitor.feed(batch), *self._bounds))
+
+    def finish(self) -> None:
+        self._given.append(within(self._monitor.finish(), *self._bounds))
+
+    def take(self) -> list[NDArray[np.void]]:
+        """What has come since the last call, as records of `verdict_type()`."""
+        given, self._given = self._given, []
+        return given
+
+
+class Seeker(Follower):
+    """Finds something out."""
 
     @property
     @abstractmethod
@@ -60,11 +82,9 @@ class Decisive(Seeker):
         self._bounds = first, last
         self._monitors = [(reader.monitor(holds), TRUE), (reader.monitor(fails), FALSE)]
 
-    def feed(
-        self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64], columns: Columns
-    ) -> None:
+    def feed(self, batch: Batch) -> None:
         for monitor, value in self._monitors:
-            self._take(monitor.feed(time_stamps, words, columns), value)
+            self._take(monitor.feed(batch), value)
 
     def finish(self) -> None:
         for monitor, value in self._monitors:
@@ -89,12 +109,11 @@ class AtEnd(Seeker):
         self._time_stamp: int | None = None
         self._value = OPEN
 
-    def feed(
-        self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64], columns: Columns
-    ) -> None:
+    def feed(self, batch: Batch) -> None:
+        time_stamps = batch.time_stamps
         if self._time_stamp is None and time_stamps[-1] >= self._boundary:
             self._time_stamp = int(time_stamps[np.searchsorted(time_stamps, self._boundary)])
-        self._take(self._monitor.feed(time_stamps, words, columns))
+        self._take(self._monitor.feed(batch))
 
     def finish(self) -> None:
         self._take(self._monitor.finish())
@@ -132,20 +151,17 @@ class Combination(Seeker):
         }
         always, together = 1, 1
         for place, family in enumerate(families):
-            here = builder.conjunction(
-                builder.atom(atoms.here(family)), _until(reader, family)
-            )
+            here = builder.conjunction(builder.atom(atoms.here(family)), _until(reader, family))
             once = builder.row(SINCE, always, here, 0, None)
             is_false = not combination >> place & 1
             together = builder.conjunction(together, once ^ is_false)
         self._monitor = reader.monitor(together)
         self._last = -1, -1
 
-    def feed(
-        self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64], columns: Columns
-    ) -> None:
+    def feed(self, batch: Batch) -> None:
+        time_stamps = batch.time_stamps
         before = self._last[0]
-        columns = dict(columns)
+        columns = dict(batch.columns)
         for name, boundary in self._marks.items():
             if before < boundary <= time_stamps[-1]:
                 here = np.zeros(len(time_stamps), np.bool_)
@@ -155,7 +171,7 @@ class Combination(Seeker):
         count = len(time_stamps) - int(np.searchsorted(time_stamps, last))
         self._last = last, count - 1 + (self._last[1] + 1 if last == before else 0)
         # what is said of an event that was the last one so far does not count any more
-        self._is_possible = not self._is_false(self._monitor.feed(time_stamps, words, columns))
+        self._is_possible = not self._is_false(self._monitor.feed(batch._replace(columns=columns)))
 
     def finish(self) -> None:
         if self._is_false(self._monitor.finish()):

@@ -1,0 +1,302 @@
+"""One trace that is too long for one worker, cut by time over many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from mtlmon.cutting import make_plan, verdict_pass
+from mtlmon.cutting.carries import Finding
+from mtlmon.errors import MtlmonError
+from mtlmon.spark.events import check_schema, event_source
+from mtlmon.spark.failures import plain_errors
+from mtlmon.spark.frames import column_named, orders_of
+from mtlmon.spark.monitoring import monitors_of
+from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.ranges import (
+    FINDINGS,
+    PlacedRows,
+    RangeFindings,
+    RangeVerdicts,
+    TimeStamps,
+    word_count,
+)
+from mtlmon.spark.verdicts import verdict_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import Column, DataFrame
+
+    from mtlmon.cutting import DependencePass, LevelPass, Plan, VerdictPass
+    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.policies import CompiledPolicy, Mode, PolicyLike
+
+# How exact the parts of the trace are that ranges have, one in as many rows.
+_ACCURACY = 10_000
+
+
+def monitor_trace(
+    df: DataFrame,
+    policy: PolicyLike,
+    *,
+    time: str = "ts",
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    order_within: str | Column | Sequence[str | Column] | None = None,
+    mode: Mode = "local",
+    end_time: int | Literal["last", "inf"] | None = None,
+    ranges: int | None = None,
+    time_unit: str | None = None,
+    resolution: str | None = None,
+) -> DataFrame:
+    """Monitor all rows of a data frame as one trace, on many workers.
+
+    The trace is cut by time. Each range is given the events beyond its ends that the policy looks
+    at from there, so cutting pays where that is little beside a range. For operators that look as
+    far as the trace goes, `ONCE p` or `ALWAYS p`, one pass over the ranges for each level of their
+    nesting finds out what there is behind the cuts. The verdicts are those of one monitor, offsets
+    included, and so is what stays without a verdict.
+
+    All that verdicts depend on is found out when this is called: where to cut, which reads the
+    column of times, and the passes. It is not kept: verdicts are of the rows as they are when they
+    are asked for, which must be the same.
+
+    Args:
+        df: the rows, in any order.
+        policy, time, atoms, event, event_separator, mode, time_unit, resolution: as of `monitor`.
+        order_within: what tells the order of rows of one time: columns or expressions. If not
+            given it is that of file paths and rows in them, where the data frame comes from
+            Parquet. Rows that it does not tell apart must be equal events; if they are not, that
+            is an error when they are read.
+        end_time: what is known about the time after the last event; None: nothing. A time-stamp:
+            the trace is complete up to and including it. "last": that is the time-stamp of the
+            last event. "inf": no event ever follows.
+        ranges: how many there shall be; as many as Spark has cores if not given. There are fewer
+            where many rows have the same time, and the policy may demand that as well.
+
+    Returns:
+        One row a verdict, as `monitor` gives them with `resolve=True`: `policy` (null if it has no
+        name), `time` and `offset` of the time-point, and `verdict`.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
+        TableError: a column is missing, or of a type that cannot be what it is wanted for.
+        ExecutorError: a row is no event.
+        MtlmonError: an argument is wrong.
+    """
+    source = event_source(
+        compile_policies(policy, mode),
+        time=time,
+        atoms=atoms,
+        event=event,
+        separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+    )
+    source.selection.require(df.columns, source.place)
+    schema = df.select(*map(column_named, source.selection.names)).limit(0).toArrow().schema
+    check_schema(source, schema)
+    # a wrong end time is found here rather than later
+    monitors_of(source.policies, True, end_time)
+    if ranges is not None and ranges < 1:
+        raise MtlmonError(f"a trace is cut into at least one range, not {ranges}")
+    if ranges is None:
+        ranges = df.sparkSession.sparkContext.defaultParallelism
+    trace = _Trace(df, source, order_within)
+    with plain_errors():
+        passes = trace.verdict_passes(ranges, end_time)
+    parts = [trace.verdicts(group) for group in passes]
+    verdicts = parts[0]
+    for part in parts[1:]:
+        verdicts = verdicts.union(part)
+    return verdicts
+
+
+class _Trace:
+    """The rows of a data frame as one trace."""
+
+    def __init__(
+        self,
+        df: DataFrame,
+        source: EventSource,
+        order_within: str | Column | Sequence[str | Column] | None,
+    ) -> None:
+        self.source = source
+        self._df = df
+        self._orders = _order_in_files(df) if order_within is None else orders_of(df, order_within)
+        column = column_named(source.selection.time_name)
+        self._times = df.select(column).mapInArrow(TimeStamps(source), "time bigint")
+
+    def verdict_passes(
+        self, ranges: int, end_time: int | Literal["last", "inf"] | None
+    ) -> list[list[tuple[str | None, VerdictPass]]]:
+        """The passes that give the verdicts, by policy; those of a group have the same ranges."""
+        first, last, cuts = self._cuts(ranges)
+        policies = self.source.policies
+        neighbours = _Neighbours(self._times)
+
+        def planned(policy: CompiledPolicy, cuts: Sequence[int]) -> Plan:
+            return make_plan(
+                policy.program,
+                policies.mode,
+                end_time,
+                (first, last),
+                cuts,
+                neighbours,
+                policies.atoms,
+            )
+
+        plans = [(policy, planned(policy, cuts)) for policy in policies.policies]
+        # Ranges that several policies share are those that all of them can do with.
+        count = min((plan.range_count for _, plan in plans if plan.range_count > 1), default=1)
+        in_ranges: list[tuple[str | None, VerdictPass]] = []
+        whole: list[tuple[str | None, VerdictPass]] = []
+        shared = [
+            (policy, planned(policy, plan.needs.starts[1:count].tolist()))
+            for policy, plan in plans
+            if plan.range_count > 1
+        ]
+        with _Kept(self, [plan for _, plan in shared]) as kept:
+            for policy, plan in shared:
+                one = verdict_pass(plan, kept.run)
+                (in_ranges if one.plan.range_count > 1 else whole).append((policy.name, one))
+        for policy, plan in plans:
+            if plan.range_count == 1:
+                whole.append((policy.name, verdict_pass(plan, lambda _: ())))
+        return [group for group in (in_ranges, whole) if group]
+
+    def verdicts(self, passes: Sequence[tuple[str | None, VerdictPass]]) -> DataFrame:
+        """The verdicts of a group of policies."""
+        events = self.placed([one.plan for _, one in passes])
+        function = RangeVerdicts(passes, self.source.place)
+        return events.mapInArrow(function, verdict_schema())
+
+    def placed(self, plans: Sequence[Plan]) -> DataFrame:
+        """The events of ranges, each range in one partition, there in order.
+
+        Columns: the number of the range, the time-stamp, words of the letter, and a number that
+        tells places in the order within the time-stamp apart.
+        """
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+        first = np.minimum.reduce([plan.needs.first for plan in plans])
+        last = np.maximum.reduce([plan.needs.last for plan in plans])
+        names = {name: f"column{k}" for k, name in enumerate(self.source.selection.names)}
+        orders = [column.alias(f"order{k}") for k, column in enumerate(self._orders)]
+        rows = self._df.select(
+            *(column_named(name).alias(alias) for name, alias in names.items()), *orders
+        )
+        words = [f"word{k}" for k in range(word_count(self.source))]
+        order_fields = rows.schema.fields[len(names) :]
+        schema = StructType(
+            [
+                StructField("range", IntegerType()),
+                StructField("time", LongType()),
+                *(StructField(word, LongType()) for word in words),
+                *order_fields,
+            ]
+        )
+        events = rows.mapInArrow(PlacedRows(self.source, first, last), schema)
+        order_names = [field.name for field in order_fields]
+        if hasattr(events, "repartitionById"):
+            events = events.repartitionById(len(first), "range")
+        else:
+            # Spark before 4.1: a partition may have several ranges, and none then
+            events = events.repartition(len(first), "range", F.lit(0))
+        place = F.xxhash64(*order_names) if order_names else F.lit(0).cast("bigint")
+        return events.sortWithinPartitions("range", "time", *order_names).select(
+            "range", "time", *words, place.alias("place")
+        )
+
+    def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
+        """The first and the last time-stamp, and where ranges of as many rows begin."""
+        from pyspark.sql import functions as F
+
+        fractions = [k / ranges for k in range(1, ranges)] or [0.5]
+        (row,) = self._times.agg(
+            F.min("time"), F.max("time"), F.percentile_approx("time", fractions, _ACCURACY)
+        ).collect()
+        first, last, quantiles = row
+        if first is None:
+            return 0, 0, []
+        # the rows of a quantile's time-stamp belong to what is before it
+        return first, last, [cut + 1 for cut in quantiles if cut < last] if ranges > 1 else []
+
+
+def _order_in_files(df: DataFrame) -> list[Column]:
+    """The places of rows in files of Parquet; nothing if they do not come from there."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    columns = [F.col("_metadata.file_path"), F.col("_metadata.row_index")]
+    try:
+        df.select(*columns).schema  # noqa: B018
+    except AnalysisException:
+        return []
+    return columns
+
+
+class _Neighbours:
+    """Time-stamps next to others, each time by a look at all of them."""
+
+    def __init__(self, times: DataFrame) -> None:
+        self._times = times
+        self._known: dict[tuple[bool, int], int] = {}
+
+    def before(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._look(False, time_stamps)
+
+    def after(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._look(True, time_stamps)
+
+    def _look(self, is_after: bool, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        from pyspark.sql import functions as F
+
+        unknown = [
+            time_stamp
+            for time_stamp in dict.fromkeys(time_stamps.tolist())
+            if (is_after, time_stamp) not in self._known
+        ]
+        if unknown:
+            time = F.col("time")
+            (row,) = self._times.agg(
+                *(
+                    F.min(F.when(time > one, time)) if is_after else F.max(F.when(time < one, time))
+                    for one in unknown
+                )
+            ).collect()
+            for one, found in zip(unknown, row, strict=True):
+                self._known[is_after, one] = one if found is None else found
+        known = [self._known[is_after, time_stamp] for time_stamp in time_stamps.tolist()]
+        return np.array(known, np.int64)
+
+
+class _Kept:
+    """Events of ranges that are kept while passes go over them."""
+
+    def __init__(self, trace: _Trace, plans: Sequence[Plan]) -> None:
+        self._trace = trace
+        self._plans = plans
+        self._events: DataFrame | None = None
+
+    def __enter__(self) -> _Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._events is not None:
+            self._events.unpersist()
+
+    def run(self, seeking: LevelPass | DependencePass) -> list[Finding]:
+        """What a pass has found in all ranges."""
+        from pyspark import StorageLevel
+
+        if self._events is None:
+            self._events = self._trace.placed(self._plans).persist(StorageLevel.DISK_ONLY)
+        function = RangeFindings(seeking, self._trace.source.place)
+        table = self._events.mapInArrow(function, FINDINGS).toArrow()
+        return [Finding(*row.values()) for row in table.to_pylist()]
