@@ -21,44 +21,83 @@ cut.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mtlmon.cutting.carries import OPEN, compose
 from mtlmon.cutting.passes import DependencePass, LevelPass, VerdictPass
 from mtlmon.cutting.plan import Plan, make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from mtlmon.cutting.carries import Carries, Finding
 
-__all__ = ["DependencePass", "LevelPass", "Plan", "VerdictPass", "make_plan", "verdict_pass"]
+__all__ = [
+    "DependencePass",
+    "LevelPass",
+    "Plan",
+    "SeekingPass",
+    "VerdictPass",
+    "make_plan",
+    "verdict_passes",
+]
+
+SeekingPass: TypeAlias = LevelPass | DependencePass
+"""A pass that finds something out."""
 
 # Families whose independence is looked into; each one more doubles the monitors that do so.
 _MOST_OPEN = 4
 
 
-def verdict_pass(
-    plan: Plan, run: Callable[[LevelPass | DependencePass], Iterable[Finding]]
-) -> VerdictPass:
-    """The pass that gives the verdicts.
+def verdict_passes(
+    plans: Sequence[Plan],
+    run: Callable[[Sequence[SeekingPass]], Sequence[Sequence[Finding]]],
+) -> list[VerdictPass]:
+    """The passes that give the verdicts of some policies.
 
     Args:
-        plan: the ranges.
-        run: calls a pass for every range, and returns what all of them have found.
+        plans: of each policy.
+        run: goes over the ranges with several passes at once, and returns what each has found.
 
     Returns:
-        The pass; its plan is another one, the trace in one piece, where ranges cannot give the
-        verdicts of one monitor.
+        A pass for each plan. Its plan is another one, the trace in one piece, where ranges cannot
+        give the verdicts of one monitor.
     """
-    findings: list[Finding] = []
-    carries: Carries = {}
-    for level in range(plan.levels):
-        findings += run(LevelPass(plan, level, carries))
-        carries = compose(plan, findings)
-    is_open = [number for number, values in carries.items() if (values == OPEN).any()]
-    if len(is_open) > 1 and (
-        len(is_open) > _MOST_OPEN or list(run(DependencePass(plan, carries, is_open)))
-    ):
-        return VerdictPass(plan.whole(), {})
-    return VerdictPass(plan, carries)
+    findings: list[list[Finding]] = [[] for _ in plans]
+    carries: list[Carries] = [{} for _ in plans]
+    for level in range(max((plan.levels for plan in plans), default=0)):
+        numbers = [number for number, plan in enumerate(plans) if level < plan.levels]
+        found = run([LevelPass(plans[number], level, carries[number]) for number in numbers])
+        for number, more in zip(numbers, found, strict=True):
+            findings[number] += more
+            carries[number] = compose(plans[number], findings[number])
+    dependent = _dependent(plans, carries, run)
+    return [
+        VerdictPass(plan.whole(), {}) if number in dependent else VerdictPass(plan, carries[number])
+        for number, plan in enumerate(plans)
+    ]
+
+
+def _dependent(
+    plans: Sequence[Plan],
+    carries: Sequence[Carries],
+    run: Callable[[Sequence[SeekingPass]], Sequence[Sequence[Finding]]],
+) -> set[int]:
+    """The plans with families that are open at the end and cannot be told apart by variables."""
+    open_families = [
+        [family for family, values in one.items() if (values == OPEN).any()] for one in carries
+    ]
+    dependent = {
+        number for number, families in enumerate(open_families) if len(families) > _MOST_OPEN
+    }
+    doubtful = [
+        number for number, families in enumerate(open_families) if 1 < len(families) <= _MOST_OPEN
+    ]
+    if doubtful:
+        found = run(
+            [DependencePass(plans[one], carries[one], open_families[one]) for one in doubtful]
+        )
+        dependent.update(
+            number for number, impossible in zip(doubtful, found, strict=True) if impossible
+        )
+    return dependent

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from mtlmon.cutting import make_plan, verdict_pass
+from mtlmon.cutting import VerdictPass, make_plan, verdict_passes
 from mtlmon.cutting.carries import Finding
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.events import check_schema, event_source
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
 
-    from mtlmon.cutting import DependencePass, LevelPass, Plan, VerdictPass
+    from mtlmon.cutting import Plan, SeekingPass
     from mtlmon.spark.events import EventSource
     from mtlmon.spark.policies import CompiledPolicy, Mode, PolicyLike
 
@@ -161,12 +161,12 @@ class _Trace:
             if plan.range_count > 1
         ]
         with _Kept(self, [plan for _, plan in shared]) as kept:
-            for policy, plan in shared:
-                one = verdict_pass(plan, kept.run)
-                (in_ranges if one.plan.range_count > 1 else whole).append((policy.name, one))
+            passes = verdict_passes([plan for _, plan in shared], kept.run)
+        for (policy, _), one in zip(shared, passes, strict=True):
+            (in_ranges if one.plan.range_count > 1 else whole).append((policy.name, one))
         for policy, plan in plans:
             if plan.range_count == 1:
-                whole.append((policy.name, verdict_pass(plan, lambda _: ())))
+                whole.append((policy.name, VerdictPass(plan, {})))
         return [group for group in (in_ranges, whole) if group]
 
     def verdicts(self, passes: Sequence[tuple[str | None, VerdictPass]]) -> DataFrame:
@@ -291,12 +291,15 @@ class _Kept:
         if self._events is not None:
             self._events.unpersist()
 
-    def run(self, seeking: LevelPass | DependencePass) -> list[Finding]:
-        """What a pass has found in all ranges."""
+    def run(self, passes: Sequence[SeekingPass]) -> list[list[Finding]]:
+        """What passes have found in all ranges."""
         from pyspark import StorageLevel
 
         if self._events is None:
             self._events = self._trace.placed(self._plans).persist(StorageLevel.DISK_ONLY)
-        function = RangeFindings(seeking, self._trace.source.place)
+        function = RangeFindings(passes, self._trace.source.place)
         table = self._events.mapInArrow(function, FINDINGS).toArrow()
-        return [Finding(*row.values()) for row in table.to_pylist()]
+        found: list[list[Finding]] = [[] for _ in passes]
+        for number, *finding in zip(*table.to_pydict().values(), strict=True):
+            found[number].append(Finding(*finding))
+        return found

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.cutting import DependencePass, LevelPass, VerdictPass
-    from mtlmon.cutting.passes import VerdictWork
+    from mtlmon.cutting import SeekingPass, VerdictPass
+    from mtlmon.cutting.passes import SeekingWork, VerdictWork
     from mtlmon.spark.events import EventSource
 
-FINDINGS = "family int, stretch int, time bigint, offset bigint, value int"
+FINDINGS = "pass int, family int, stretch int, time bigint, offset bigint, value int"
 """The columns of findings, as Spark reads them."""
 
 
@@ -158,27 +158,29 @@ def _check_order(place_of: NDArray[np.int64], letters: NDArray[np.uint64], place
 
 
 class RangeFindings(NamedTuple):
-    """From events to what a pass finds out about ranges; picklable, for `mapInArrow`."""
+    """From events to what passes find out about ranges; picklable, for `mapInArrow`."""
 
-    seeking: LevelPass | DependencePass
+    passes: Sequence[SeekingPass]
     place_name: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        place, work = -1, None
-        findings = []
+        place = -1
+        works: list[tuple[int, SeekingWork]] = []
+        done: list[tuple[int, SeekingWork]] = []
         for piece in pieces(batches, self.place_name):
             if piece.place != place:
-                if work is not None:
-                    work.finish()
-                    findings += work.findings
-                place, work = piece.place, self.seeking.work(piece.place)
-            if work is not None and work.is_needed:
+                place = piece.place
+                works = [(number, one.work(place)) for number, one in enumerate(self.passes)]
+                works = [(number, work) for number, work in works if work.is_needed]
+                done += works
+            for _, work in works:
                 work.feed(piece.time_stamps, piece.words)
-        if work is not None:
+        findings = []
+        for number, work in done:
             work.finish()
-            findings += work.findings
-        columns = list(zip(*findings, strict=True)) or [()] * 5
-        kinds = (pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int32())
+            findings += [(number, *finding) for finding in work.findings]
+        kinds = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int32())
+        columns = list(zip(*findings, strict=True)) or [()] * len(kinds)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
 

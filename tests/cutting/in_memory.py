@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon import compile_formula
-from mtlmon.cutting import make_plan, verdict_pass
+from mtlmon.cutting import make_plan, verdict_passes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon import Program
-    from mtlmon.cutting import DependencePass, LevelPass, Plan, VerdictPass
+    from mtlmon.cutting import Plan, SeekingPass, VerdictPass
     from mtlmon.cutting.carries import Finding
     from mtlmon.syntax.formula import Formula
     from tests.traces import EndTime, Event, Mode, TimePoint
@@ -53,7 +53,10 @@ class CutTrace(NamedTuple):
             upto = min(stop, at + self.batch)
             yield self.time_stamps[at:upto], self.words[at:upto]
 
-    def run(self, one: LevelPass | DependencePass) -> list[Finding]:
+    def run(self, passes: Sequence[SeekingPass]) -> list[list[Finding]]:
+        return [self.findings(one) for one in passes]
+
+    def findings(self, one: SeekingPass) -> list[Finding]:
         found = []
         for place in range(one.plan.range_count):
             work = one.work(place)
@@ -102,5 +105,5 @@ def verdicts_in_ranges(
     trace = cut_trace(program, events, batch)
     ends = int(trace.time_stamps[0]), int(trace.time_stamps[-1])
     plan = make_plan(program, mode, end_time, ends, cuts, Neighbours(trace.time_stamps))
-    last = verdict_pass(plan, trace.run)
+    (last,) = verdict_passes([plan], trace.run)
     return last.plan, trace.verdicts(last)
