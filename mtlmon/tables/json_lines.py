@@ -79,6 +79,8 @@ class JsonLinesReader:
             if isinstance(table, BaseException):
                 reason, column = _reason(table)
                 line = block.line_of(first)
+                if row + first == 1 and column is None:
+                    reason += "; in JSON lines each line is an object"
                 yield BadRow(
                     TableError(reason, path=file.name, row=row + first, line=line, column=column)
                 )
@@ -211,6 +213,9 @@ def _reason(error: BaseException) -> tuple[str, str | None]:
     """What is wrong with one row, and the column if that is known."""
     reason = " ".join(str(error).split())
     changed = _CHANGED.search(reason)
+    if changed is not None and changed[1] and changed[2] == "null":
+        # the line has values only together with others: alone it told no types
+        return "not a JSON object", None
     if changed is not None and changed[1]:
         return f"a {changed[3]} instead of a {changed[2]}", changed[1].replace("/", ".")
     if changed is not None:

@@ -29,6 +29,8 @@ FILES = {
     "falling.csv": "ts,p\n5,true\n3,true\n",
     "ragged.csv": "ts,p\n5,true\n6\n7,true,4\n",
     "bad.jsonl": '{"ts":1,"p":true}\n{"ts":2,"p":\n{"ts":3}\n[1]\n',
+    "pretty.jsonl": '{"ts":1,\n "p":true}\n{"ts":2,\n "p":true}\n',
+    "array.jsonl": '[{"ts":1}]\n',
     "huge.csv": "ts,p\n99999999999999999999,true\n",
     "huge.jsonl": '{"ts":99999999999999999999,"p":true}\n',
     "size.csv": "ts,size\n1,9223372036854775807\n2,3\n",
@@ -65,7 +67,8 @@ CASES = [
     # files
     ("-e p none.csv", "cannot read none.csv: No such file or directory"),
     ("-e p none*.csv", "none*.csv: no file matches this pattern"),
-    ("-e p .", "bad.jsonl:2: not a JSON object: Invalid value", "1:0 true"),
+    ("-e p .", "array.jsonl:1: the row is a JSON array, not an object; in JSON lines each line is "
+     "an object"),
     ("-e p sub", "sub: no table in this directory"),
     ("-e p x.log x.log", "several logs (x.log, x.log): one at a time, please, unless they are "
      "tables (see mtlmon --help)"),
@@ -98,6 +101,10 @@ CASES = [
      "not decrease; sorting orders them (--sort)", "5:0 true"),
     ("-e p ragged.csv", "ragged.csv:3: 1 cell instead of 2, as in the header", "5:0 true"),
     ("-e p bad.jsonl", "bad.jsonl:2: not a JSON object: Invalid value", "1:0 true"),
+    ("-e p pretty.jsonl", "pretty.jsonl:1: not a JSON object; in JSON lines each line is an "
+     "object"),
+    ("-e p array.jsonl", "array.jsonl:1: the row is a JSON array, not an object; in JSON lines "
+     "each line is an object"),
     ("-e p huge.csv", "huge.csv:2: column 'ts': '99999999999999999999' is above 2^63-1"),
     ("-e p huge.jsonl", "huge.jsonl:1: column 'ts': 99999999999999999999 is above 2^63-1"),
     ("-e p latin.csv", "latin.csv:2: ..."),

@@ -81,9 +81,7 @@ def test_whole_numbers(values: list[int | None], unit: str | None, resolution: s
 def test_numbers_of_other_types() -> None:
     for data_type in (pa.int8(), pa.uint16(), pa.int32(), pa.uint64()):
         assert stamps(Times(), [1, 2, 100], data_type) == [1, 2, 100]
-    assert stamps(Times(), [1, 2**64 - 1], pa.uint64())[1] == (
-        "18446744073709551615 is above 2^63-1 in units of 1"
-    )
+    assert stamps(Times(), [1, 2**64 - 1], pa.uint64())[1] == "18446744073709551615 is above 2^63-1"
     decimals = [Decimal("1700000000.123456789"), Decimal("0.000000001")]
     data_type = pa.decimal128(38, 9)
     assert stamps(Times("s", None, "ns"), decimals, data_type) == [1700000000123456789, 1]
