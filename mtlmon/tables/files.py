@@ -7,6 +7,7 @@ import io
 import os
 import select
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,6 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.table_formats import FORMAT_NAMES, table_format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import TracebackType
     from typing import Protocol
 
@@ -135,7 +135,7 @@ def table_sources(
     Raises:
         MtlmonError, OSError: as `table_files`.
     """
-    if isinstance(tables, str | os.PathLike) or hasattr(tables, "__arrow_c_stream__"):
+    if isinstance(tables, str) or not isinstance(tables, Sequence):
         tables = [tables]
     found: list[TableFile | TableObject] = []
     for table in tables:
@@ -145,7 +145,7 @@ def table_sources(
             found.append(TableObject(table, f"<{type(table).__name__}>"))
         else:
             raise MtlmonError(
-                f"a table is the name of a file or has __arrow_c_stream__, as those of pyarrow, of "
+                "a table is the name of a file or has __arrow_c_stream__, as those of pyarrow, of "
                 f"pandas from 2.2 on and of polars have; not {type(table).__name__}"
             )
     return found

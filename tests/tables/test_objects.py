@@ -123,6 +123,8 @@ def test_errors() -> None:
     table = pa.table(COLUMNS)
     with pytest.raises(MtlmonError, match=r"a table is the name of a file or has .*; not int"):
         open_tables([3], ("p",))  # type: ignore[list-item]
+    with pytest.raises(MtlmonError, match="not dict"):
+        open_tables({"ts": [1]}, ("p",))  # type: ignore[arg-type]
     with pytest.raises(MtlmonError, match="<Table>: there is no column 'p' for the atom"):
         list(check_tables(table, "p"))
     with pytest.raises(MtlmonError, match="<Table>: row 4: column 'ts': time-stamp 1 is below 9"):
