@@ -158,6 +158,8 @@ class ByteStream:
         is_regular: whether it is a file, whose bytes are all there already.
         compression: "gzip", "zstd", "bz2" or None, by the first bytes.
         size: of the file, None if it is not regular.
+        bytes_read: how much of the file has been read, before decompression; 0 if it is not
+            regular. Other threads may ask for it.
         raw: the file as Python has it.
     """
 
@@ -168,6 +170,7 @@ class ByteStream:
         status = os.fstat(self.raw.fileno())
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size = status.st_size if self.is_regular else None
+        self.bytes_read = 0
         self._poll = select.poll()
         self._poll.register(self.raw.fileno(), select.POLLIN)
         self._begin = self._first_bytes()
@@ -191,14 +194,8 @@ class ByteStream:
 
     def close(self) -> None:
         """Close the file, if it is not standard input."""
+        self.bytes_read = self.size or 0
         self.raw.close()
-
-    @property
-    def bytes_read(self) -> int:
-        """How much of the file has been read, before decompression; 0 if it is not regular."""
-        if not self.is_regular:
-            return 0
-        return (self.size or 0) if self.raw.closed else self.raw.tell()
 
     def read_into(self, room: NDArray[np.uint8]) -> int:
         """Fill an array with the next bytes; returns how many there are, 0 at the end.
@@ -208,7 +205,12 @@ class ByteStream:
         Raises:
             TableError: what is compressed is damaged.
         """
-        view = room.data
+        count = self._read_into(room.data)
+        if self.is_regular:
+            self.bytes_read = self.raw.tell()
+        return count
+
+    def _read_into(self, view: memoryview) -> int:
         if self._stream is not None:
             try:
                 return int(self._stream.readinto(view))

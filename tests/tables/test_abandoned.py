@@ -1,10 +1,12 @@
-"""Tables that are not read to their end."""
+"""Tables that are not read to their end, or asked about by other threads."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,10 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 from mtlmon.tables import open_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from mtlmon.tables import TableEvents
 
 # Garbage is collected where Python 3.11 and 3.12 hold a lock that waiting for threads takes.
 ABANDONING = """
@@ -30,6 +35,15 @@ thread.start()
 thread.join()
 print("done")
 """
+
+
+@pytest.fixture
+def _restless_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 def test_memory_is_cleaned_up_without_waiting(tmp_path: Path) -> None:
@@ -53,3 +67,24 @@ def test_closing_closes_files_at_once(tmp_path: Path, sort: bool) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
     assert list(tables) == []
     tables.close()
+
+
+@pytest.mark.usefixtures("_restless_threads")
+def test_how_far_reading_is_may_be_asked_at_any_time(tmp_path: Path) -> None:
+    for number in range(600):
+        (tmp_path / f"{number:03}.csv").write_text(f"ts,p\n{number},true\n")
+    is_done = threading.Event()
+
+    def ask(tables: TableEvents) -> int:
+        place = 0
+        while not is_done.is_set():
+            place = tables.bytes_read
+        return place
+
+    with open_tables(tmp_path, ("p",)) as tables, ThreadPoolExecutor(3) as executor:
+        asking = [executor.submit(ask, tables) for _ in range(3)]
+        assert sum(map(len, tables)) == 600
+        is_done.set()
+        assert tables.size is not None
+        assert all(0 <= one.result() <= tables.size for one in asking)
+    assert tables.bytes_read == tables.size
