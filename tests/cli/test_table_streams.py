@@ -98,8 +98,13 @@ def test_signals(number: signal.Signals, status: int, tmp_path: Path) -> None:
 
 def _is_waiting(process: int) -> bool:
     """Whether a process has read all there is on its standard input and waits for more."""
-    with open(f"/proc/{process}/wchan") as file:
-        return file.read() in ("pipe_read", "anon_pipe_read")
+    try:
+        with open(f"/proc/{process}/wchan") as file:
+            return file.read() in ("pipe_read", "anon_pipe_read")
+    except OSError:
+        # a system that does not tell; it has had the time by now
+        time.sleep(SLACK)
+        return True
 
 
 def test_readers_that_go_away(tmp_path: Path) -> None:
