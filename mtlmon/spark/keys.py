@@ -59,5 +59,6 @@ def _changes(columns: Sequence[pa.Array], count: int) -> NDArray[np.bool_]:
         if pa.types.is_floating(column.type):
             both_nan = pc.and_(pc.is_nan(later), pc.is_nan(earlier))
             differs = pc.and_not(differs, both_nan)
-        changes |= np.asarray(differs)
+        # a key with a null in it is an error of its row, which the readers of events find
+        changes |= np.asarray(differs.fill_null(True))
     return changes

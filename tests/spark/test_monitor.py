@@ -289,7 +289,12 @@ def test_a_row_at_fault_is_shown(
     good = [("a", time, 1) for time in range(50)]
     rows = spark.createDataFrame([*good, row], "k string, ts bigint, speed bigint")
     verdicts = monitor(rows, "atom fast = speed + speed > 3\npolicy x: fast", key="k")
-    with pytest.raises(ExecutorError, match=message) as caught, plain_errors():
+    # all rows in one batch
+    with (
+        configured(spark, shuffle_partitions=1),
+        pytest.raises(ExecutorError, match=message) as caught,
+        plain_errors(),
+    ):
         verdicts.collect()
     assert "\n" not in str(caught.value)
     assert issubclass(caught.value.kind, MtlmonError)

@@ -192,7 +192,7 @@ def test_errors_of_files(spark: SparkSession, tmp_path: Path) -> None:
         ({"paths": tmp_path}, "is a directory"),
         ({"paths": tmp_path / "*.txt"}, "no file matches"),
         ({"paths": []}, "no file to monitor"),
-        ({"format": "xml"}, "no format of files is called 'xml'; there are log, csv"),
+        ({"format": "xml"}, "no format of files is called 'xml'; there are text, csv"),
         ({"options": {"key": "k"}}, "no option is called 'key'"),
         ({"end_time": "first"}, "'first'"),
     ):
