@@ -30,6 +30,7 @@ cdef bint suits(Program program) noexcept
 cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil
 cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogil
 cdef bint is_transient(Engine engine, const State *state) noexcept nogil
+cdef bint find_settled(Engine engine, State *state, uint64_t *time_stamp) except -1
 cdef uint32_t expression_places(
     Engine engine, const uint64_t *words, uint32_t *places
 ) noexcept nogil

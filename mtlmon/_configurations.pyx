@@ -276,6 +276,27 @@ cdef bint is_transient(Engine engine, const State *state) noexcept nogil:
     return True
 
 
+cdef bint find_settled(Engine engine, State *state, uint64_t *time_stamp) except -1:
+    """Find the least time-stamp from which on events are answered as by a state without past.
+
+    False if there is none: something is pending, or remembered without bound. Obligations that
+    nothing mentions are forgotten on the way.
+    """
+    cdef uint32_t i
+    if state.history.first != NONE:
+        return False
+    time_stamp[0] = 0
+    if state.event_count == 0:
+        return True
+    for i in range(state.family_count):
+        if members_in_use(&state.families[i]):
+            engine._sweep(engine.workspace, state, i)
+    if not is_transient(engine, state):
+        return False
+    time_stamp[0] = state.time_stamp + settling_distance(engine, state)
+    return True
+
+
 cdef inline uint64_t last_bound(uint64_t lower, uint64_t upper) noexcept nogil:
     """Of an interval, the bound after which time changes nothing."""
     return lower if upper == UNBOUNDED() else upper

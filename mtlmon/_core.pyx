@@ -7,6 +7,7 @@ from cython cimport final, freelist
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from mtlmon._configurations cimport find_settled
 from mtlmon._engine cimport Register, free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._event cimport read_letter, read_time
@@ -686,6 +687,29 @@ cdef class Monitor:
         finally:
             self.condition = condition
         return None if change > MAX_TIME_STAMP() else change
+
+    @property
+    def settled_from(self):
+        """The least time-stamp from which on the past makes no difference, or None.
+
+        If no event comes below it, the monitor answers all that follow as a new one does, and its
+        state can be forgotten. None while something is pending, or remembered without bound.
+
+        >>> from mtlmon import Monitor
+        >>> monitor = Monitor("ONCE[0,5] p")
+        >>> monitor.step(10, {"p"}), monitor.settled_from
+        ([<Verdict 10:0 true>], 16)
+        """
+        cdef uint64_t time_stamp
+        cdef bint is_known
+        cdef uint8_t condition = self._take()
+        try:
+            self._require_sound(condition)
+            self.table.structure(&self.state)
+            is_known = find_settled(self.engine, &self.state, &time_stamp)
+        finally:
+            self.condition = condition
+        return time_stamp if is_known and time_stamp <= MAX_TIME_STAMP() else None
 
     @property
     def counters(self):

@@ -87,7 +87,8 @@ class Outcome(NamedTuple):
     """What a batch of a query means to a key.
 
     Attributes:
-        rest: the state from then on; None if there is nothing to remember.
+        rest: the state from then on; None if there is nothing to remember, and new monitors would
+            answer all events to come in the same way.
         verdicts: the numbers of policies, and bytes of verdict records of each.
         late: bytes of the events that came too late.
     """
@@ -134,6 +135,7 @@ class KeyMonitors:
             return Outcome(kept, [], late)
         verdicts = []
         snapshots = []
+        settled: list[int | None] = []
         for number, monitor in enumerate(self._monitors):
             self._wake(monitor, None if rest is None else rest.snapshots, number)
             records = [*self._fed(monitor, due), *_records_of(monitor.advance(horizon))]
@@ -141,7 +143,12 @@ class KeyMonitors:
                 verdicts.append((number, b"".join(records)))
             if (change := monitor.next_change) is not None:
                 changes.append(change)
+            settled.append(monitor.settled_from)
             snapshots.append(monitor.snapshot())
+        if not len(waiting) and (latest := _latest(settled)) is not None:
+            if latest <= horizon:
+                return Outcome(None, verdicts, late)
+            changes.append(latest)
         awake = Rest(min(changes, default=None), snapshots, waiting.tobytes())
         return Outcome(awake, verdicts, late)
 
@@ -166,6 +173,12 @@ class KeyMonitors:
             records, count = Feeding(monitor).feed([events], _new_records)
             if count:
                 yield records[:count].tobytes()
+
+
+def _latest(time_stamps: Sequence[int | None]) -> int | None:
+    """The latest of time-stamps, None if one is not known."""
+    known = [time_stamp for time_stamp in time_stamps if time_stamp is not None]
+    return max(known) if len(known) == len(time_stamps) else None
 
 
 def _new_records(count: int) -> NDArray[np.void]:

@@ -84,7 +84,9 @@ class KeyProcessor(StatefulProcessor):
         stored = self._state.get()
         rest = None if stored is None else Rest.decoded(bytes(stored[0]))
         outcome = self._monitors.visit(rest, blocks, self._clock.horizon(max(0, watermark)))
-        if outcome.rest is not None and outcome.rest != rest:
+        if outcome.rest is None:
+            self._state.clear()
+        elif outcome.rest != rest:
             self._state.update((outcome.rest.encoded(),))
         self._set_timer(self._timer(rest), self._timer(outcome.rest), expired)
         keys = {KEY.format(number): value for number, value in enumerate(key)}

@@ -68,9 +68,9 @@ class Keeper:
             rest, self._blocks(batch.events), batch.horizon
         )
         self._take(outcome)
+        self.state = None if outcome.rest is None else outcome.rest.encoded()
         if outcome.rest is not None:
             assert outcome.rest.wake is None or outcome.rest.wake > batch.horizon
-            self.state = outcome.rest.encoded()
 
     def _take(self, outcome: Outcome) -> None:
         for number, records in outcome.verdicts:
@@ -155,6 +155,20 @@ def test_keys_with_late_events_only_leave_no_state() -> None:
     row = np.array([[3, 1]], np.int64).tobytes()
     outcome = KeyMonitors(policies, EventRecords(policies.atoms, 0)).visit(None, [row], 4)
     assert outcome == Outcome(None, [], row)
+
+
+@pytest.mark.parametrize(
+    ("formulas", "horizon"),
+    [(["p"], 4), (["ONCE[0,5] p"], 9), (["ONCE[0,5] p", "EVENTUALLY[0,7] q"], 11), (["ONCE p"], 0)],
+)
+def test_keys_are_forgotten_once_their_past_makes_no_difference(
+    formulas: list[str], horizon: int
+) -> None:
+    keeper = Keeper(policies_of(formulas))
+    keeper.go_on(Batch(0, (Event(3, frozenset("p")),)))
+    for now in range(1, 30):
+        keeper.go_on(Batch(now, ()))
+        assert (keeper.state is None) == (0 < horizon <= now)
 
 
 def test_more_than_64_atoms() -> None:

@@ -1,4 +1,4 @@
-"""`Monitor.next_change`: up to it, the passing of time brings nothing."""
+"""What time brings without events: `Monitor.next_change` and `Monitor.settled_from`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mtlmon import Monitor
 from mtlmon.syntax.formula import Formula
 from tests.strategies import compounds, formulas, sandwiches, traces
-from tests.traces import MAXIMUM_TIME_STAMP, MODES, Advance, Mode, Step
+from tests.traces import MAXIMUM_TIME_STAMP, MODES, Advance, Event, Mode, Step
 
 
 @given(
@@ -66,3 +66,50 @@ def test_examples(formula: str, change: int | None) -> None:
     assert monitor.next_change is None
     monitor.step(10)
     assert monitor.next_change == change
+
+
+@given(
+    formula=st.one_of(formulas(), sandwiches(), compounds()),
+    trace=traces(advances=True),
+    mode=st.sampled_from(MODES),
+    continuation=traces(start=st.integers(0, 2)),
+)
+def test_monitors_that_are_settled_answer_like_new_ones(
+    formula: Formula, trace: tuple[Step, ...], mode: Mode, continuation: tuple[Step, ...]
+) -> None:
+    monitor = Monitor(formula, mode)
+    for step in trace:
+        if isinstance(step, Advance):
+            monitor.advance(step.time_stamp)
+        else:
+            monitor.step(step.time_stamp, step.atoms)
+    start = monitor.settled_from
+    if start is None:
+        return
+    start = max(start, trace[-1].time_stamp)
+    # no event of before has the time-stamp at which the new ones start
+    start += any(isinstance(step, Event) and step.time_stamp == start for step in trace)
+    events = [
+        (start + step.time_stamp, step.atoms) for step in continuation if isinstance(step, Event)
+    ]
+    assert list(monitor(events, "last")) == list(Monitor(formula, mode)(events, "last"))
+
+
+@pytest.mark.parametrize(
+    ("formula", "settled"),
+    [
+        ("p", 11),
+        ("ONCE[0,5] p", 16),
+        ("ONCE[0,5] q", 11),
+        ("ONCE p", None),
+        ("EVENTUALLY[0,5] q", None),
+        ("PREVIOUS[0,3] p", 14),
+        ("PREVIOUS p", None),
+        ("ALWAYS (p IMPLIES EVENTUALLY[0,5] p)", None),
+    ],
+)
+def test_examples_of_settled_monitors(formula: str, settled: int | None) -> None:
+    monitor = Monitor(formula)
+    assert monitor.settled_from == 0
+    monitor.step(10, {"p"})
+    assert monitor.settled_from == settled
