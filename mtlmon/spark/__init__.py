@@ -17,6 +17,7 @@ from mtlmon.spark.frames import monitor  # noqa: E402
 from mtlmon.spark.java import use_java  # noqa: E402
 from mtlmon.spark.one_trace import monitor_trace  # noqa: E402
 from mtlmon.spark.partitions import monitor_partitions  # noqa: E402
+from mtlmon.spark.resolving import resolve_verdicts  # noqa: E402
 from mtlmon.spark.session import session  # noqa: E402
 from mtlmon.spark.sql import register  # noqa: E402
 from mtlmon.spark.streaming import monitor_stream  # noqa: E402
@@ -29,6 +30,7 @@ __all__ = [
     "monitor_trace",
     "plain_errors",
     "register",
+    "resolve_verdicts",
     "session",
     "use_java",
 ]

@@ -64,10 +64,13 @@ def streaming(
 
 
 @contextmanager
-def state_store(spark: SparkSession, provider: str = ROCKSDB) -> Iterator[None]:
-    """Has the session keep states in a store, in few parts."""
+def state_store(spark: SparkSession, provider: str | None = ROCKSDB) -> Iterator[None]:
+    """Has the session keep states in a store, None for the default one, in few parts."""
     partitions = spark.conf.get(PARTITIONS, "200")
-    spark.conf.set(PROVIDER, provider)
+    if provider is None:
+        spark.conf.unset(PROVIDER)
+    else:
+        spark.conf.set(PROVIDER, provider)
     spark.conf.set(PARTITIONS, 2)
     try:
         yield

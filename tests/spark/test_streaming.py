@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mtlmon import Monitor, MtlmonError, TableError
+from mtlmon import Monitor, MtlmonError, TableError, resolve
 from mtlmon.errors import ExecutorError
-from mtlmon.spark import monitor_stream, plain_errors
-from tests.spark.streams import state_store, streaming
+from mtlmon.spark import monitor_stream, plain_errors, resolve_verdicts
+from tests.spark.streams import ROCKSDB, state_store, streaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,14 +154,25 @@ def test_one_trace_without_key(spark: SparkSession, tmp_path: Path, source: Path
             expected += monitor.step(ts, [name for name, holds in (("p", p), ("q", q)) if holds])
     expected += monitor.advance(events[-1][0])
     assert verdicts([{**row, "key": ""} for row in new]) == sorted(f" {one}" for one in expected)
+    assert any(one.value is None for one in expected)
+    table = spark.createDataFrame(new, verdict_rows.schema).repartition(3)
+    resolved = [
+        row.asDict() | {"key": "", "late": None} for row in resolve_verdicts(table).collect()
+    ]
+    assert verdicts(resolved) == sorted(f" {one}" for one in resolve(expected))
 
 
 def test_what_is_missing_is_told_when_the_query_is_built(
     spark: SparkSession, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = rows_of(spark, "key string, ts bigint, what string", source)
-    with pytest.raises(MtlmonError, match="need the state store of RocksDB"):
-        monitor_stream(frame, FORMULA, event="what", delay=0)
+    other = ROCKSDB.replace("RocksDBStateStoreProvider", "HDFSBackedStateStoreProvider")
+    for provider in (None, other):
+        with (
+            state_store(spark, provider),
+            pytest.raises(MtlmonError, match="need the state store of RocksDB"),
+        ):
+            monitor_stream(frame, FORMULA, event="what", delay=0)
     with state_store(spark):
         monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2", None)
         with pytest.raises(MtlmonError, match=r"pip install 'mtlmon\[spark\]'"):
