@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bench.settings import Settings
 
 KEYS = (100, 1_000_000)
+JOINED_FORMULAS = (1, 4, 16)
 ROWS_IN_ONE_KEY = (100_000, 1_000_000, 10_000_000)
 
 # What a run is on: the master, and how many processors it may use.
@@ -54,6 +55,35 @@ def spark(settings: Settings) -> Result:
                     row[f"{way} M rows/s"] = settings.events / median / 1e6
                     row[f"{way} %"] = 100 * passed / median
                 rows.append(row)
+    return {"rows": rows, "notes": []}
+
+
+def spark_trace(settings: Settings) -> Result:
+    """Rows a second of one trace: in one task, and cut into ranges of time.
+
+    Formulas are made dearer by joining more of one kind, to find from which cost on cutting pays.
+    """
+    rows: list[Row] = []
+    for joined in JOINED_FORMULAS:
+        formula = " AND ".join(
+            f"(ALWAYS[0,{10 + k}] (p IMPLIES EVENTUALLY[0,{3 + k}] q))" for k in range(joined)
+        )
+        for place, (master, processors) in _PLACES.items():
+            asked = {
+                "master": master,
+                "formula": formula,
+                "rows": settings.events,
+                # devices are what tells the order of rows
+                "keys": 2**31 - 1,
+                "ranges": 2,
+                "repeats": settings.repeats,
+            }
+            seconds = _run(asked, processors, settings.limit)["seconds"]
+            medians = {way: statistics.median(times) for way, times in seconds.items()}
+            row: Row = {"joined": joined, "on": place}
+            row |= {f"{way} M rows/s": settings.events / one / 1e6 for way, one in medians.items()}
+            row["ranges against one task"] = medians["one task"] / medians["ranges"]
+            rows.append(row)
     return {"rows": rows, "notes": []}
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_AT_A_TIME_STAMP = 1000
+# Few rows of a time-stamp have the same device, and of those that do equal ones may change places.
+_ORDER = ("device", "p", "q")
 
 
 def pass_through(batches: Iterator[Any]) -> Iterator[Any]:
@@ -45,7 +47,10 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
     events = _events(spark, asked["rows"], asked["keys"])
-    plans = _plans(events, asked["formula"])
+    if "ranges" in asked:
+        plans = _trace_plans(events, asked["formula"], asked["ranges"])
+    else:
+        plans = _plans(events, asked["formula"])
     found: dict[str, Any] = {}
     if asked["repeats"]:
         seconds: dict[str, list[float]] = {name: [] for name in plans}
@@ -83,6 +88,18 @@ def _plans(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]
         "pass": lambda: ordered.mapInArrow(pass_through, ordered.schema),
         "monitor": monitored,
         "equivalences": lambda: monitored(resolve=False),
+    }
+
+
+def _trace_plans(
+    events: DataFrame, formula: str, ranges: int
+) -> dict[str, Callable[[], DataFrame]]:
+    """All rows as one trace: in one task, in one range, cut into ranges."""
+    cut = partial(mtlmon.spark.monitor_trace, events, formula, order_within=_ORDER)
+    return {
+        "one task": partial(mtlmon.spark.monitor, events, formula, order_within=_ORDER),
+        "one range": partial(cut, ranges=1),
+        "ranges": partial(cut, ranges=ranges),
     }
 
 

@@ -155,11 +155,12 @@ class _Search:
 
     def earlier(self, time_stamps: NDArray[np.int64], distance: int) -> NDArray[np.int64]:
         # both from 0 to 2^63-1, so that nothing overflows
-        return np.maximum(time_stamps - np.int64(distance), np.int64(self.trace_first))
+        found: NDArray[np.int64] = np.maximum(time_stamps - distance, self.trace_first)
+        return found
 
     def later(self, time_stamps: NDArray[np.int64], distance: int) -> NDArray[np.int64]:
         rest = self.trace_last - time_stamps
-        found: NDArray[np.int64] = time_stamps + np.minimum(rest, np.int64(distance))
+        found: NDArray[np.int64] = time_stamps + np.minimum(rest, distance)
         return found
 
     def boundaries(self) -> list[NDArray[np.int64]]:

@@ -67,8 +67,9 @@ class Plan(NamedTuple):
 
     def boundaries(self, family: int) -> NDArray[np.int64]:
         """The boundaries of a family inside the trace, each once, in increasing order."""
-        found: NDArray[np.int64] = np.unique(self.needs.boundaries[family])
-        return found[found != NO_BOUNDARY]
+        all_boundaries = self.needs.boundaries[family]
+        found: NDArray[np.int64] = np.unique(all_boundaries[all_boundaries != NO_BOUNDARY])
+        return found
 
     def masked(self, place: int) -> list[int]:
         """The families that have a boundary in a range."""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from mtlmon.spark.events import EventSource
     from mtlmon.spark.policies import CompiledPolicy, Mode, PolicyLike
 
-# How exact the parts of the trace are that ranges have, one in as many rows.
-_ACCURACY = 10_000
+# Ranges differ in how many rows they have by about one in this number.
+_EVENNESS = 100
 
 
 def monitor_trace(
@@ -105,7 +105,7 @@ def monitor_trace(
     if ranges is not None and ranges < 1:
         raise MtlmonError(f"a trace is cut into at least one range, not {ranges}")
     if ranges is None:
-        ranges = df.sparkSession.sparkContext.defaultParallelism
+        ranges = _cores(df)
     trace = _Trace(df, source, order_within)
     with plain_errors():
         passes = trace.verdict_passes(ranges, end_time)
@@ -219,13 +219,23 @@ class _Trace:
 
         fractions = [k / ranges for k in range(1, ranges)] or [0.5]
         (row,) = self._times.agg(
-            F.min("time"), F.max("time"), F.percentile_approx("time", fractions, _ACCURACY)
+            F.min("time"), F.max("time"), F.percentile_approx("time", fractions, _EVENNESS * ranges)
         ).collect()
         first, last, quantiles = row
         if first is None:
             return 0, 0, []
         # the rows of a quantile's time-stamp belong to what is before it
         return first, last, [cut + 1 for cut in quantiles if cut < last] if ranges > 1 else []
+
+
+def _cores(df: DataFrame) -> int:
+    try:
+        return df.sparkSession.sparkContext.defaultParallelism
+    except AttributeError:
+        raise MtlmonError(
+            "a session of Spark Connect does not tell how many cores there are: say into how many "
+            "ranges the trace is cut"
+        ) from None
 
 
 def _order_in_files(df: DataFrame) -> list[Column]:

@@ -25,16 +25,20 @@ FINDINGS = "pass int, family int, stretch int, time bigint, offset bigint, value
 """The columns of findings, as Spark reads them."""
 
 
-class TimeStamps(NamedTuple):
+class TimeStamps:
     """From a column of times to one of time-stamps; picklable, for `mapInArrow`.
 
     Times that are none are left out: they are errors where whole rows are read.
+
+    Args:
+        source: how rows become events.
     """
 
-    source: EventSource
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        times = self.source.times()
+        times = self._source.times()
         for batch in batches:
             time_stamps, faults = times.read(batch.column(0).drop_null())
             if faults is not None:
@@ -42,21 +46,24 @@ class TimeStamps(NamedTuple):
             yield pa.RecordBatch.from_arrays([pa.array(time_stamps)], names=["time"])
 
 
-class PlacedRows(NamedTuple):
+class PlacedRows:
     """From rows to events, each once for every range that reads it; picklable, for `mapInArrow`.
 
     The columns are those that the source wants, in its order, then those that tell the order of
     rows within a time-stamp. Those of events are the number of the range, the time-stamp, the
     letter in words of 64 bits, and the last ones again.
 
-    Attributes:
+    Args:
         source: how rows become events.
         first, last: the time-stamps of events that ranges read, both included; increasing.
     """
 
-    source: EventSource
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
+    def __init__(
+        self, source: EventSource, first: NDArray[np.int64], last: NDArray[np.int64]
+    ) -> None:
+        self._source = source
+        self._first = first
+        self._last = last
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The events of a partition.
@@ -64,9 +71,9 @@ class PlacedRows(NamedTuple):
         Raises:
             TableError: a row is no event.
         """
-        names = list(self.source.selection.names)
-        atom_count = len(self.source.policies.atoms)
-        reader = EventReader(self.source)
+        names = list(self._source.selection.names)
+        atom_count = len(self._source.policies.atoms)
+        reader = EventReader(self._source)
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
             events = reader.read(rows)
@@ -87,8 +94,8 @@ class PlacedRows(NamedTuple):
         self, time_stamps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The rows that ranges read, as often as they do, and the numbers of the ranges."""
-        low = np.searchsorted(self.last, time_stamps, side="left")
-        counts = np.searchsorted(self.first, time_stamps, side="right") - low
+        low = np.searchsorted(self._last, time_stamps, side="left")
+        counts = np.searchsorted(self._first, time_stamps, side="right") - low
         rows = np.repeat(np.arange(len(time_stamps)), counts)
         earlier = np.cumsum(counts) - counts
         ranges = np.arange(len(rows)) + np.repeat(low - earlier, counts)
@@ -124,93 +131,112 @@ def pieces(batches: Iterator[pa.RecordBatch], place_name: str) -> Iterator[Piece
     Raises:
         TableError: there are such rows, and they differ.
     """
-    last: tuple[NDArray[np.int64], NDArray[np.uint64]] | None = None
+    last: list[NDArray[np.int64]] | None = None
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        ranges, time_stamps, *words, order = (np.asarray(column) for column in batch.columns)
-        letters = np.stack(words, axis=1).view(np.uint64)
-        place_of = np.stack([ranges, time_stamps, order], axis=1)
+        columns = [np.asarray(column) for column in batch.columns]
         if last is not None:
-            _check_order(
-                np.concatenate([last[0], place_of[:1]]),
-                np.concatenate([last[1], letters[:1]]),
-                place_name,
-            )
-        _check_order(place_of, letters, place_name)
-        last = place_of[-1:], letters[-1:]
+            first = [column[:1] for column in columns]
+            pairs = zip(last, first, strict=True)
+            _check_order([np.concatenate(pair) for pair in pairs], place_name)
+        _check_order(columns, place_name)
+        last = [column[-1:] for column in columns]
+        ranges, time_stamps, *words, _ = columns
+        letters = np.stack(words, axis=1).view(np.uint64)
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), batch.num_rows]
         for start, stop in pairwise(starts):
             yield Piece(int(ranges[start]), time_stamps[start:stop], letters[start:stop])
 
 
-def _check_order(place_of: NDArray[np.int64], letters: NDArray[np.uint64], place_name: str) -> None:
-    """Neighbours of the same range, time-stamp and order must not differ."""
-    is_same = (place_of[1:] == place_of[:-1]).all(axis=1)
-    differs = (letters[1:] != letters[:-1]).any(axis=1)
+def _check_order(columns: Sequence[NDArray[np.int64]], place_name: str) -> None:
+    """Neighbours of the same range, time-stamp and order must have the same letter."""
+    ranges, time_stamps, *words, order = columns
+    is_same = order[1:] == order[:-1]
+    for column in (time_stamps, ranges):
+        is_same &= column[1:] == column[:-1]
+    if not is_same.any():
+        return
+    differs = np.zeros(len(is_same), np.bool_)
+    for word in words:
+        differs |= word[1:] != word[:-1]
     wrong = np.flatnonzero(is_same & differs)
     if len(wrong):
         raise TableError(
-            f"two rows of time-stamp {place_of[wrong[0], 1]} are different events, and nothing "
+            f"two rows of time-stamp {time_stamps[wrong[0]]} are different events, and nothing "
             "tells which comes first: give columns that do as order_within",
             path=place_name,
         )
 
 
-class RangeFindings(NamedTuple):
-    """From events to what passes find out about ranges; picklable, for `mapInArrow`."""
+class RangeFindings:
+    """From events to what passes find out about ranges; picklable, for `mapInArrow`.
 
-    passes: Sequence[SeekingPass]
-    place_name: str
+    Args:
+        passes: of any plans with these ranges.
+        place_name: what messages call the rows.
+    """
+
+    def __init__(self, passes: Sequence[SeekingPass], place_name: str) -> None:
+        self._passes = passes
+        self._place_name = place_name
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = -1
         works: list[tuple[int, SeekingWork]] = []
-        done: list[tuple[int, SeekingWork]] = []
-        for piece in pieces(batches, self.place_name):
+        findings: list[tuple[int, ...]] = []
+        for piece in pieces(batches, self._place_name):
             if piece.place != place:
+                findings += _found(works)
                 place = piece.place
-                works = [(number, one.work(place)) for number, one in enumerate(self.passes)]
+                works = [(number, one.work(place)) for number, one in enumerate(self._passes)]
                 works = [(number, work) for number, work in works if work.is_needed]
-                done += works
             for _, work in works:
                 work.feed(piece.time_stamps, piece.words)
-        findings = []
-        for number, work in done:
-            work.finish()
-            findings += [(number, *finding) for finding in work.findings]
+        findings += _found(works)
         kinds = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int32())
         columns = list(zip(*findings, strict=True)) or [()] * len(kinds)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
 
 
-class RangeVerdicts(NamedTuple):
+class RangeVerdicts:
     """From events to verdicts; picklable, for `mapInArrow`.
 
-    Attributes:
+    Args:
         passes: of each policy, with its name; all have the same ranges.
+        place_name: what messages call the rows.
     """
 
-    passes: Sequence[tuple[str | None, VerdictPass]]
-    place_name: str
+    def __init__(self, passes: Sequence[tuple[str | None, VerdictPass]], place_name: str) -> None:
+        self._passes = passes
+        self._place_name = place_name
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = -1
         works: list[tuple[str | None, VerdictWork]] = []
-        for piece in pieces(batches, self.place_name):
+        for piece in pieces(batches, self._place_name):
             if piece.place != place:
                 for name, work in works:
                     work.finish()
                     yield from _taken(name, work)
                 place = piece.place
-                works = [(name, one.work(place)) for name, one in self.passes]
+                works = [(name, one.work(place)) for name, one in self._passes]
             for name, work in works:
                 work.feed(piece.time_stamps, piece.words)
                 yield from _taken(name, work)
         for name, work in works:
             work.finish()
             yield from _taken(name, work)
+
+
+def _found(works: Sequence[tuple[int, SeekingWork]]) -> list[tuple[int, ...]]:
+    """The findings of a range that has been read, with the numbers of their passes."""
+    findings: list[tuple[int, ...]] = []
+    for number, work in works:
+        work.finish()
+        findings += [(number, *finding) for finding in work.findings]
+    return findings
 
 
 def _taken(name: str | None, work: VerdictWork) -> Iterator[pa.RecordBatch]:

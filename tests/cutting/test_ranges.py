@@ -168,7 +168,8 @@ def test_long_traces_are_cut(formula: str, end_time: EndTime) -> None:
 )
 def test_what_stays_open_without_limit_is_cut_only_if_the_stream_ends(formula: str) -> None:
     events = random_events(3, 300)
-    for end_time, ranges in ((None, 1), ("last", 1), ("inf", 4)):
+    ends: list[tuple[EndTime, int]] = [(None, 1), ("last", 1), ("inf", 4)]
+    for end_time, ranges in ends:
         plan, found = verdicts_in_ranges(formula, events, [100, 200, 300], "local", end_time)
         assert found == verdicts_of_one(formula, events, "local", end_time)
         assert plan.range_count == ranges

@@ -104,8 +104,8 @@ def test_an_order_that_matters_and_is_unknown_is_an_error(spark: SparkSession) -
         verdicts.collect()
     # where rows of one time are alike, their order does not matter
     alike = spark.sql("SELECT id DIV 2 AS ts, id DIV 2 = 3 AS p FROM range(40)")
-    verdicts = monitor_trace(alike, "PREVIOUS p", ranges=3).where("verdict").collect()
-    assert sorted((row.time, row.offset) for row in verdicts) == [(3, 1), (4, 0)]
+    found = monitor_trace(alike, "PREVIOUS p", ranges=3).where("verdict").collect()
+    assert sorted((row.time, row.offset) for row in found) == [(3, 1), (4, 0)]
 
 
 def test_an_unknown_order_is_found_across_batches() -> None:
@@ -121,8 +121,9 @@ def test_an_unknown_order_is_found_across_batches() -> None:
 
 def test_no_rows_have_no_verdicts(spark: SparkSession) -> None:
     rows = frame(spark, trace(4, 3)).where("ts < 0")
-    for end_time in (None, "last", "inf"):
-        verdicts = monitor_trace(rows, "ONCE p", event="what", end_time=end_time)  # type: ignore[arg-type]
+    ends: list[EndTime] = [None, "last", "inf"]
+    for end_time in ends:
+        verdicts = monitor_trace(rows, "ONCE p", event="what", end_time=end_time)
         assert verdicts.collect() == []
 
 
