@@ -40,30 +40,26 @@ def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] = ()) -> D
     rows = verdicts.where("verdict IS NOT NULL OR reference_time IS NOT NULL").select(*plain)
     groups = rows.groupBy(*rows.columns[: 1 + len(keys)])
     schema = verdict_schema([verdicts.schema[name] for name in keys])
-    return groups.applyInArrow(ResolveKey(keys), schema)
+
+    # Spark tells by the number of arguments what it has to give, and counts those of a method wrong
+    def resolve_key(table: pa.Table) -> pa.Table:
+        return _resolved(table, names)
+
+    return groups.applyInArrow(resolve_key, schema)
 
 
-class ResolveKey:
-    """From the verdicts of a policy on a key to those resolved; picklable, for `applyInArrow`.
+def _resolved(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """From the verdicts of a policy on a key to those resolved, by time-point.
 
-    Args:
-        keys: the names of the columns of keys.
+    The columns are those of `verdict_schema`, which are called like this.
     """
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        self._keys = tuple(keys)
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        """The rows of `verdict_schema`, by time-point."""
-        records = _records(table.rename_columns([POLICY, *self._keys, *COLUMNS]))
-        # the references have to be known before what they refer to is decided
-        order = np.argsort(records["kind"] != EQUIVALENT, kind="stable")
-        resolved = resolve(records[order], in_order=True)
-        first = pa.array(np.zeros(len(resolved), np.int64))
-        columns = [column.take(first) for column in table.columns[: 1 + len(self._keys)]]
-        return pa.Table.from_arrays(
-            [*columns, *verdict_columns(resolved)], names=[POLICY, *self._keys, *COLUMNS]
-        )
+    records = _records(table.rename_columns(names))
+    # the references have to be known before what they refer to is decided
+    order = np.argsort(records["kind"] != EQUIVALENT, kind="stable")
+    resolved = resolve(records[order], in_order=True)
+    first = pa.array(np.zeros(len(resolved), np.int64))
+    known = [column.take(first) for column in table.columns[: -len(COLUMNS)]]
+    return pa.Table.from_arrays([*known, *verdict_columns(resolved)], names=names)
 
 
 def _records(table: pa.Table) -> NDArray[np.void]:

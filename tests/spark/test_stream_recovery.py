@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-SECONDS = 150
+SECONDS = 250
 
 
 class Verdict(NamedTuple):

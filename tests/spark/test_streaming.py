@@ -141,7 +141,7 @@ def test_one_time_stamp_in_several_batches(
 @pytest.mark.usefixtures("rocksdb")
 def test_one_trace_without_key(spark: SparkSession, tmp_path: Path, source: Path) -> None:
     """Rows of one file come in its order; equivalences come as the monitor gives them."""
-    formula = "PREVIOUS p OR (p AND EVENTUALLY[0,20] q)"
+    formula = "(PREVIOUS p) OR EVENTUALLY[0,20] q"
     events = [(number // 7, number % 3 == 0, number % 31 == 0) for number in range(210)]
     frame = rows_of(spark, "ts bigint, p boolean, q boolean", source)
     verdict_rows = monitor_stream(frame, formula, mode="global", delay=0)
