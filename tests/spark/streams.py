@@ -66,7 +66,7 @@ def streaming(
 @contextmanager
 def state_store(spark: SparkSession, provider: str | None = ROCKSDB) -> Iterator[None]:
     """Has the session keep states in a store, None for the default one, in few parts."""
-    partitions = spark.conf.get(PARTITIONS, "200")
+    partitions = spark.conf.get(PARTITIONS)
     if provider is None:
         spark.conf.unset(PROVIDER)
     else:
@@ -76,4 +76,4 @@ def state_store(spark: SparkSession, provider: str | None = ROCKSDB) -> Iterator
         yield
     finally:
         spark.conf.unset(PROVIDER)
-        spark.conf.set(PARTITIONS, partitions)
+        spark.conf.set(PARTITIONS, partitions or "200")

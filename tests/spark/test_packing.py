@@ -37,7 +37,7 @@ def test_events_by_key_in_the_order_of_rows(size: int) -> None:
         for i in range(60)
     ]
     pack, records = packer(("key", "part"), 0)
-    found = defaultdict(list)
+    found: dict[tuple[Any, ...], list[list[int]]] = defaultdict(list)
     places = []
     for batch in pack(iter(table(rows).to_batches(size))):
         keys = list(zip(*(batch.column(i).to_pylist() for i in range(2)), strict=True))
@@ -56,7 +56,7 @@ def test_events_by_key_in_the_order_of_rows(size: int) -> None:
 
 
 def test_without_key_and_with_an_order() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"ts": 2, "what": "request", "order": date(2024, 1, 2)},
         {"ts": 1, "what": "request|response", "order": None},
     ]
