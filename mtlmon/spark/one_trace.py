@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from mtlmon.cutting import VerdictPass, make_plan, verdict_passes
 from mtlmon.cutting.carries import Finding
@@ -14,18 +15,11 @@ from mtlmon.spark.failures import plain_errors
 from mtlmon.spark.frames import column_named, orders_of
 from mtlmon.spark.monitoring import monitors_of
 from mtlmon.spark.policies import compile_policies
-from mtlmon.spark.ranges import (
-    FINDINGS,
-    PlacedRows,
-    RangeFindings,
-    RangeVerdicts,
-    TimeStamps,
-    word_count,
-)
+from mtlmon.spark.ranges import FINDINGS, RangeFindings, RangeVerdicts, WithTimeStamps
 from mtlmon.spark.verdicts import verdict_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
@@ -128,8 +122,8 @@ class _Trace:
         self.source = source
         self._df = df
         self._orders = _order_in_files(df) if order_within is None else orders_of(df, order_within)
-        column = column_named(source.selection.time_name)
-        self._times = df.select(column).mapInArrow(TimeStamps(source), "time bigint")
+        # the first column that is wanted is that of times
+        self._times = self._timed(df.select(column_named(source.selection.time_name)))
 
     def verdict_passes(
         self, ranges: int, end_time: int | Literal["last", "inf"] | None
@@ -172,46 +166,56 @@ class _Trace:
     def verdicts(self, passes: Sequence[tuple[str | None, VerdictPass]]) -> DataFrame:
         """The verdicts of a group of policies."""
         events = self.placed([one.plan for _, one in passes])
-        function = RangeVerdicts(passes, self.source.place)
+        function = RangeVerdicts(passes, self.source)
         return events.mapInArrow(function, verdict_schema())
 
     def placed(self, plans: Sequence[Plan]) -> DataFrame:
-        """The events of ranges, each range in one partition, there in order.
+        """The rows of ranges, each range in one partition, there in order.
 
-        Columns: the number of the range, the time-stamp, words of the letter, and a number that
-        tells places in the order within the time-stamp apart.
+        Columns: the number of the range; a number that tells places in the order within the
+        time-stamp apart; and the columns that the source wants.
         """
         from pyspark.sql import functions as F
-        from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
         first = np.minimum.reduce([plan.needs.first for plan in plans])
         last = np.maximum.reduce([plan.needs.last for plan in plans])
+        # pyspark cannot find columns again whose names have dots in them
         names = {name: f"column{k}" for k, name in enumerate(self.source.selection.names)}
-        orders = [column.alias(f"order{k}") for k, column in enumerate(self._orders)]
-        rows = self._df.select(
-            *(column_named(name).alias(alias) for name, alias in names.items()), *orders
+        orders = {f"order{k}": column for k, column in enumerate(self._orders)}
+        rows = self._timed(
+            self._df.select(
+                *(column_named(name).alias(alias) for name, alias in names.items()),
+                *(column.alias(alias) for alias, column in orders.items()),
+            )
         )
-        words = [f"word{k}" for k in range(word_count(self.source))]
-        order_fields = rows.schema.fields[len(names) :]
-        schema = StructType(
-            [
-                StructField("range", IntegerType()),
-                StructField("time", LongType()),
-                *(StructField(word, LongType()) for word in words),
-                *order_fields,
-            ]
-        )
-        events = rows.mapInArrow(PlacedRows(self.source, first, last), schema)
-        order_names = [field.name for field in order_fields]
-        if hasattr(events, "repartitionById"):
-            events = events.repartitionById(len(first), "range")
+        rows = rows.withColumn("range", ranges_of(first, last))
+        if hasattr(rows, "repartitionById"):
+            rows = rows.repartitionById(len(first), "range")
         else:
             # Spark before 4.1: a partition may have several ranges, and none then
-            events = events.repartition(len(first), "range", F.lit(0))
-        place = F.xxhash64(*order_names) if order_names else F.lit(0).cast("bigint")
-        return events.sortWithinPartitions("range", "time", *order_names).select(
-            "range", "time", *words, place.alias("place")
+            rows = rows.repartition(len(first), "range", F.lit(0))
+        place = F.xxhash64(*orders) if orders else F.lit(0).cast("bigint")
+        return rows.sortWithinPartitions("range", "time", *orders).select(
+            "range", place.alias("place"), *names.values()
         )
+
+    def _timed(self, rows: DataFrame) -> DataFrame:
+        """Rows with a column `time` of time-stamps, null for what is none; times come first."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import IntegralType, LongType, StructField, StructType
+
+        field = rows.schema.fields[0]
+        if isinstance(field.dataType, IntegralType) and self._counts_time_stamps():
+            time = column_named(field.name).cast("bigint")
+            return rows.withColumn("time", F.when(time >= 0, time))
+        schema = StructType([*rows.schema.fields, StructField("time", LongType())])
+        return rows.mapInArrow(WithTimeStamps(self.source), schema)
+
+    def _counts_time_stamps(self) -> bool:
+        """Whether integers in the column of times are the time-stamps."""
+        numbers = pa.array([1, 10**15 + 1])
+        time_stamps, _ = self.source.times().read(numbers)
+        return time_stamps.tolist() == numbers.to_pylist()
 
     def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
         """The first and the last time-stamp, and where ranges of as many rows begin."""
@@ -226,6 +230,42 @@ class _Trace:
             return 0, 0, []
         # the rows of a quantile's time-stamp belong to what is before it
         return first, last, [cut + 1 for cut in quantiles if cut < last] if ranges > 1 else []
+
+
+def ranges_of(first: NDArray[np.int64], last: NDArray[np.int64]) -> Column:
+    """The numbers of the ranges that read a row of a time, a row for each.
+
+    Rows without time are given to the first one, which will not take them.
+
+    Args:
+        first, last: the time-stamps of events that ranges read, both included; increasing.
+    """
+    from pyspark.sql import functions as F
+
+    time = F.col("time")
+    earliest = _place(last.tolist(), lambda one: time > one)
+    if (first[1:] > last[:-1]).all():
+        return F.when(time.isNull(), 0).otherwise(earliest)
+    latest = _place(first.tolist()[1:], lambda one: time >= one)
+    ranges = F.when(time.isNull(), F.array(F.lit(0))).otherwise(F.sequence(earliest, latest))
+    return F.explode(ranges)
+
+
+def _place(steps: Sequence[int], is_past: Callable[[int], Column]) -> Column:
+    """How many of the steps, which increase, are past: a search by halves."""
+    from pyspark.sql import functions as F
+
+    places = [F.lit(place) for place in range(len(steps) + 1)]
+    bounds = list(steps)
+    while bounds:
+        # of two neighbours the right one if the bound between them is past
+        odd = places[-1:] if len(places) % 2 else []
+        places = [
+            F.when(is_past(bound), right).otherwise(left)
+            for left, right, bound in zip(places[::2], places[1::2], bounds[::2], strict=False)
+        ] + odd
+        bounds = bounds[1::2]
+    return places[0]
 
 
 def _cores(df: DataFrame) -> int:
@@ -307,7 +347,7 @@ class _Kept:
 
         if self._events is None:
             self._events = self._trace.placed(self._plans).persist(StorageLevel.DISK_ONLY)
-        function = RangeFindings(passes, self._trace.source.place)
+        function = RangeFindings(passes, self._trace.source)
         table = self._events.mapInArrow(function, FINDINGS).toArrow()
         found: list[list[Finding]] = [[] for _ in passes]
         for number, *finding in zip(*table.to_pydict().values(), strict=True):

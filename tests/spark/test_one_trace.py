@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from mtlmon.errors import ExecutorError, MtlmonError, TableError
-from mtlmon.spark import monitor_trace, plain_errors
+from mtlmon.spark import monitor, monitor_trace, plain_errors
+from mtlmon.spark.events import event_source
+from mtlmon.spark.one_trace import ranges_of
+from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.ranges import pieces
 from tests.spark.single import Row, collected, expected, random_rows, shuffled
 
@@ -109,14 +113,49 @@ def test_an_order_that_matters_and_is_unknown_is_an_error(spark: SparkSession) -
 
 
 def test_an_unknown_order_is_found_across_batches() -> None:
-    def batch(*letters: int) -> pa.RecordBatch:
-        count = len(letters)
-        columns = [[2] * count, [5] * count, letters, [0] * count]
-        return pa.RecordBatch.from_arrays([pa.array(one) for one in columns], names=list("rtwo"))
+    source = event_source(compile_policies("p", "local"), time="ts")
 
-    assert len(list(pieces(iter([batch(1), batch(), batch(1, 1)]), "rows"))) == 2
-    with pytest.raises(TableError, match="rows: two rows of time-stamp 5 are different events"):
-        list(pieces(iter([batch(1), batch(2)]), "rows"))
+    def batch(*letters: bool) -> pa.RecordBatch:
+        count = len(letters)
+        columns = [[2] * count, [0] * count, [5] * count, list(letters)]
+        kinds = (pa.int32(), pa.int64(), pa.int64(), pa.bool_())
+        arrays = [pa.array(one, kind) for one, kind in zip(columns, kinds, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, names=list("rotp"))
+
+    alike = [batch(True), batch(), batch(True, True)]
+    assert [piece.place for piece in pieces(iter(alike), source)] == [2, 2]
+    with pytest.raises(TableError, match="two rows of time-stamp 5 are different events"):
+        list(pieces(iter([batch(True), batch(False)]), source))
+
+
+def test_times_of_any_type(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "SELECT timestamp_millis(700 * id + 1) AS at, 0.7D * id AS seconds, id AS n, "
+        "id % 5 = 0 AS p FROM range(60)"
+    )
+    whole = {
+        (policy.time, policy.offset): policy.verdict
+        for policy in monitor(rows, "p SINCE[1,*] p", time="at", order_within="n").collect()
+    }
+    assert len(whole) == 60
+    for time, unit in (("at", None), ("seconds", "s")):
+        verdicts = monitor_trace(
+            rows, "p SINCE[1,*] p", time=time, order_within="n", ranges=4, time_unit=unit
+        )
+        found = {(row.time, row.offset): row.verdict for row in verdicts.collect()}
+        assert found == whole
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 100])
+def test_rows_are_given_to_every_range_that_reads_them(spark: SparkSession, count: int) -> None:
+    first = np.arange(count, dtype=np.int64) * 10
+    for last in (first + 9, first + 25):
+        times = spark.range(10 * count + 16).selectExpr("id AS time")
+        placed = times.where(f"time <= {last[-1]}").select("time", ranges_of(first, last))
+        expected_rows = [
+            (time, place) for place in range(count) for time in range(first[place], last[place] + 1)
+        ]
+        assert sorted(map(tuple, placed.collect())) == sorted(expected_rows)
 
 
 def test_no_rows_have_no_verdicts(spark: SparkSession) -> None:
