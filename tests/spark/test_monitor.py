@@ -203,7 +203,7 @@ def test_places_in_files_tell_the_order_within_a_time(spark: SparkSession, tmp_p
         )
         found = collected(verdicts)
     placed = [
-        Row(**{**event, "n": 1000 * number + place})  # type: ignore[arg-type]
+        Row(**{**event, "n": 1000 * number + place})
         for number in range(3)
         for place, event in enumerate(events[number::3])
     ]
