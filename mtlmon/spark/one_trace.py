@@ -213,9 +213,9 @@ class _Trace:
 
     def _counts_time_stamps(self) -> bool:
         """Whether integers in the column of times are the time-stamps."""
-        numbers = pa.array([1, 10**15 + 1])
-        time_stamps, _ = self.source.times().read(numbers)
-        return time_stamps.tolist() == numbers.to_pylist()
+        numbers = [1, 10**15 + 1]
+        time_stamps, _ = self.source.times().read(pa.array(numbers))
+        return bool((time_stamps == numbers).all())
 
     def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
         """The first and the last time-stamp, and where ranges of as many rows begin."""
@@ -327,28 +327,30 @@ class _Neighbours:
 
 
 class _Kept:
-    """Events of ranges that are kept while passes go over them."""
+    """Rows of ranges, kept while passes go over them if there are several."""
 
     def __init__(self, trace: _Trace, plans: Sequence[Plan]) -> None:
         self._trace = trace
         self._plans = plans
-        self._events: DataFrame | None = None
+        self._rows: DataFrame | None = None
 
     def __enter__(self) -> _Kept:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._events is not None:
-            self._events.unpersist()
+        if self._rows is not None:
+            self._rows.unpersist()
 
     def run(self, passes: Sequence[SeekingPass]) -> list[list[Finding]]:
         """What passes have found in all ranges."""
         from pyspark import StorageLevel
 
-        if self._events is None:
-            self._events = self._trace.placed(self._plans).persist(StorageLevel.DISK_ONLY)
+        if self._rows is None:
+            self._rows = self._trace.placed(self._plans)
+            if max(plan.levels for plan in self._plans) > 1:
+                self._rows.persist(StorageLevel.DISK_ONLY)
         function = RangeFindings(passes, self._trace.source)
-        table = self._events.mapInArrow(function, FINDINGS).toArrow()
+        table = self._rows.mapInArrow(function, FINDINGS).toArrow()
         found: list[list[Finding]] = [[] for _ in passes]
         for number, *finding in zip(*table.to_pydict().values(), strict=True):
             found[number].append(Finding(*finding))

@@ -88,9 +88,7 @@ def pieces(batches: Iterator[pa.RecordBatch], source: EventSource) -> Iterator[P
             events.letters.words(batch.num_rows, atom_count),
         )
         if last is not None:
-            first = order.part(slice(1))
-            pairs = zip(last, first, strict=True)
-            _check_order(_Order(*map(np.concatenate, pairs)), source)
+            _check_order(last.followed_by(order.part(slice(1))), source)
         _check_order(order, source)
         last = order.part(slice(-1, None))
         starts = [0, *(np.flatnonzero(np.diff(order.ranges)) + 1).tolist(), batch.num_rows]
@@ -108,7 +106,16 @@ class _Order(NamedTuple):
     words: NDArray[np.uint64]
 
     def part(self, part: slice) -> _Order:
-        return _Order(*(array[part] for array in self))
+        ranges, orders, time_stamps, words = self
+        return _Order(ranges[part], orders[part], time_stamps[part], words[part])
+
+    def followed_by(self, later: _Order) -> _Order:
+        return _Order(
+            np.concatenate([self.ranges, later.ranges]),
+            np.concatenate([self.orders, later.orders]),
+            np.concatenate([self.time_stamps, later.time_stamps]),
+            np.concatenate([self.words, later.words]),
+        )
 
 
 def _check_order(events: _Order, source: EventSource) -> None:
