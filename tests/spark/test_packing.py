@@ -91,6 +91,9 @@ def test_what_does_not_tell_the_order(kind: pa.DataType) -> None:
 
 def test_rows_that_are_no_events() -> None:
     pack, _ = packer(("key",), 0)
-    rows = [{"ts": 1, "key": "a", "what": "x"}, {"ts": 1, "key": None, "what": "x"}]
+    rows: list[dict[str, Any]] = [
+        {"ts": 1, "key": "a", "what": "x"},
+        {"ts": 1, "key": None, "what": "x"},
+    ]
     with pytest.raises(MtlmonError, match="column 'key': no key; the row is ts=1, key=None"):
         list(pack(iter(table(rows).to_batches())))
