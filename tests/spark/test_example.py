@@ -23,7 +23,8 @@ def test_violations_are_those_that_the_command_finds(
     runpy.run_path(str(EXAMPLES / "spark.py"), run_name="__main__")
     shown = capsys.readouterr().out.splitlines()
     decided = []
-    for path in sorted(EXAMPLES.glob("*.verdicts")):
+    for log in sorted(EXAMPLES.glob("*.log")):
+        path = log.with_suffix(".verdicts")
         lines = path.read_text(encoding="utf-8").splitlines()
         decided += [
             f"{path.stem}: {line[:-6]} is violated" for line in lines if line.endswith(" false")
