@@ -65,6 +65,7 @@ setup(
     ext_modules=cythonize(
         extensions,
         build_dir=f"{build_directory}/cython",
+        nthreads=os.cpu_count() or 1,
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,
