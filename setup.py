@@ -32,8 +32,9 @@ if sanitizers:
     for arguments in compile_arguments, link_arguments:
         arguments += [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
 
-# One build directory per combination of switches, generated C included: object files are reused
-# by time-stamp alone, so a common directory would carry one build's objects into the next.
+# One build directory per combination of switches: object files are reused by time-stamp alone, so
+# a common directory would carry one build's objects into the next. The generated C depends on line
+# tracing only; at the same place, it is the same for compiler caches.
 variant = "-".join(
     name
     for name, wanted in [
@@ -64,7 +65,7 @@ extensions = [
 setup(
     ext_modules=cythonize(
         extensions,
-        build_dir=f"{build_directory}/cython",
+        build_dir="build/cython-linetrace" if line_trace else "build/cython",
         nthreads=os.cpu_count() or 1,
         compiler_directives={
             "language_level": 3,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 
 from mtlmon._core import Monitor
@@ -11,7 +9,7 @@ from mtlmon._text import TextMonitor
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import Progress, is_terminal, report_end, summary
+from mtlmon.cli.report import progress_for, report_end, show_summary, summary
 from mtlmon.cli.signals import Interrupted, Signals
 
 TYPE_CHECKING = False
@@ -81,12 +79,8 @@ def monitor_log(formula: Formula, options: Options) -> int:
     if options.report is not None:
         reporting.write(pump.bytes_read, is_interrupted=status > SIGNALLED)
     log.close()
-    wants_summary = options.summary
-    if wants_summary is None:
-        wants_summary = is_terminal(sys.stderr)
-    if wants_summary and sys.stderr is not None:
-        seconds = time.perf_counter() - start
-        print(summary(text_monitor, seconds, pump.events_before), file=sys.stderr)
+    seconds = time.perf_counter() - start
+    show_summary(options.summary, lambda: summary(text_monitor, seconds, pump.events_before))
     return status
 
 
@@ -104,19 +98,9 @@ def make_pump(
 
     Raises Failure when the files do not suit checkpoints.
     """
-    progress = progress_for(log, verdicts, options)
+    progress = progress_for(log.size, verdicts, options)
     if options.checkpoint is None:
         return Pump(loop, log, verdicts, signals, progress)
     from mtlmon.cli.checkpointing import CheckpointingPump
 
     return CheckpointingPump(monitor, log, verdicts, signals, progress, options)
-
-
-def progress_for(log: LogFile, verdicts: VerdictFile, options: Options) -> Progress:
-    """The progress line, if it is wanted, can be shown and does not break up verdicts."""
-    is_shown = (
-        options.progress
-        and is_terminal(sys.stderr)
-        and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
-    )
-    return Progress(log.size if is_shown else 0)

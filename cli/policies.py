@@ -14,7 +14,15 @@ from mtlmon.checking.outputs import TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, Failure, WriteFailure, note
 from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.report import Progress, is_terminal, name_list, plural, policies_summary
+from mtlmon.cli.pump import FLUSH_BYTES, FLUSH_SECONDS
+from mtlmon.cli.report import (
+    is_terminal,
+    name_list,
+    plural,
+    policies_summary,
+    progress_for,
+    show_summary,
+)
 from mtlmon.cli.signals import Interrupted, Signals
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.reading import Policy
@@ -34,9 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_logs"]
 
-# verdicts are written when there are so many bytes of them, or after so many seconds
-FLUSH_BYTES = 1 << 16
-FLUSH_SECONDS = 0.1
 STANDARD_INPUT = 0
 
 
@@ -88,7 +93,7 @@ def check_source(
         from mtlmon.cli.policy_report import Findings, check_findings
 
         check_findings(options, logs, can_reread)
-        findings = Findings(check, source, options, can_reread)
+        findings = Findings(check, source, list(logs), options, can_reread=can_reread)
     verdicts = open_verdicts(options.output, logs, options.formula_file)
     output = make_output(check, source, options)
     run = Run(check, source, output, verdicts, findings, options)
@@ -101,11 +106,7 @@ def check_source(
                 findings.explain(log)
         if options.report is not None:
             findings.write_report(again, run.seconds, is_interrupted=status > SIGNALLED)
-    wants_summary = options.summary
-    if wants_summary is None:
-        wants_summary = is_terminal(sys.stderr)
-    if wants_summary and sys.stderr is not None:
-        print(policies_summary(check, source, run.seconds), file=sys.stderr)
+    show_summary(options.summary, lambda: policies_summary(check, source, run.seconds))
     return status
 
 
@@ -232,12 +233,7 @@ class Run:
         self.options = options
         self.is_complete = False
         self.is_live = source.size is None
-        is_shown = (
-            options.progress
-            and is_terminal(sys.stderr)
-            and (output is None or not os.isatty(verdicts.descriptor))
-        )
-        self.progress = Progress((source.size or 0) if is_shown else 0)
+        self.progress = progress_for(source.size or 0, verdicts, options)
         self.start = self.flushed_at = time.monotonic()
         self.seconds = 0.0
 
@@ -252,7 +248,7 @@ class Run:
                 try:
                     self.run()
                 except Interrupted:
-                    self.finish_at_last(signals)
+                    signals.at_last(self.finish)
                     raise
                 except (WriteFailure, ClosedPipe):
                     raise
@@ -300,14 +296,6 @@ class Run:
             self.output.put(self.check.verdicts)
         self.output.close()
         self.flush()
-
-    def finish_at_last(self, signals: Signals) -> None:
-        """After a signal: write what is earned, if its reader takes it soon."""
-        try:
-            signals.limit_grace()
-            self.finish()
-        except Interrupted:
-            return
 
     def flush(self) -> None:
         if self.output is not None:

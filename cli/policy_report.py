@@ -59,13 +59,23 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
 
 
 class Findings:
-    """The violations of a run, of which it remembers what explanations and reports show."""
+    """The violations of a run, of which it remembers what explanations and reports show.
+
+    inputs: the names of the logs.
+    """
 
     def __init__(
-        self, check: LogCheck, source: TextLog | TableEvents, options: Options, can_reread: bool
+        self,
+        check: LogCheck,
+        source: TextLog | TableEvents,
+        inputs: list[str],
+        options: Options,
+        *,
+        can_reread: bool,
     ) -> None:
         self.check = check
         self.source = source
+        self.inputs = inputs
         self.options = options
         self.can_reread = can_reread
         self.collectors = [
@@ -77,13 +87,10 @@ class Findings:
             )
             for number, policy in enumerate(check.policies, 1)
         ]
-        self.first: int | None = None
         self.started = datetime.now(UTC)
 
     def take(self) -> None:
         """Take the violations that the check has collected."""
-        if self.first is None:
-            self.first = self.check.first_time_stamp
         if not len(self.check.violations):
             return
         parts = self.check.violations.taken()
@@ -160,11 +167,12 @@ class Findings:
             Failure: the log cannot be read again, the report cannot be written.
         """
         assert self.options.report is not None
+        first = self.check.first_time_stamp
         last = None if self.check.is_stopped else self.source.clock
         for policy, collector in enumerate(self.collectors):
             collector.add_true(self.check.counts[policy].true)
-            if self.first is not None and last is not None:
-                collector.cover(self.first, last)
+            if first is not None and last is not None:
+                collector.cover(first, last)
             for number in self.check.pending_keys(policy):
                 key = None if self.source.keys is None else number
                 collector.add_pending(self.check.pending(policy, number), key)
@@ -173,7 +181,7 @@ class Findings:
             with closing(again()) as log:
                 self.explain_in_report(log)
         run = Run(
-            inputs=self.inputs(),
+            inputs=self.inputs,
             rows=self.source.rows,
             skipped=self.source.skipped,
             seconds=seconds,
@@ -183,7 +191,7 @@ class Findings:
             started=self.started,
             end_time=self.options.end_time,
             unit=self.options.resolution or self.options.unit,
-            first=self.first,
+            first=first,
             last=last,
             keys=None if self.source.keys is None else self.check.key_count,
             key_columns=self.options.key_columns,
@@ -195,11 +203,6 @@ class Findings:
             write_report(ReportData(reports, run), self.options.report)
         except ReportError as error:
             raise WriteFailure(str(error)) from None
-
-    def inputs(self) -> list[str]:
-        if hasattr(self.source, "files"):
-            return [file.name for file in self.source.files]
-        return [self.source.name]
 
     def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
         if is_interrupted:

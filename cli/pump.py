@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         def end(self, end_time: EndTime = None) -> None: ...
 
 
-__all__ = ["BLOCK_BYTES", "Pump"]
+__all__ = ["BLOCK_BYTES", "FLUSH_BYTES", "FLUSH_SECONDS", "Pump"]
 
 BLOCK_BYTES = 1 << 18
 # verdicts are written when there are so many bytes of them, or after so many seconds
@@ -156,12 +156,8 @@ class Pump:
         """What comes between two blocks."""
 
     def flush_at_last(self) -> None:
-        """After a signal: write what is earned, if its reader takes it soon."""
-        try:
-            self.signals.limit_grace()
-            self.flush()
-        except Interrupted:
-            return
+        """After a signal: write what is earned."""
+        self.signals.at_last(self.flush)
 
     def flush(self) -> None:
         self.verdicts.flush(self.loop.writer)

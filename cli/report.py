@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -9,14 +10,28 @@ from mtlmon.cli.failure import note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from mtlmon._text import TextMonitor
     from mtlmon._text_resolver import TextResolver
     from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import VerdictFile
     from mtlmon.tables import TableEvents
 
-__all__ = ["Progress", "is_terminal", "report_end", "resolving_summary", "summary"]
+__all__ = [
+    "Progress",
+    "is_terminal",
+    "name_list",
+    "plural",
+    "policies_summary",
+    "progress_for",
+    "report_end",
+    "resolving_summary",
+    "show_summary",
+    "summary",
+]
 
 REFRESH_SECONDS = 0.1
 BAR_WIDTH = 24
@@ -65,6 +80,24 @@ class Progress:
             sys.stderr.flush()
         except OSError:
             self.size = self.width = 0
+
+
+def progress_for(size: int, verdicts: VerdictFile, options: Options) -> Progress:
+    """The progress line, if it is wanted, can be shown and does not break up verdicts."""
+    is_shown = (
+        options.progress
+        and is_terminal(sys.stderr)
+        and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
+    )
+    return Progress(size if is_shown else 0)
+
+
+def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
+    """Print a summary; where it is not said whether one is wanted, on a terminal only."""
+    if wanted is None:
+        wanted = is_terminal(sys.stderr)
+    if wanted and sys.stderr is not None:
+        print(make(), file=sys.stderr)
 
 
 def report_end(monitor: TextMonitor, *, is_complete: bool, is_resolved: bool) -> None:

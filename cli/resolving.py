@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 
 from mtlmon._text_resolver import TextResolver
@@ -11,7 +10,7 @@ from mtlmon.cli.arguments import STANDARD_STREAM, Parser, time_stamp
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import Progress, is_terminal, plural, resolving_summary
+from mtlmon.cli.report import Progress, plural, resolving_summary, show_summary
 from mtlmon.cli.signals import Interrupted, Signals
 
 TYPE_CHECKING = False
@@ -83,11 +82,8 @@ def resolve(arguments: Sequence[str]) -> int:
     source.close()
     target.close()
     report_end(resolver, is_complete=pump.is_complete)
-    wants_summary = options.summary
-    if wants_summary is None:
-        wants_summary = is_terminal(sys.stderr)
-    if wants_summary and sys.stderr is not None:
-        print(resolving_summary(resolver, time.perf_counter() - start), file=sys.stderr)
+    seconds = time.perf_counter() - start
+    show_summary(options.summary, lambda: resolving_summary(resolver, seconds))
     return status
 
 

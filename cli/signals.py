@@ -87,11 +87,18 @@ class Signals:
         poll.register(self.wakeup, select.POLLIN)
         return bool(poll.poll(None if seconds is None else 1000 * seconds))
 
-    def limit_grace(self) -> None:
-        """After a signal: raise `Interrupted` once more soon; a second signal ends at once."""
-        self.set_handlers(signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, GRACE_SECONDS)
+    def at_last(self, write: Callable[[], None]) -> None:
+        """After a signal: write what is earned, if its reader takes it soon.
+
+        A second signal ends the program at once.
+        """
+        try:
+            self.set_handlers(signal.SIG_DFL)
+            signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, GRACE_SECONDS)
+            write()
+        except Interrupted:
+            return
 
 
 def interrupt(number: int, _frame: FrameType | None) -> NoReturn:

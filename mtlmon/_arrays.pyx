@@ -21,7 +21,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._core cimport new_verdict
 from mtlmon._memory cimport reserve
-from mtlmon._verdict cimport VERDICT_EQUIVALENT
+from mtlmon._verdict cimport copy_record
 
 from mtlmon.errors import MtlmonError, TimeStampError
 
@@ -366,21 +366,12 @@ cdef class Feeding:
         """Append the verdicts of the last events."""
         cdef const VerdictRecord *source = self.monitor.verdicts
         cdef size_t count = self.monitor.verdict_count
-        cdef VerdictRecord *target = self.verdicts + self.verdict_count
-        cdef uint64_t mask
         cdef size_t k
         if count > self.room - self.verdict_count:
             with gil:
                 raise AssertionError("more verdicts than time-points")
         for k in range(count):
-            # No byte is left to chance, neither padding nor references where there are none.
-            mask = -<uint64_t> (source[k].kind == VERDICT_EQUIVALENT)
-            memset(&target[k], 0, sizeof(VerdictRecord))
-            target[k].time_stamp = source[k].time_stamp
-            target[k].offset = source[k].offset
-            target[k].reference_time_stamp = source[k].reference_time_stamp & mask
-            target[k].reference_offset = source[k].reference_offset & mask
-            target[k].kind = source[k].kind
+            copy_record(&self.verdicts[self.verdict_count + k], &source[k])
         self.verdict_count += count
         return 0
 

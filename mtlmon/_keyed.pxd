@@ -7,6 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._streams cimport Owner, Streams
 from mtlmon._verdict cimport VerdictRecord
+from mtlmon._waiting cimport WaitingStreams
 
 
 cdef class KeyedMonitors:
@@ -19,6 +20,8 @@ cdef class KeyedMonitors:
     cdef Owner *owners
     cdef uint32_t record_count, record_capacity, owner_capacity
     cdef bint is_wanted[3]          # which verdicts are kept, by kind
+    cdef WaitingStreams waiting     # None where time does not pass by itself
+    cdef uint32_t due_done          # of the streams that are due, how many have been settled
     # how many events, or streams, of the last call are done
     cdef size_t done
 
@@ -28,15 +31,16 @@ cdef class KeyedMonitors:
     cdef int go_on(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil
-    cdef int advance(
-        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay
-    ) except -1 nogil
+    cdef int wait_for_time(self, uint64_t delay) except -1
+    cdef uint32_t next_due(self) noexcept nogil
+    cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil
     cdef int end(
         self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
     ) except -1 nogil
     cdef int take_from_worker(self, uint32_t number) except -1 nogil
-    cdef int take(
-        self, const VerdictRecord *records, uint32_t count, const Owner *owners, Owner owner
+    cdef int take_from_streams(self) except -1 nogil
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t number, uint32_t place
     ) except -1 nogil
 
 

@@ -11,8 +11,9 @@ from libc.stdlib cimport calloc, free
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._core cimport Monitor
 from mtlmon._memory cimport reserve
-from mtlmon._streams cimport Owner, Streams
-from mtlmon._verdict cimport VERDICT_EQUIVALENT, VerdictRecord
+from mtlmon._streams cimport NO_NUMBER, Owner, Streams
+from mtlmon._verdict cimport VerdictRecord, copy_record
+from mtlmon._waiting cimport WaitingStreams
 
 cdef enum:
     BLOCK_EVENTS = 256
@@ -100,6 +101,7 @@ cdef class KeyedMonitors:
         any stream. The stream is forgotten.
         """
         cdef Monitor worker = self.streams.worker
+        cdef size_t k
         if number >= self.streams.count:
             return b""
         if isinstance(end_time, str) and end_time == "last":
@@ -107,10 +109,10 @@ cdef class KeyedMonitors:
         self.streams.load(&self.streams.resting[number])
         try:
             worker.finish(end_time)
-            clear_references(worker.verdicts, worker.verdict_count)
-            return (<const char *> worker.verdicts)[
-                :worker.verdict_count * sizeof(VerdictRecord)
-            ]
+            self.record_count = 0
+            for k in range(worker.verdict_count):
+                self.put(&worker.verdicts[k], number, 0)
+            return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)]
         finally:
             worker.revive()
             self.streams.store(&self.streams.resting[number])
@@ -154,15 +156,12 @@ cdef class KeyedMonitors:
         cdef size_t words = self.streams.worker.letter_words
         cdef size_t start = 0
         cdef size_t part, taken
-        cdef Owner nobody
-        nobody.number = nobody.place = 0
         self.done = 0
         while start < count:
             part = min(<size_t> BLOCK_EVENTS, count - start)
             events.read(first + start, part, self.time_stamps, self.letters, words)
             taken = 0
             while taken < part:
-                nobody.place = <uint32_t> (start + taken)
                 try:
                     taken += self.streams.run(
                         numbers + first + start + taken, self.time_stamps + taken,
@@ -170,31 +169,35 @@ cdef class KeyedMonitors:
                     )
                 finally:
                     # Also after an error: the verdicts of the events before.
-                    self.take(
-                        self.streams.worker.output.records, self.streams.worker.output.count,
-                        self.streams.owners, nobody
-                    )
-                    self.done = nobody.place + self.streams.done
+                    self.take_from_streams()
+                    if self.waiting is not None:
+                        self.waiting.note(numbers + first + self.done, self.streams.done)
+                    self.done += self.streams.done
             start += part
         return 0
 
-    cdef int advance(
-        self, size_t first, size_t count, uint64_t time_stamp, uint64_t delay
-    ) except -1 nogil:
-        """No event of some streams comes below a time-stamp.
+    cdef int wait_for_time(self, uint64_t delay) except -1:
+        """From now on know which streams have had something pending for longer than this."""
+        self.waiting = WaitingStreams(self.streams, delay)
+        self.waiting.renew()
+        return 0
 
-        delay: leave out streams whose earliest pending time-point is no more than that before.
-        """
-        cdef uint64_t earliest = 0
-        cdef size_t k
-        for k in range(first, min(first + count, <size_t> self.streams.count)):
-            self.done = k - first
-            if (
-                self.streams.earliest_pending(<uint32_t> k, &earliest)
-                and time_stamp > earliest and time_stamp - earliest > delay
-            ):
-                self.streams.settle(<uint32_t> k, time_stamp)
-                self.take_from_worker(<uint32_t> k)
+    cdef uint32_t next_due(self) noexcept nogil:
+        """The least number of a stream that is due and has not been settled, NO_NUMBER without."""
+        if self.waiting is None or self.due_done == self.waiting.due_count:
+            return NO_NUMBER
+        return self.waiting.due[self.due_done]
+
+    cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil:
+        """No event comes below a time-stamp: settle the streams due among those of some numbers."""
+        cdef uint32_t number = self.next_due()
+        while number < first + count and number != NO_NUMBER:
+            self.done = number - first
+            self.streams.settle(number, time_stamp)
+            self.take_from_worker(number)
+            self.waiting.note(&number, 1)
+            self.due_done += 1
+            number = self.next_due()
         self.done = count
         return 0
 
@@ -213,40 +216,41 @@ cdef class KeyedMonitors:
         self.done = count
         return 0
 
+    cdef int take_from_streams(self) except -1 nogil:
+        """Append the verdicts of the last run, the first event of which is the one behind `done`.
+        """
+        cdef const Owner *owner
+        cdef uint32_t k
+        for k in range(self.streams.worker.output.count):
+            owner = &self.streams.owners[k]
+            self.put(
+                &self.streams.worker.output.records[k], owner.number,
+                <uint32_t> self.done + owner.place
+            )
+        return 0
+
     cdef int take_from_worker(self, uint32_t number) except -1 nogil:
         """Append the verdicts that the last call of the worker has brought to a stream."""
-        cdef Owner owner
-        owner.number = number
-        owner.place = <uint32_t> self.done
-        return self.take(
-            self.streams.worker.verdicts, <uint32_t> self.streams.worker.verdict_count, NULL, owner
-        )
+        cdef size_t k
+        for k in range(self.streams.worker.verdict_count):
+            self.put(&self.streams.worker.verdicts[k], number, <uint32_t> self.done)
+        return 0
 
-    cdef int take(
-        self, const VerdictRecord *records, uint32_t count, const Owner *owners, Owner owner
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t number, uint32_t place
     ) except -1 nogil:
-        """Append verdicts.
-
-        owners: of each, with places counted from that of `owner`; or NULL if all have `owner`.
-        """
-        cdef size_t total = <size_t> self.record_count + count
-        cdef VerdictRecord *record
-        cdef uint32_t k
+        """Append a verdict, if it is wanted."""
+        cdef size_t needed = <size_t> self.record_count + 1
+        if not self.is_wanted[record.kind]:
+            return 0
         reserve(
-            <void **> &self.records, &self.record_capacity, total, sizeof(VerdictRecord)
+            <void **> &self.records, &self.record_capacity, needed, sizeof(VerdictRecord)
         )
-        reserve(<void **> &self.owners, &self.owner_capacity, total, sizeof(Owner))
-        for k in range(count):
-            if not self.is_wanted[records[k].kind]:
-                continue
-            record = &self.records[self.record_count]
-            record[0] = records[k]
-            self.owners[self.record_count] = owner
-            if owners != NULL:
-                self.owners[self.record_count].number = owners[k].number
-                self.owners[self.record_count].place += owners[k].place
-            self.record_count += 1
-            clear_references(record, 1)
+        reserve(<void **> &self.owners, &self.owner_capacity, needed, sizeof(Owner))
+        copy_record(&self.records[self.record_count], record)
+        self.owners[self.record_count].number = number
+        self.owners[self.record_count].place = place
+        self.record_count += 1
         return 0
 
 
@@ -256,12 +260,3 @@ cdef Memory stream_numbers(object numbers, size_t count):
     if memory.buffer.strides[0] != sizeof(uint32_t):
         raise ValueError("numbers of streams have gaps between them")
     return memory
-
-
-cdef inline void clear_references(VerdictRecord *records, size_t count) noexcept nogil:
-    """Leave nothing to chance where a verdict refers to no other time-point."""
-    cdef size_t k
-    for k in range(count):
-        if records[k].kind != VERDICT_EQUIVALENT:
-            records[k].reference_time_stamp = 0
-            records[k].reference_offset = 0

@@ -18,7 +18,7 @@ from libc.stdint cimport SIZE_MAX, UINT64_MAX, uint64_t
 from libc.stdlib cimport free, realloc
 
 from mtlmon._resolver cimport Run
-from mtlmon._verdict cimport VerdictRecord
+from mtlmon._verdict cimport VerdictRecord, set_boolean
 
 cdef size_t NONE = SIZE_MAX
 
@@ -141,9 +141,7 @@ cdef class Sequencer:
                 break
             item = self.held + number
             for k in range(length):
-                verdicts[count].time_stamp = item.time_stamp
-                verdicts[count].offset = item.offset + k
-                verdicts[count].kind = item.kind
+                set_boolean(&verdicts[count], item.time_stamp, item.offset + k, item.kind)
                 count += 1
             item.offset += length
             item.length -= length

@@ -23,10 +23,10 @@ cdef class VerdictRows:
     cdef VerdictRecord *records
     cdef uint32_t *streams
     cdef uint32_t *policies
-    cdef size_t count, room
+    cdef uint32_t count, record_room, stream_room, policy_room
 
     cdef int add(
-        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
     ) except -1 nogil
 
 

@@ -9,10 +9,11 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._keyed cimport KeyedMonitors, stream_numbers
+from mtlmon._memory cimport reserve
 from mtlmon._resolver cimport Resolver
 from mtlmon._streams cimport NO_NUMBER
 from mtlmon._verdict cimport (
@@ -20,13 +21,13 @@ from mtlmon._verdict cimport (
     VERDICT_FALSE,
     VERDICT_TRUE,
     VerdictRecord,
+    set_boolean,
 )
 
 cdef enum:
     # events, or streams, that the policies work on in turn
     BATCH = 1 << 13
     RESOLVED_AT_ONCE = 256
-    SMALLEST_ROOM = 1 << 10
 
 _WANTED = {
     "all": (VERDICT_FALSE, VERDICT_TRUE, VERDICT_EQUIVALENT),
@@ -62,49 +63,21 @@ cdef class VerdictRows:
     def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
         """Add a violation."""
         cdef VerdictRecord record
-        record.time_stamp = time_stamp
-        record.offset = offset
-        record.reference_time_stamp = record.reference_offset = 0
-        record.kind = VERDICT_FALSE
-        self.add(&record, 1, stream, policy)
+        set_boolean(&record, time_stamp, offset, VERDICT_FALSE)
+        self.add(&record, stream, policy)
 
     cdef int add(
-        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
     ) except -1 nogil:
-        cdef size_t k
-        if count > self.room - self.count:
-            self.room = grow(self, self.count + count)
-        for k in range(count):
-            self.records[self.count] = records[k]
-            self.streams[self.count] = stream
-            self.policies[self.count] = policy
-            self.count += 1
+        cdef size_t needed = <size_t> self.count + 1
+        reserve(<void **> &self.records, &self.record_room, needed, sizeof(VerdictRecord))
+        reserve(<void **> &self.streams, &self.stream_room, needed, sizeof(uint32_t))
+        reserve(<void **> &self.policies, &self.policy_room, needed, sizeof(uint32_t))
+        self.records[self.count] = record[0]
+        self.streams[self.count] = stream
+        self.policies[self.count] = policy
+        self.count += 1
         return 0
-
-
-cdef size_t grow(VerdictRows rows, size_t needed) except 0 nogil:
-    """Make room for so many rows; returns for how many there is."""
-    cdef size_t room = max(max(needed, <size_t> SMALLEST_ROOM), 2 * rows.room)
-    cdef void *grown
-    cdef size_t k
-    if room > SIZE_MAX // sizeof(VerdictRecord):
-        with gil:
-            raise MemoryError("mtlmon: out of memory")
-    for k in range(3):
-        if k == 0:
-            grown = realloc(rows.records, room * sizeof(VerdictRecord))
-        else:
-            grown = realloc(rows.streams if k == 1 else rows.policies, room * sizeof(uint32_t))
-        if grown == NULL:
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
-        if k == 0:
-            rows.records = <VerdictRecord *> grown
-        elif k == 1:
-            rows.streams = <uint32_t *> grown
-        else:
-            rows.policies = <uint32_t *> grown
-    return room
 
 
 @final
@@ -116,6 +89,8 @@ cdef class PolicyMonitors:
         verdicts: which are wanted: "all", "boolean", "false" or "none".
         resolve: whether equivalences become the Boolean verdict that they stand for.
         collect: whether all violations are wanted besides, resolved.
+        delays: for each policy, how long no time-point can stay pending, None if there is no such
+            limit; given if `advance` is used.
         executor: of concurrent.futures, whose threads work on policies; None for this one alone.
 
     Attributes:
@@ -128,7 +103,7 @@ cdef class PolicyMonitors:
 
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
-        bint collect=False, executor=None
+        bint collect=False, list delays=None, executor=None
     ):
         cdef KeyedMonitors one
         if not monitors or len(monitors) > UINT32_MAX:
@@ -146,6 +121,9 @@ cdef class PolicyMonitors:
         if not resolve and not collect:
             for one in monitors:
                 one.is_wanted = self.is_wanted
+        for one, delay in zip(monitors, delays or ()):
+            if delay is not None:
+                one.wait_for_time(delay)
         self.resolver = Resolver()
         self.resolves = resolve
         self.executor = executor
@@ -253,24 +231,27 @@ cdef class PolicyMonitors:
             return error
         return None
 
-    def advance(self, uint64_t time_stamp, list delays not None):
+    def advance(self, uint64_t time_stamp):
         """No event comes below a time-stamp.
 
-        delays: for each policy, how long no time-point can stay pending, None if there is no such
-            limit. Streams of which no time-point has been pending for longer are left alone.
+        Streams of which nothing has been pending for longer than the delay are left alone.
         """
         cdef KeyedMonitors one
-        cdef uint32_t policy
-        cdef uint64_t delay
-        cdef size_t first
-        for first in range(0, self.stream_count, BATCH):
+        cdef uint32_t policy, first
+        for one in self.monitors:
+            if one.waiting is not None:
+                one.due_done = 0
+                with nogil:
+                    one.waiting.find_due(time_stamp)
+        while True:
+            first = min([(<KeyedMonitors> each).next_due() for each in self.monitors])
+            if first == NO_NUMBER:
+                return
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
                 one.record_count = 0
-                if delays[policy] is not None:
-                    delay = delays[policy]
-                    with nogil:
-                        one.advance(first, BATCH, time_stamp, delay)
+                with nogil:
+                    one.settle_due(first, BATCH, time_stamp)
                 self.prepare(one, policy)
             with nogil:
                 self.merge(BATCH)
@@ -349,6 +330,8 @@ cdef class PolicyMonitors:
                 return None
             for one in self.monitors:
                 one.streams.keep(numbers)
+                if one.waiting is not None:
+                    one.waiting.renew()
             if not self.resolver.renumber(numbers, self.policy_count):
                 raise MemoryError("mtlmon: out of memory")
             return (<const char *> numbers)[:total * sizeof(uint32_t)]
@@ -365,11 +348,13 @@ cdef class PolicyMonitors:
         part.taken = 0
 
     cdef int merge(self, size_t count) except -1 nogil:
-        """Take the verdicts of so many events, or streams, of all policies."""
+        """Take the verdicts of the first `count` events, or streams, of all policies."""
         cdef Part *part
-        cdef size_t place
+        cdef size_t place = 0
+        cdef size_t next_place
         cdef uint32_t policy, first
-        for place in range(count):
+        while place < count:
+            next_place = count
             for policy in range(self.policy_count):
                 part = &self.parts[policy]
                 first = part.taken
@@ -380,6 +365,9 @@ cdef class PolicyMonitors:
                         part.records + first, part.taken - first, part.owners[first].number,
                         policy
                     )
+                if part.taken < part.count:
+                    next_place = min(next_place, <size_t> part.owners[part.taken].place)
+            place = next_place
         return 0
 
     cdef int deliver(
@@ -401,16 +389,15 @@ cdef class PolicyMonitors:
         while found == RESOLVED_AT_ONCE:
             found = self.resolver.next(resolved, RESOLVED_AT_ONCE)
             for k in range(found):
-                resolved[k].reference_time_stamp = resolved[k].reference_offset = 0
                 if self.resolves:
                     self.put(&resolved[k], stream, policy)
                 if self.collects and resolved[k].kind == VERDICT_FALSE:
-                    self.violations.add(&resolved[k], 1, stream, policy)
+                    self.violations.add(&resolved[k], stream, policy)
         return 0
 
     cdef int put(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy
     ) except -1 nogil:
         if self.is_wanted[record.kind]:
-            self.verdicts.add(record, 1, stream, policy)
+            self.verdicts.add(record, stream, policy)
         return 0

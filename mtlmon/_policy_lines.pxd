@@ -1,7 +1,6 @@
 # cython: language_level=3
 """Lines of verdicts on several policies and streams, for use from C."""
 
-from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t
 
 from mtlmon._keys cimport KeyTable
@@ -12,7 +11,7 @@ from mtlmon._writer cimport Writer
 cdef struct Fields:
     # texts, escaped, each followed by a tab
     uint8_t *text
-    size_t size, room
+    uint32_t size, room
 
 
 cdef class PolicyLines:

@@ -8,10 +8,11 @@ return or backslash is written with a backslash before t, n, r or itself.
 cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from mtlmon._keys cimport KeyTable, Text
+from mtlmon._memory cimport reserve
 from mtlmon._policies cimport VerdictRows
 from mtlmon._writer cimport Writer
 
@@ -78,7 +79,7 @@ cdef class PolicyLines:
                     self.set_key(rows.streams[k])
                 fields = &self.key
                 if name.size:
-                    reserve(&self.both, name.size + self.key.size)
+                    make_room(&self.both, <size_t> name.size + self.key.size)
                     memcpy(self.both.text, name.text, name.size)
                     memcpy(self.both.text + name.size, self.key.text, self.key.size)
                     self.both.size = name.size + self.key.size
@@ -98,18 +99,9 @@ cdef class PolicyLines:
         return 0
 
 
-cdef int reserve(Fields *fields, size_t size) except -1 nogil:
+cdef int make_room(Fields *fields, size_t size) except -1 nogil:
     """Make room for texts of so many characters in all."""
-    cdef void *larger
-    if size <= fields.room:
-        return 0
-    larger = realloc(fields.text, 2 * size) if size < SIZE_MAX // 4 else NULL
-    if larger == NULL:
-        with gil:
-            raise MemoryError("mtlmon: out of memory")
-    fields.text = <uint8_t *> larger
-    fields.room = 2 * size
-    return 0
+    return reserve(<void **> &fields.text, &fields.room, size, 1)
 
 
 cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:
@@ -117,7 +109,7 @@ cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil
     cdef uint8_t *place
     cdef uint8_t escape
     cdef size_t k
-    reserve(fields, fields.size + 2 * min(length, SIZE_MAX // 8) + 1)
+    make_room(fields, fields.size + 2 * min(length, SIZE_MAX // 8) + 1)
     place = fields.text + fields.size
     for k in range(length):
         escape = 0
@@ -135,5 +127,5 @@ cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil
         place[0] = escape or text[k]
         place += 1
     place[0] = c'\t'
-    fields.size = <size_t> (place + 1 - fields.text)
+    fields.size = <uint32_t> (place + 1 - fields.text)
     return 0

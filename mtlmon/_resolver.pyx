@@ -10,7 +10,7 @@ Several streams may share a resolver: the caller sets `stream` before `push`.
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint64_t
+from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 
 from mtlmon._encoding cimport NumberReader, NumberWriter, damaged
@@ -20,6 +20,7 @@ from mtlmon._verdict cimport (
     VERDICT_TRUE,
     VerdictKind,
     VerdictRecord,
+    set_boolean,
 )
 
 cdef size_t NONE = SIZE_MAX
@@ -105,9 +106,10 @@ cdef class Resolver:
         cdef Run *run
         while count < capacity and self.outcome_index < self.outcome_count:
             run = self.outcomes + self.outcome_index
-            verdicts[count].time_stamp = run.time_stamp
-            verdicts[count].offset = run.offset + self.outcome_position
-            verdicts[count].kind = <VerdictKind> run.next
+            set_boolean(
+                &verdicts[count], run.time_stamp, run.offset + self.outcome_position,
+                <uint8_t> run.next
+            )
             count += 1
             self.outcome_position += 1
             if self.outcome_position == run.length:

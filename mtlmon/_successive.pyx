@@ -9,7 +9,6 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
 
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._core cimport Monitor
@@ -18,7 +17,7 @@ from mtlmon._entries cimport Mode
 from mtlmon._event cimport read_time
 from mtlmon._memory cimport reserve
 from mtlmon._resolver cimport Resolver
-from mtlmon._verdict cimport VERDICT_EQUIVALENT, VerdictRecord
+from mtlmon._verdict cimport VerdictRecord, copy_record
 
 from mtlmon.errors import MtlmonError
 
@@ -229,8 +228,6 @@ cdef class SuccessiveMonitor:
         """Keep the verdicts of the monitor's last call."""
         cdef const VerdictRecord *source = self.monitor.verdicts
         cdef size_t count = self.monitor.verdict_count
-        cdef VerdictRecord *target
-        cdef uint64_t mask
         cdef size_t k
         if count == 0:
             return 0
@@ -238,15 +235,7 @@ cdef class SuccessiveMonitor:
             return self.resolve(owner)
         self.reserve_records(count)
         for k in range(count):
-            target = &self.records[self.record_count + k]
-            # No byte is left to chance, neither padding nor references where there are none.
-            mask = -<uint64_t> (source[k].kind == VERDICT_EQUIVALENT)
-            memset(target, 0, sizeof(VerdictRecord))
-            target.time_stamp = source[k].time_stamp
-            target.offset = source[k].offset
-            target.reference_time_stamp = source[k].reference_time_stamp & mask
-            target.reference_offset = source[k].reference_offset & mask
-            target.kind = source[k].kind
+            copy_record(&self.records[self.record_count + k], &source[k])
             self.owners[self.record_count + k] = owner
         self.record_count += <uint32_t> count
         return 0
@@ -260,9 +249,6 @@ cdef class SuccessiveMonitor:
                 raise MemoryError("mtlmon: out of memory")
         while count == RESOLVED_AT_ONCE:
             self.reserve_records(RESOLVED_AT_ONCE)
-            memset(
-                &self.records[self.record_count], 0, RESOLVED_AT_ONCE * sizeof(VerdictRecord)
-            )
             count = self.resolver.next(&self.records[self.record_count], RESOLVED_AT_ONCE)
             for k in range(count):
                 self.owners[self.record_count + k] = owner

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mtlmon.checking.log_check import end_time_of_all
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
 
@@ -86,17 +87,6 @@ def explain_violations(
         for policy, parts in some:
             for part in parts.end(known):
                 yield from _explained(policies[policy], policy, number, *part)
-
-
-def end_time_of_all(clock: int, end_time: EndTime) -> EndTime:
-    """What is known about the time after every trace of a log whose last time-stamp this is."""
-    if end_time == "inf":
-        return "inf"
-    if end_time == "last":
-        return clock
-    if isinstance(end_time, int) and end_time >= clock:
-        return end_time
-    return clock - 1 if clock else None
 
 
 def _chosen(

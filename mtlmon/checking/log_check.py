@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from mtlmon._arrays import EventColumns
     from mtlmon._policies import VerdictRows
-    from mtlmon.checking.sources import EventBatch, EventSource
+    from mtlmon.checking.sources import EventSource
     from mtlmon.pending import PendingTimePoint
     from mtlmon.policy import Policy
 
     EndTime = int | Literal["last", "inf"] | None
 
-__all__ = ["FirstViolation", "LogCheck", "PolicyCounts"]
+__all__ = ["FirstViolation", "LogCheck", "PolicyCounts", "end_time_of_all"]
 
 # Idle keys are looked for when there are twice as many as after the last time, and so many.
 _IDLE_KEYS = 1 << 16
@@ -40,6 +40,17 @@ def _executor(policy_count: int) -> ThreadPoolExecutor | None:
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(processors, policy_count)
     return ThreadPoolExecutor(count, "mtlmon-policies") if count > 1 else None
+
+
+def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:
+    """What is known about the time after every trace of a log whose last time-stamp this is."""
+    if end_time == "inf":
+        return "inf"
+    if end_time == "last":
+        return clock
+    if end_time is not None and end_time >= clock:
+        return end_time
+    return clock - 1 if clock else None
 
 
 class PolicyCounts(NamedTuple):
@@ -82,8 +93,7 @@ class LogCheck:
         resolve: the Boolean verdict of every time-point instead of equivalences.
         collect: keep all violations, resolved, in `violations`.
         advance_every: whenever so much time has passed, let all keys know that it has, so that
-            what time alone decides does not wait for their next event. Each time takes a look at
-            every key.
+            what time alone decides does not wait for their next event.
         keep_keys: never forget a key, so that its number stays the same; so it is with `collect`.
 
     Attributes:
@@ -113,23 +123,24 @@ class LogCheck:
         # Violations that are kept are of keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._executor = _executor(len(self.monitors))
+        delays = None
+        if advance_every is not None:
+            delays = [decision_delay(policy.formula) for policy in policies]
         self._native = PolicyMonitors(
             self.monitors,
             verdicts="none" if verdicts == "first" else verdicts,
             resolve=resolve,
             collect=collect or self._wants_first,
+            delays=delays,
             executor=self._executor,
         )
         self._slice = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
-        self._events: list[EventColumns] = []
-        self._numbers = np.zeros(0, np.uint32)
         self._advance_every = advance_every
-        self._delays = [decision_delay(policy.formula) for policy in policies]
         self._idle_keys = _IDLE_KEYS
         self._first: FirstViolation | None = None
         self._clock: int | None = None
-        self._end_clock = 0
-        self._is_ended = False
+        # below which no event comes, once the log has ended
+        self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
         self.is_stopped = False
         self.keys_forgotten = 0
@@ -175,7 +186,7 @@ class LogCheck:
 
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
         """The undecided time-points of a policy on one trace."""
-        return self.monitors[policy].pending(number, self._end_clock)
+        return self.monitors[policy].pending(number, self._end_clock or 0)
 
     def run(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """Check the log; whenever it yields, there may be verdicts to take out.
@@ -200,9 +211,16 @@ class LogCheck:
 
     def _run(self, source: EventSource) -> Generator[None, None, None]:
         for batch in source:
+            events = [batch.events_of(one.atoms) for one in self.monitors]
+            numbers = batch.numbers
+            if numbers is None:
+                numbers = np.zeros(len(batch.time_stamps), np.uint32)
             for first in range(0, len(batch.time_stamps), self._slice):
+                time_stamps = batch.time_stamps[first : first + self._slice]
+                if self.first_time_stamp is None:
+                    self.first_time_stamp = int(time_stamps[0])
                 try:
-                    self._feed(batch, first)
+                    self._feed(events, numbers, first, time_stamps)
                 finally:
                     self._look_for_first()
                 yield
@@ -211,44 +229,40 @@ class LogCheck:
             # Only now that all verdicts with numbers of keys have been taken out.
             self._forget_idle(source)
 
-    def _feed(self, batch: EventBatch, first: int) -> None:
-        """Go on to a slice of a batch."""
-        if self.first_time_stamp is None:
-            self.first_time_stamp = int(batch.time_stamps[0])
-        if first == 0:
-            numbers = batch.numbers
-            if numbers is None:
-                numbers = np.zeros(len(batch.time_stamps), np.uint32)
-            self._numbers = numbers
-            self._events = [batch.events_of(one.atoms) for one in self.monitors]
-        time_stamps = batch.time_stamps[first : first + self._slice]
-        if self._advance_every is None:
-            self._native.feed(self._events, self._numbers, first, len(time_stamps))
-        else:
-            self._feed_and_advance(time_stamps, first, self._advance_every)
-        self._clock = int(time_stamps[-1])
+    def _feed(
+        self,
+        events: list[EventColumns],
+        numbers: NDArray[np.uint32],
+        first: int,
+        time_stamps: NDArray[np.int64],
+    ) -> None:
+        """Go on to the events from `first` on that have these time-stamps.
 
-    def _feed_and_advance(self, time_stamps: NDArray[np.int64], first: int, every: int) -> None:
-        """Between events of different periods of so much time, all keys advance."""
+        Between events of different periods of `advance_every`, all keys advance.
+        """
+        every = self._advance_every
+        if every is None:
+            self._native.feed(events, numbers, first, len(time_stamps))
+            self._clock = int(time_stamps[-1])
+            return
         periods = time_stamps // every
         before = periods[0] if self._clock is None else self._clock // every
         changes = set(np.flatnonzero(np.diff(periods, prepend=before)).tolist())
         starts = sorted({0, *changes})
         for start, end in zip(starts, [*starts[1:], len(periods)], strict=True):
             if start in changes:
-                self._native.advance(int(time_stamps[start]), self._delays)
-            self._native.feed(self._events, self._numbers, first + start, end - start)
+                self._native.advance(int(time_stamps[start]))
+            self._native.feed(events, numbers, first + start, end - start)
+        self._clock = int(time_stamps[-1])
 
     def _end(self, clock: int | None, end_time: EndTime) -> None:
         if clock is None:
             return
-        if end_time == "last":
-            clock += 1
-        elif isinstance(end_time, int) and end_time >= clock:
-            clock = end_time + 1
-        self._native.finish(clock, end_time == "inf")
+        known = end_time_of_all(clock, end_time)
+        if known != "inf":
+            clock = 0 if known is None else known + 1
+        self._native.finish(clock, known == "inf")
         self._end_clock = clock
-        self._is_ended = True
         self._clock = None
         self._look_for_first()
 
@@ -280,7 +294,7 @@ class LogCheck:
 
     def _earliest_pending(self) -> int | None:
         """The least time-stamp of an undecided time-point of any policy and trace."""
-        if not self._is_ended:
+        if self._end_clock is None:
             return self._native.earliest_pending
         # What the end has decided does not rest with the others.
         pending = (

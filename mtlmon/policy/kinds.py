@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mtlmon.syntax.bounds import UNITS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -44,8 +46,6 @@ NUMBERS = frozenset({"integer", "float", "decimal"})
 OPEN = frozenset({"null", "unknown"})
 """The names of kinds that fit everywhere."""
 
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_DAY = 86400 * 10**9
 _LARGEST_PRECISION = 38
 
 
@@ -66,11 +66,11 @@ def kind_of(data_type: pa.DataType) -> Kind:
     if is_text(data_type):
         return TEXT
     if types.is_timestamp(data_type):
-        return TIME._replace(unit=_NANOSECONDS[data_type.unit], is_aware=data_type.tz is not None)
+        return TIME._replace(unit=UNITS[data_type.unit], is_aware=data_type.tz is not None)
     if types.is_date32(data_type):
-        return TIME._replace(unit=_DAY)
+        return TIME._replace(unit=UNITS["d"])
     if types.is_date64(data_type):
-        return TIME._replace(unit=_NANOSECONDS["ms"])
+        return TIME._replace(unit=UNITS["ms"])
     return NULL if types.is_null(data_type) else OTHER
 
 

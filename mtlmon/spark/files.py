@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from mtlmon._log_records import LogRecords
 from mtlmon.errors import MtlmonError
+from mtlmon.file_patterns import files_of
 from mtlmon.spark.monitoring import EndTime, monitors_of
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.verdicts import verdict_batches, verdict_schema
@@ -166,16 +166,9 @@ def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
     found: list[str] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.path.abspath(os.fspath(path))
-        if not os.path.exists(text) and glob.has_magic(text):
-            matched = sorted(filter(os.path.isfile, glob.glob(text, recursive=True)))
-            if not matched:
-                raise MtlmonError(f"{text}: no file matches this pattern")
-            found += matched
-        elif os.path.isdir(text):
+        if os.path.isdir(text):
             raise MtlmonError(f"{text} is a directory; {text}/* stands for the files in it")
-        else:
-            os.stat(text)
-            found.append(text)
+        found += files_of(text)
     if not found:
         raise MtlmonError("there is no file to monitor")
     return list(dict.fromkeys(found))

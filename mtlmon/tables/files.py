@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import io
 import os
 import select
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.file_patterns import files_of
 from mtlmon.table_formats import FORMAT_NAMES, table_format
 
 if TYPE_CHECKING:
@@ -81,14 +81,8 @@ def table_files(
             found.append(_table_file(text, _STANDARD_INPUT_NAME, format))
         elif os.path.isdir(text):
             found += _in_directory(text, format)
-        elif not os.path.exists(text) and glob.has_magic(text):
-            matched = sorted(filter(os.path.isfile, glob.glob(text, recursive=True)))
-            if not matched:
-                raise MtlmonError(f"{text}: no file matches this pattern")
-            found += [_table_file(one, one, format) for one in matched]
         else:
-            os.stat(text)
-            found.append(_table_file(text, text, format))
+            found += [_table_file(one, one, format) for one in files_of(text)]
     return found
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from mtlmon._time_formats import TimeFormat
 from mtlmon._time_reader import FAULTS, TimeReader
 from mtlmon.errors import MtlmonError
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.tables.arrow_text import is_text, text_array, text_cells
 
 if TYPE_CHECKING:
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NANOSECONDS = {
-    "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-    "d": 86400 * 10**9,
-}
 _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _LARGEST = 2**63 - 1
@@ -51,7 +43,7 @@ class Times:
         unit: of numbers, "s", "ms", "us" or "ns".
         format: "iso", "number" or a format such as `%d/%b/%Y:%H:%M:%S %z`; if not given, the
             first texts tell whether they are numbers or ISO 8601.
-        resolution: a key of NANOSECONDS; if not given, the unit of numbers, "s" for other times.
+        resolution: a key of UNITS; if not given, the unit of numbers, "s" for other times.
 
     Raises:
         MtlmonError: a unit or the format is unknown.
@@ -61,8 +53,8 @@ class Times:
         self, unit: str | None = None, format: str | None = None, resolution: str | None = None
     ) -> None:
         for name, value in (("unit of time", unit), ("resolution", resolution)):
-            if value is not None and value not in NANOSECONDS:
-                raise MtlmonError(f"no {name} is called {value!r}: {', '.join(NANOSECONDS)}")
+            if value is not None and value not in UNITS:
+                raise MtlmonError(f"no {name} is called {value!r}: {', '.join(UNITS)}")
         self.unit = unit
         self.resolution = resolution
         self._notation: Literal["number", "iso"] | TimeFormat | None = None
@@ -95,12 +87,12 @@ class Times:
             self._is_number = True
             return self._integers(column, self._nanoseconds_of_number())
         if pa.types.is_timestamp(kind):
-            return self._integers(column.view(pa.int64()), NANOSECONDS[kind.unit])
+            return self._integers(column.view(pa.int64()), UNITS[kind.unit])
         if pa.types.is_date32(kind):
             days = column.view(pa.int32())
-            return self._integers(days.cast(pa.int64()), NANOSECONDS["d"])
+            return self._integers(days.cast(pa.int64()), UNITS["d"])
         if pa.types.is_date64(kind):
-            return self._integers(column.view(pa.int64()), NANOSECONDS["ms"])
+            return self._integers(column.view(pa.int64()), UNITS["ms"])
         is_number = (
             pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_integer(kind)
         )
@@ -142,24 +134,24 @@ class Times:
 
     def texts(self, time_stamps: Iterable[int]) -> list[str]:
         """Time-stamps in the notation of the table: of times that are not numbers, in UTC."""
-        resolution = NANOSECONDS[self.resolution or self.unit or "s"]
+        resolution = UNITS[self.resolution or self.unit or "s"]
         if self._is_number:
             if self.unit is None:
                 return [str(time_stamp) for time_stamp in time_stamps]
-            unit = NANOSECONDS[self.unit]
+            unit = UNITS[self.unit]
             return [_decimal(time_stamp * resolution, unit) for time_stamp in time_stamps]
         format = self._notation.text if isinstance(self._notation, TimeFormat) else None
         return [_calendar(time_stamp * resolution, format) for time_stamp in time_stamps]
 
     def _nanoseconds_of_number(self) -> int:
-        return 0 if self.unit is None else NANOSECONDS[self.unit]
+        return 0 if self.unit is None else UNITS[self.unit]
 
     def _scale(self, nanoseconds: int) -> tuple[int, int]:
         """How many units of the resolution are one of so many nanoseconds; both 0: not known."""
         if nanoseconds == 0:
             return 0, 0
-        default = nanoseconds if self._is_number else NANOSECONDS["s"]
-        resolution = default if self.resolution is None else NANOSECONDS[self.resolution]
+        default = nanoseconds if self._is_number else UNITS["s"]
+        resolution = default if self.resolution is None else UNITS[self.resolution]
         if nanoseconds >= resolution:
             return nanoseconds // resolution, 1
         return 1, resolution // nanoseconds
@@ -198,7 +190,7 @@ class Times:
                 return _none(len(column))
         if self._reader is None:
             self._is_number = self._notation == "number"
-            unit = self._nanoseconds_of_number() if self._is_number else NANOSECONDS["s"]
+            unit = self._nanoseconds_of_number() if self._is_number else UNITS["s"]
             self._reader = TimeReader(self._notation, *self._scale(unit))
         time_stamps = np.empty(len(column), np.int64)
         faults = np.empty(len(column), np.uint8)
@@ -233,7 +225,7 @@ def _decimal(nanoseconds: int, unit: int) -> str:
 
 def _calendar(nanoseconds: int, format: str | None) -> str:
     """A time of day in UTC, in ISO 8601 if there is no format."""
-    seconds, rest = divmod(nanoseconds, NANOSECONDS["s"])
+    seconds, rest = divmod(nanoseconds, UNITS["s"])
     try:
         time = _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)
     except OverflowError:

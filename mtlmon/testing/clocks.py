@@ -6,24 +6,14 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from mtlmon.errors import MtlmonError
+from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Clock = Literal["monotonic", "wall"] | Callable[[], int]
 
-__all__ = ["NANOSECONDS", "make_clock"]
-
-NANOSECONDS = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60 * 1_000_000_000,
-    "h": 3_600 * 1_000_000_000,
-    "d": 86_400 * 1_000_000_000,
-}
-"""The length of every unit of time."""
+__all__ = ["make_clock"]
 
 
 def make_clock(clock: Clock, unit: str) -> Callable[[], int]:
@@ -32,14 +22,14 @@ def make_clock(clock: Clock, unit: str) -> Callable[[], int]:
     Args:
         clock: "monotonic" counts from now on, "wall" from 1970 on; a function tells the time
             itself.
-        unit: a key of `NANOSECONDS`.
+        unit: a key of `mtlmon.syntax.bounds.UNITS`.
 
     Raises:
         MtlmonError: the clock is none of these.
     """
     if callable(clock):
         return clock
-    length = NANOSECONDS[unit]
+    length = UNITS[unit]
     if clock == "monotonic":
         start = time.monotonic_ns()
         return lambda: (time.monotonic_ns() - start) // length

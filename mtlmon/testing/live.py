@@ -9,8 +9,9 @@ from threading import RLock, get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
-from mtlmon.testing.clocks import NANOSECONDS, make_clock
+from mtlmon.testing.clocks import make_clock
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_atoms, read_formula
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ class LiveMonitor:
         __tracebackhide__ = True
         if isinstance(clock, str) and unit is None:
             unit = "ms"
-        if unit is not None and unit not in NANOSECONDS:
-            raise MtlmonError(f"the unit is one of {', '.join(NANOSECONDS)}, not {unit!r}")
+        if unit is not None and unit not in UNITS:
+            raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
         self.formula = read_formula(formula, unit)
         self._unit = unit
         self._end_time = end_time

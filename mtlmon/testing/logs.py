@@ -8,7 +8,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.testing.clocks import NANOSECONDS
+from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -152,14 +152,14 @@ def log_events(
     Raises:
         MtlmonError: an unknown unit, or a rule asks for a field that a record does not have.
     """
-    if unit not in NANOSECONDS:
-        raise MtlmonError(f"the unit is one of {', '.join(NANOSECONDS)}, not {unit!r}")
+    if unit not in UNITS:
+        raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
     events = []
     for record in records:
         atoms = atoms_of(record, rules)
         if atoms:
             # `created` is a float, exact to less than a microsecond.
-            events.append((round(record.created * 1e6) * 1000 // NANOSECONDS[unit], atoms))
+            events.append((round(record.created * 1e6) * 1000 // UNITS[unit], atoms))
     return sorted(events, key=lambda event: event[0])
 
 

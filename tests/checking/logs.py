@@ -10,6 +10,7 @@ import pyarrow as pa
 from mtlmon import Monitor, Resolution
 from mtlmon._arrays import EventColumns
 from mtlmon._keys import KeyTable
+from mtlmon.analysis.reach import decision_delay
 from mtlmon.checking import LogCheck
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy.reading import Policy
@@ -114,8 +115,13 @@ def expected_lines(
             and time_stamp // advance_every != clock // advance_every
         ):
             for other in keys:
-                for number in range(len(formulas)):
-                    tell(other, number, monitors[other, number][0].advance(time_stamp))
+                for number, policy in enumerate(formulas):
+                    monitor = monitors[other, number][0]
+                    delay = decision_delay(policy.formula)
+                    if delay is None or not monitor.pending:
+                        continue
+                    if time_stamp - monitor.pending[0].time_stamp > delay:
+                        tell(other, number, monitor.advance(time_stamp))
         clock = time_stamp
         keys[key] = None
         for number, policy in enumerate(formulas):

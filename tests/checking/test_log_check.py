@@ -99,6 +99,34 @@ def test_keys_are_forgotten_when_that_changes_nothing(
         assert len(found) == len(expected) or not resolve
 
 
+@given(
+    st.lists(formulas(depth=2), min_size=1, max_size=3),
+    logs(),
+    st.sampled_from(["naive", "local", "global"]),
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.integers(1, 5),
+)
+def test_keys_advance_once_nothing_else_can_be_waited_for(
+    chosen: Any, events: list[Event], mode: Any, sizes: list[int], every: int
+) -> None:
+    asked = policies(*chosen)
+    check = LogCheck(asked, mode, advance_every=every, keep_keys=True)
+    found = lines_of(check, Log(events, sizes, has_keys=True), "last")
+    assert found == expected_lines(
+        asked, events, mode, has_keys=True, end_time="last", advance_every=every
+    )
+
+
+def test_many_keys_that_wait() -> None:
+    asked = policies(RESPONSE, "p IMPLIES EVENTUALLY[3,9] q", "ALWAYS[0,30] NOT q", "EVENTUALLY p")
+    events = some_events("waiting", 20_000, 9_000)
+    wanted = sorted(lines_of(LogCheck(asked, resolve=True), Log(events, [70], has_keys=True)))
+    for every in (1, 100):
+        check = LogCheck(asked, resolve=True, advance_every=every)
+        found = lines_of(check, Log(events, [5000], has_keys=True))
+        assert sorted(found) == wanted
+
+
 def test_keys_that_come_and_go_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_check, "_IDLE_KEYS", 100)
     events = [

@@ -14,6 +14,13 @@ from tests.strategies import compounds, formulas, sandwiches, traces
 from tests.traces import MAXIMUM_TIME_STAMP, MODES, Advance, Event, Mode, Step
 
 
+def take(monitor: Monitor, step: Step) -> None:
+    if isinstance(step, Advance):
+        monitor.advance(step.time_stamp)
+    else:
+        monitor.step(step.time_stamp, step.atoms)
+
+
 @given(
     formula=st.one_of(formulas(), sandwiches(), compounds()),
     trace=traces(advances=True),
@@ -22,10 +29,7 @@ from tests.traces import MAXIMUM_TIME_STAMP, MODES, Advance, Event, Mode, Step
 def test_nothing_before_it(formula: Formula, trace: tuple[Step, ...], mode: Mode) -> None:
     monitor = Monitor(formula, mode)
     for step in trace:
-        if isinstance(step, Advance):
-            monitor.advance(step.time_stamp)
-        else:
-            monitor.step(step.time_stamp, step.atoms)
+        take(monitor, step)
         change = monitor.next_change
         latest = MAXIMUM_TIME_STAMP if change is None else change - 1
         assert copy(monitor).advance(latest) == []
@@ -37,10 +41,7 @@ def test_following_it_brings_what_time_brings(
 ) -> None:
     monitor = Monitor(formula, mode)
     for step in trace:
-        if isinstance(step, Advance):
-            monitor.advance(step.time_stamp)
-        else:
-            monitor.step(step.time_stamp, step.atoms)
+        take(monitor, step)
     at_once = copy(monitor)
     at_once.advance(trace[-1].time_stamp + 200)
     while (change := monitor.next_change) is not None and change <= trace[-1].time_stamp + 200:
@@ -79,10 +80,7 @@ def test_monitors_that_are_settled_answer_like_new_ones(
 ) -> None:
     monitor = Monitor(formula, mode)
     for step in trace:
-        if isinstance(step, Advance):
-            monitor.advance(step.time_stamp)
-        else:
-            monitor.step(step.time_stamp, step.atoms)
+        take(monitor, step)
     start = monitor.settled_from
     if start is None:
         return
