@@ -79,7 +79,7 @@ def test_any_formula(formula: Formula, mode: str, data: st.DataObject) -> None:
 )
 def test_long_logs(formula: str, mode: str, gaps: str) -> None:
     source = random.Random(f"{formula} {mode} {gaps}")
-    agree(parse(formula), mode, source, GAPS[gaps], 3000)
+    agree(parse(formula), mode, source, GAPS[gaps], 1500)
 
 
 @pytest.mark.parametrize("gap", [1, 1000, 100_000])
