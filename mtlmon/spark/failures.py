@@ -26,14 +26,25 @@ def plain_errors() -> Iterator[None]:
         with mtlmon.spark.plain_errors():
             verdicts.write.parquet("verdicts")
     """
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except PySparkException as error:
+    except _kinds_of_errors() as error:
         found = _LAST_LINE.findall(str(error))
         if not found:
             raise
         name, message = found[-1]
         kind = getattr(errors, name, MtlmonError)
         raise ExecutorError(message, kind=kind) from None
+
+
+def _kinds_of_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises where something has failed on executors."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:
+        # Spark Connect does without it
+        return (PySparkException,)
+    # of actions on an RDD, as Spark 4.0 and 4.1 have them
+    return PySparkException, Py4JJavaError
