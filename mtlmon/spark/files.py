@@ -11,8 +11,10 @@ import pyarrow as pa
 from mtlmon._log_records import LogRecords
 from mtlmon.errors import MtlmonError
 from mtlmon.file_patterns import files_of
+from mtlmon.spark.frames import in_partitions
 from mtlmon.spark.monitoring import EndTime, monitors_of
 from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.session import cores_of
 from mtlmon.spark.verdicts import verdict_batches, verdict_schema
 from mtlmon.table_formats import FORMAT_NAMES, table_format
 from mtlmon.tables.events import open_tables
@@ -33,6 +35,12 @@ LOG = "text"
 """The format of text logs: `@TS atom atom ...`."""
 
 _BLOCK_BYTES = 1 << 20
+# A task reads so much, and opening a file is like reading so much: as Spark has it for its own.
+_TASK_BYTES = 128 << 20
+_OPENING_BYTES = 4 << 20
+_TASKS_PER_CORE = 4
+# where there is no telling how many there are
+_MANY_CORES = 64
 
 
 class FileTraces:
@@ -143,8 +151,7 @@ def monitor_files(
         MtlmonError: an argument is wrong, a pattern matches nothing.
         OSError: a file does not exist.
     """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType, StructField, StructType
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
     if format not in (None, LOG, *FORMAT_NAMES):
         known = ", ".join([LOG, *FORMAT_NAMES])
@@ -154,11 +161,30 @@ def monitor_files(
     monitors_of(policies, resolve, end_time)
     found = _files(paths)
     file = StructField(FILE, StringType(), False)
-    rows = spark.createDataFrame([(path,) for path in found], StructType([file]))
-    # a task for every file: how long one takes is not known before
-    placed = rows.repartitionByRange(len(found), F.col(FILE)) if len(found) > 1 else rows
+    task = StructField("task", IntegerType(), False)
+    shares = _shares([os.stat(path).st_size for path in found], cores_of(spark) or _MANY_CORES)
+    rows = spark.createDataFrame(list(zip(found, shares, strict=True)), StructType([file, task]))
+    placed = in_partitions(rows, max(shares) + 1, "task").select(FILE)
     function = FileTraces(policies, resolve, end_time, format, _table_options(options))
     return placed.mapInArrow(function, verdict_schema([file]))
+
+
+def _shares(sizes: Sequence[int], cores: int) -> list[int]:
+    """By file, the number of the task that reads it: small files share one, large ones go first.
+
+    As Spark does with files that it reads itself, but with a few tasks for each core where it can
+    be, as how long a file takes is not known before.
+    """
+    weights = [size + _OPENING_BYTES for size in sizes]
+    room = min(_TASK_BYTES, sum(weights) / (_TASKS_PER_CORE * cores))
+    shares = [0] * len(weights)
+    task, taken = 0, 0
+    for number in sorted(range(len(weights)), key=weights.__getitem__, reverse=True):
+        if taken and taken + weights[number] > room:
+            task, taken = task + 1, 0
+        shares[number] = task
+        taken += weights[number]
+    return shares
 
 
 def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:

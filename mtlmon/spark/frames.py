@@ -122,6 +122,16 @@ def sorted_rows(
     return ordered.select(*plain.values()) if orders else ordered
 
 
+def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
+    """The rows in so many partitions, those with number k in the column in partition k."""
+    from pyspark.sql import functions as F
+
+    if hasattr(rows, "repartitionById"):
+        return rows.repartitionById(count, column)
+    # Spark before 4.1: a partition may have the rows of several numbers, and none then
+    return rows.repartition(count, column, F.lit(0))
+
+
 def plain_rows(
     df: DataFrame, source: EventSource, order_within: str | Column | Sequence[str | Column] = ()
 ) -> tuple[DataFrame, list[str]]:

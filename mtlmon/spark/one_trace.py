@@ -12,10 +12,11 @@ from mtlmon.cutting.carries import Finding
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.events import check_schema, event_source
 from mtlmon.spark.failures import plain_errors
-from mtlmon.spark.frames import column_named, orders_of
+from mtlmon.spark.frames import column_named, in_partitions, orders_of
 from mtlmon.spark.monitoring import monitors_of
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.ranges import FINDINGS, RangeFindings, RangeVerdicts, WithTimeStamps
+from mtlmon.spark.session import cores_of
 from mtlmon.spark.verdicts import verdict_schema
 
 if TYPE_CHECKING:
@@ -99,7 +100,12 @@ def monitor_trace(
     if ranges is not None and ranges < 1:
         raise MtlmonError(f"a trace is cut into at least one range, not {ranges}")
     if ranges is None:
-        ranges = _cores(df)
+        ranges = cores_of(df.sparkSession)
+    if ranges is None:
+        raise MtlmonError(
+            "a session of Spark Connect does not tell how many cores there are: say into how many "
+            "ranges the trace is cut"
+        )
     trace = _Trace(df, source, order_within)
     with plain_errors():
         passes = trace.verdict_passes(ranges, end_time)
@@ -189,11 +195,7 @@ class _Trace:
             )
         )
         rows = rows.withColumn("range", ranges_of(first, last))
-        if hasattr(rows, "repartitionById"):
-            rows = rows.repartitionById(len(first), "range")
-        else:
-            # Spark before 4.1: a partition may have several ranges, and none then
-            rows = rows.repartition(len(first), "range", F.lit(0))
+        rows = in_partitions(rows, len(first), "range")
         place = F.xxhash64(*orders) if orders else F.lit(0).cast("bigint")
         return rows.sortWithinPartitions("range", "time", *orders).select(
             "range", place.alias("place"), *names.values()
@@ -266,16 +268,6 @@ def _place(steps: Sequence[int], is_past: Callable[[int], Column]) -> Column:
         ] + odd
         bounds = bounds[1::2]
     return places[0]
-
-
-def _cores(df: DataFrame) -> int:
-    try:
-        return df.sparkSession.sparkContext.defaultParallelism
-    except AttributeError:
-        raise MtlmonError(
-            "a session of Spark Connect does not tell how many cores there are: say into how many "
-            "ranges the trace is cut"
-        ) from None
 
 
 def _order_in_files(df: DataFrame) -> list[Column]:

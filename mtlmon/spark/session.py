@@ -33,3 +33,11 @@ def session(options: dict[str, str] | None = None) -> SparkSession:
     for name, value in (options or {}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def cores_of(spark: SparkSession) -> int | None:
+    """On how many cores its tasks run; None where a session of Spark Connect does not tell."""
+    try:
+        return spark.sparkContext.defaultParallelism
+    except AttributeError:
+        return None

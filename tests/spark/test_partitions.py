@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from mtlmon import Monitor, Verdict, resolve
 from mtlmon.errors import ExecutorError, LogError, MtlmonError, TableError
 from mtlmon.spark import monitor_files, monitor_partitions, plain_errors
+from mtlmon.spark.files import _shares
 from tests.spark.single import collected, random_rows
 from tests.traces import MODES
 
@@ -149,6 +150,28 @@ def test_rows_of_a_data_frame_that_go_back_in_time(spark: SparkSession) -> None:
     message = "DataFrame: time-stamp 2 at index 1 is below 3.*; the row is ts=2, p=False"
     with pytest.raises(ExecutorError, match=message), plain_errors():
         monitor_partitions(rows, "p").collect()
+
+
+def test_small_files_share_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}.log").write_text(f"@{number} p\n")
+    verdicts = monitor_files(spark, tmp_path / "*.log", "p")
+    assert verdicts.rdd.getNumPartitions() < 20
+    assert sorted(row.time for row in verdicts.collect() if row.verdict) == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "tasks"),
+    [
+        ([5], 4, [0]),
+        ([0, 0, 0], 4, [0, 1, 2]),
+        # the largest first, and files that a task would take long for are alone
+        ([1, 900 << 20, 2, 500 << 20], 2, [2, 0, 2, 1]),
+        ([3 << 20] * 8, 1, [0, 0, 1, 1, 2, 2, 3, 3]),
+    ],
+)
+def test_files_are_shared_out(sizes: list[int], cores: int, tasks: list[int]) -> None:
+    assert _shares(sizes, cores) == tasks
 
 
 def test_files(spark: SparkSession, tmp_path: Path) -> None:
