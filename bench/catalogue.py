@@ -12,7 +12,7 @@ from bench.length import length
 from bench.library import library
 from bench.memory import memory
 from bench.settings import Settings
-from bench.spark import spark, spark_memory, spark_trace
+from bench.spark import spark, spark_memory, spark_steps, spark_trace
 from bench.tables import tables
 from bench.targets import targets
 from bench.workloads import DENSITIES, PLAIN_DENSITIES, WORKLOADS
@@ -135,6 +135,11 @@ MEASURES = {
         spark_memory,
         "Spark: memory of a Python worker against rows in one key",
         replace(_THROUGHPUT, workloads=("f3",), repeats=3),
+    ),
+    "spark-steps": Measure(
+        spark_steps,
+        "Spark: seconds a million rows for reading, sorting, Python and the monitor",
+        replace(_THROUGHPUT, workloads=("f3",), events=4_000_000, repeats=3),
     ),
     "spark-trace": Measure(
         spark_trace,

@@ -11,20 +11,28 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bench import ROOT
 from bench.commands import BenchmarkError
 from bench.compare import progress
 from bench.workloads import WORKLOADS
+from mtlmon import Monitor
 
 if TYPE_CHECKING:
     from bench.report import Result, Row
     from bench.settings import Settings
 
 KEYS = (100, 1_000_000)
-JOINED_FORMULAS = (1, 4, 16)
+SCALES = (1, 2, 4)
+TRACE_RATE = 250
 ROWS_IN_ONE_KEY = (100_000, 1_000_000, 10_000_000)
+
+# Enough of them that all windows have passed several times.
+_COSTED_ROWS = 400_000
 
 # What a run is on: the master, and how many processors it may use.
 _PLACES = {"one core": ("local[1]", 1), "local[1]": ("local[1]", 2), "local[2]": ("local[2]", 2)}
@@ -58,21 +66,46 @@ def spark(settings: Settings) -> Result:
     return {"rows": rows, "notes": []}
 
 
-def spark_trace(settings: Settings) -> Result:
-    """Rows a second of one trace: in one task, and cut into ranges of time.
+def spark_steps(settings: Settings) -> Result:
+    """Where the time goes on one core: seconds a million rows, step by step."""
+    rows: list[Row] = []
+    notes: list[str] = []
+    for keys in KEYS:
+        asked = {
+            "master": "local[1]",
+            "formula": WORKLOADS[settings.workloads[0]].formula,
+            "rows": settings.events,
+            "keys": keys,
+            "repeats": settings.repeats,
+            "steps": True,
+        }
+        found = _run(asked, 1, settings.limit)
+        before = 0.0
+        for step, times in found["seconds"].items():
+            taken = statistics.median(times) / settings.events * 1e6
+            rows.append({"keys": keys, "step": step, "s in all": taken, "s more": taken - before})
+            before = taken
+        shuffled = found["shuffled"] / settings.events
+        notes.append(f"With {keys:,} keys, {shuffled:.1f} bytes of a row go through the shuffle.")
+    return {"rows": rows, "notes": notes}
 
-    Formulas are made dearer by joining more of one kind, to find from which cost on cutting pays.
+
+def spark_trace(settings: Settings) -> Result:
+    """Seconds for one trace, in one task and cut into two ranges, for dearer and dearer policies.
+
+    The windows of a policy grow with its scale, and with them what monitoring a row costs.
     """
     rows: list[Row] = []
-    for joined in JOINED_FORMULAS:
-        formula = " AND ".join(
-            f"(ALWAYS[0,{10 + k}] (p IMPLIES EVENTUALLY[0,{3 + k}] q))" for k in range(joined)
-        )
+    for scale in SCALES:
+        windows = [number * scale for number in (5, 30, 20, 4, 25)]
+        formula = "(EVENTUALLY[{},{}] p) SINCE[0,{}] (EVENTUALLY[{},{}] q)".format(*windows)
+        cost = _cost(formula)
         for place, (master, processors) in _PLACES.items():
             asked = {
                 "master": master,
                 "formula": formula,
                 "rows": settings.events,
+                "rate": TRACE_RATE,
                 # devices are what tells the order of rows
                 "keys": 2**31 - 1,
                 "ranges": 2,
@@ -80,11 +113,23 @@ def spark_trace(settings: Settings) -> Result:
             }
             seconds = _run(asked, processors, settings.limit)["seconds"]
             medians = {way: statistics.median(times) for way, times in seconds.items()}
-            row: Row = {"joined": joined, "on": place}
-            row |= {f"{way} M rows/s": settings.events / one / 1e6 for way, one in medians.items()}
-            row["ranges against one task"] = medians["one task"] / medians["ranges"]
+            row: Row = {"monitor us/row": cost, "on": place}
+            row |= {f"{way} s": one for way, one in medians.items()}
+            row["faster by"] = medians["one task"] / medians["ranges"]
             rows.append(row)
     return {"rows": rows, "notes": []}
+
+
+def _cost(formula: str) -> float:
+    """Microseconds a row in the monitor alone."""
+    source = np.random.default_rng(1)
+    time_stamps = np.arange(_COSTED_ROWS) // TRACE_RATE
+    letters = source.integers(0, 4, _COSTED_ROWS).astype(np.uint64)
+    monitor = Monitor(formula)
+    start = time.process_time()
+    for first in range(0, _COSTED_ROWS, 10_000):
+        monitor.feed(time_stamps[first : first + 10_000], letters[first : first + 10_000])
+    return (time.process_time() - start) / _COSTED_ROWS * 1e6
 
 
 def spark_memory(settings: Settings) -> Result:

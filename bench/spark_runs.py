@@ -1,7 +1,7 @@
 """One Spark, one workload: `python -m bench.spark_runs JSON`, a line of JSON as answer.
 
 The events are made by Spark, so that nothing is read from a disk: each atom holds at half of the
-rows, a thousand rows share a time-stamp.
+rows, a thousand rows share a time-stamp unless it is said how many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-_ROWS_AT_A_TIME_STAMP = 1000
+_RATE = 1000
 # Few rows of a time-stamp have the same device, and of those that do equal ones may change places.
 _ORDER = ("device", "p", "q")
 
@@ -46,8 +46,10 @@ def main() -> None:
         }
     )
     spark.sparkContext.setLogLevel("ERROR")
-    events = _events(spark, asked["rows"], asked["keys"])
-    if "ranges" in asked:
+    events = _events(spark, asked["rows"], asked["keys"], asked.get("rate", _RATE))
+    if "steps" in asked:
+        plans = _steps(events, asked["formula"])
+    elif "ranges" in asked:
         plans = _trace_plans(events, asked["formula"], asked["ranges"])
     else:
         plans = _plans(events, asked["formula"])
@@ -61,18 +63,20 @@ def main() -> None:
                 if turn:
                     seconds[name].append(taken)
         found["seconds"] = seconds
+        if "steps" in asked:
+            found["shuffled"] = _shuffled_by(spark, plans["monitored"]())
     else:
         _seconds(plans["monitor"]())
         found["peak"] = _peak_of_workers()
     print(json.dumps(found))
 
 
-def _events(spark: SparkSession, rows: int, keys: int) -> DataFrame:
+def _events(spark: SparkSession, rows: int, keys: int, rate: int) -> DataFrame:
     from pyspark.sql import functions as F
 
     number = F.col("id")
     return spark.range(rows).select(
-        (number / _ROWS_AT_A_TIME_STAMP).cast("bigint").alias("ts"),
+        (number / rate).cast("bigint").alias("ts"),
         F.concat(F.lit("device "), F.pmod(F.hash(number), F.lit(keys))).alias("device"),
         (F.pmod(F.xxhash64(number), F.lit(2)) == 0).alias("p"),
         (F.pmod(F.xxhash64(number + 1), F.lit(2)) == 0).alias("q"),
@@ -91,14 +95,25 @@ def _plans(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]
     }
 
 
+def _steps(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]]:
+    """More and more of what a monitor needs; each has the steps before it."""
+    source = event_source(compile_policies(formula, "local"), time="ts", keys=("device",))
+    ordered = sorted_rows(events, source)
+    return {
+        "rows": lambda: events,
+        "by key, sorted": lambda: ordered,
+        "to Python and back": lambda: ordered.mapInArrow(pass_through, ordered.schema),
+        "monitored": partial(mtlmon.spark.monitor, events, formula, key="device", resolve=False),
+    }
+
+
 def _trace_plans(
     events: DataFrame, formula: str, ranges: int
 ) -> dict[str, Callable[[], DataFrame]]:
-    """All rows as one trace: in one task, in one range, cut into ranges."""
+    """All rows as one trace: in one task, and cut into ranges."""
     cut = partial(mtlmon.spark.monitor_trace, events, formula, order_within=_ORDER)
     return {
         "one task": partial(mtlmon.spark.monitor, events, formula, order_within=_ORDER),
-        "one range": partial(cut, ranges=1),
         "ranges": partial(cut, ranges=ranges),
     }
 
@@ -107,6 +122,19 @@ def _seconds(plan: DataFrame) -> float:
     start = time.perf_counter()
     plan.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - start
+
+
+def _shuffled_by(spark: SparkSession, plan: DataFrame) -> int:
+    """How many bytes a plan writes for other tasks to read."""
+    before = _shuffled(spark)
+    _seconds(plan)
+    return _shuffled(spark) - before
+
+
+def _shuffled(spark: SparkSession) -> int:
+    # pyspark has no name for this
+    store: Any = spark.sparkContext._jsc.sc().statusStore()
+    return int(store.executorSummary("driver").totalShuffleWrite())
 
 
 def _peak_of_workers() -> int:
