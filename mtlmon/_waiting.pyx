@@ -67,7 +67,8 @@ cdef class WaitingStreams:
             )
             self.due[self.due_count] = number
             self.due_count += 1
-        qsort(self.due, self.due_count, sizeof(uint32_t), compare_numbers)
+        if self.due_count > 1:
+            qsort(self.due, self.due_count, sizeof(uint32_t), compare_numbers)
         return 0
 
     cdef int renew(self) except -1 nogil:
