@@ -21,7 +21,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 # for builds that are slow
-settings.register_profile("brief", settings.get_profile("ci"), max_examples=30)
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=20)
 settings.register_profile("hunt", settings.get_profile("ci"), derandomize=False, max_examples=20000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
