@@ -36,3 +36,8 @@ enter_environment() { # DIRECTORY
 install() { # TREE EXTRAS
     pip install "${MTLMON_WHEEL:-$1}[$2]"
 }
+
+# Memory must stay flat, over more rounds than in a run of all tests.
+leak_test() {
+    MTLMON_LEAK_ROUNDS=${MTLMON_LEAK_ROUNDS:-2000} pytest -q tests/test_leaks.py
+}
