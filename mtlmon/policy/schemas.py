@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
@@ -71,11 +70,11 @@ def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) ->
     import pyarrow as pa
     from pyarrow import json
 
-    block = stream.read(_BLOCK_BYTES)
-    if len(block) == _BLOCK_BYTES:
+    block = stream.read_buffer(_BLOCK_BYTES)
+    if block.size == _BLOCK_BYTES:
         # the last line is not complete
-        block = block[: block.rfind(b"\n") + 1] or block
-    schema = json.read_json(BytesIO(block)).schema
+        block = block.slice(0, block.to_pybytes().rfind(b"\n") + 1 or block.size)
+    schema = json.read_json(pa.BufferReader(block)).schema
     # JSON has no times; pyarrow takes texts that look like some for such.
     return pa.schema(
         [

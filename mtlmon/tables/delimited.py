@@ -164,7 +164,7 @@ class DelimitedReader:
         columns = self._selection.names if inferred is None else inferred
         types = {} if inferred is not None else self._types
         return csv.read_csv(
-            pa.py_buffer(block.text.data),
+            block.buffer,
             read_options=csv.ReadOptions(column_names=names, block_size=block_size),
             parse_options=csv.ParseOptions(
                 delimiter=block.delimiter,

@@ -136,7 +136,7 @@ class JsonLinesReader:
 
     def _parse(self, block: TextBlock, block_size: int) -> pa.Table:
         parsed = json_of_arrow.read_json(
-            pa.py_buffer(block.text.data),
+            block.buffer,
             read_options=json_of_arrow.ReadOptions(block_size=block_size),
             parse_options=json_of_arrow.ParseOptions(
                 explicit_schema=self._schema(), unexpected_field_behavior="ignore"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from mtlmon._rows import complete_rows, count_line_feeds, row_starts
 from mtlmon.errors import TableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from mtlmon.tables.files import ByteStream
 
@@ -26,7 +25,10 @@ class TextBlock:
     """Complete rows of a text.
 
     Attributes:
-        text: the bytes.
+        buffer: the bytes, in memory of Arrow's own: its threads may still hold them when what they
+            were parsed into is there. To let go of Python's memory they would need its lock, and a
+            process that ends by then is aborted.
+        text: the same bytes.
         first_line: the number of the first line of these in the file, from 1.
         has_inner_line_feeds: whether there may be line feeds within a cell.
         delimiter, quote: of cells, as `mtlmon._rows` takes them.
@@ -34,13 +36,14 @@ class TextBlock:
 
     def __init__(
         self,
-        text: NDArray[np.uint8],
+        buffer: pa.Buffer,
         first_line: int,
         has_inner_line_feeds: bool,
         delimiter: str,
         quote: str,
     ) -> None:
-        self.text = text
+        self.buffer = buffer
+        self.text = np.frombuffer(buffer, np.uint8)
         self.first_line = first_line
         self.has_inner_line_feeds = has_inner_line_feeds
         self.delimiter = delimiter
@@ -69,20 +72,20 @@ class TextBlock:
             end, _ = complete_rows(self.text, size, self.delimiter, self.quote)
         if not end:
             return self
-        return TextBlock(
-            self.text[:end], self.first_line, self.has_inner_line_feeds, self.delimiter, self.quote
-        )
+        return self._slice(0, end, self.first_line)
 
     def part(self, first: int, last: int) -> TextBlock:
         """The rows from one to another."""
         starts = self.starts
-        text = self.text[starts[first] : starts[last]]
-        line = self.line_of(first)
-        return TextBlock(text, line, self.has_inner_line_feeds, self.delimiter, self.quote)
+        return self._slice(starts[first], starts[last], self.line_of(first))
 
     def behind(self, row: int) -> TextBlock:
         """What is left without the rows before this one."""
         return self.part(row, len(self.starts) - 1)
+
+    def _slice(self, begin: int, end: int, line: int) -> TextBlock:
+        buffer = self.buffer.slice(begin, end - begin)
+        return TextBlock(buffer, line, self.has_inner_line_feeds, self.delimiter, self.quote)
 
 
 def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator[TextBlock]:
@@ -94,7 +97,8 @@ def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator
     Raises:
         TableError: a row is longer than LONGEST_ROW, compressed data is damaged.
     """
-    room = np.empty(FIRST_BLOCK_BYTES, np.uint8)
+    memory = pa.allocate_buffer(FIRST_BLOCK_BYTES)
+    room = np.frombuffer(memory, np.uint8)
     filled = 0
     line = 1
     is_first = True
@@ -104,14 +108,15 @@ def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator
         if is_first and (filled >= 3 or not count):
             is_first = False
             if room[:3].tobytes() == b"\xef\xbb\xbf" and filled >= 3:
-                room, filled = room[3:], filled - 3
+                filled -= 3
+                room[:filled] = room[3 : filled + 3]
         if count:
             end, has_inner = complete_rows(room, filled, delimiter, quote)
         else:
             end, has_inner = filled, quote != ""
         if end:
             is_first = False
-            yield TextBlock(room[:end], line, has_inner, delimiter, quote)
+            yield TextBlock(memory.slice(0, end), line, has_inner, delimiter, quote)
             line += count_line_feeds(room, end)
         if not count:
             return
@@ -123,6 +128,7 @@ def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator
                 line=line,
             )
         size = max(BLOCK_BYTES, 2 * len(rest)) if end or filled == len(room) else len(room)
-        room = np.empty(size, np.uint8)
+        memory = pa.allocate_buffer(size)
+        room = np.frombuffer(memory, np.uint8)
         filled = len(rest)
         room[:filled] = rest

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.tables import open_tables
+from mtlmon.tables import open_tables  # noqa: E402
+from mtlmon.tables.files import ByteStream, table_files  # noqa: E402
+from mtlmon.tables.rows import text_blocks  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +55,26 @@ def test_memory_is_cleaned_up_without_waiting(tmp_path: Path) -> None:
         [sys.executable, "-c", ABANDONING, str(log)], capture_output=True, check=True, timeout=60
     )
     assert (done.stdout, done.stderr) == (b"done\n", b"")
+
+
+def test_blocks_are_in_memory_of_arrow(tmp_path: Path) -> None:
+    """Its threads let go of it without Python's lock, which aborts a process that is at its end."""
+    text = b"ts,p\n" + b"1,true\n" * 200_000
+    log = tmp_path / "log.csv"
+    log.write_bytes(b"\xef\xbb\xbf" + text)
+    before = pa.total_allocated_bytes()
+    (file,) = table_files(log)
+    with ByteStream(file) as stream:
+        blocks = list(text_blocks(stream, ",", '"'))
+    assert b"".join(block.text.tobytes() for block in blocks) == text
+    assert pa.total_allocated_bytes() - before >= len(text)
+    parts = [block.part(1, 3) for block in blocks]
+    assert [part.text.tobytes() for part in parts] == [b"1,true\n" * 2] * len(blocks)
+    del blocks
+    # a part keeps the whole, it is no copy
+    assert pa.total_allocated_bytes() - before >= len(text)
+    del parts
+    assert pa.total_allocated_bytes() == before
 
 
 @pytest.mark.parametrize("sort", [False, True])
