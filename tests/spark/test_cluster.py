@@ -42,6 +42,7 @@ settings = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.warehouse.dir": directory + "/warehouse",
+    "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
