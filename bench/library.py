@@ -38,7 +38,9 @@ STEP = "step"
 
 
 def library(settings: Settings) -> Result:
-    """Nanoseconds per event, the median over the repeats."""
+    """Nanoseconds per event, the median over the repeats, without a first run: what is asked of the
+    system for the first time, such as memory, takes it several times as long.
+    """
     rows: list[Row] = []
     notes: list[str] = []
     for name, density, rate in product(settings.workloads, settings.densities, settings.rates):
@@ -48,6 +50,8 @@ def library(settings: Settings) -> Result:
         log = workload_log(name, density, rate, settings)
         prepared = _preparations(formula, log, rate, notes)
         seconds: dict[str, list[float]] = {who: [] for who in prepared}
+        for prepare in prepared.values():
+            prepare()()
         for _ in progress(settings.repeats, f"{name} {density} {rate}"):
             for who, prepare in prepared.items():
                 run = prepare()

@@ -70,7 +70,8 @@ def markdown(rows: list[Row]) -> str:
     header = _header(rows)
     rules = [":--" if word else "--:" for word in _words(rows, header)]
     lines = [header, rules, *([cell(row.get(key, "")) for key in header] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    escaped = ([text.replace("|", "\\|") for text in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
 
 def pivot(rows: list[Row], index: list[str], column: str, value: str) -> list[Row]:

@@ -33,6 +33,11 @@ def test_markdown() -> None:
     ]
 
 
+def test_markdown_with_pipes() -> None:
+    row: dict[str, str | int | float] = {"command": "cat log | mtlmon"}
+    assert markdown([row]).splitlines()[-1] == "| cat log \\| mtlmon |"
+
+
 def test_pivot() -> None:
     assert pivot(_ROWS[:2], ["workload"], "rate", "M events/s") == [
         {"workload": "f1", "1": 12.3456, "1000": 123.456}
