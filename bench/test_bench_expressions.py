@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from mtlmon.bdd import Function
+    from mtlmon.cutting.plan import Mode
 
 _EVENTS = 5_000
 _SLOTS = 24
 
 
-def _run(formula: str, mode: str, events: list[tuple[int, set[str]]]) -> int:
-    monitor = Monitor(formula, mode)  # type: ignore[arg-type]
+def _run(formula: str, mode: Mode, events: list[tuple[int, set[str]]]) -> int:
+    monitor = Monitor(formula, mode)
     return sum(len(monitor.step(time_stamp, atoms)) for time_stamp, atoms in events)
 
 

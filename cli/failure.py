@@ -56,6 +56,7 @@ def show(text: str) -> None:
     if sys.stdout is None:
         raise WriteFailure("cannot write standard output: it is closed")
     try:
+        # a TextIO to the type checker, a TextIOWrapper in the command's own process
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -52,6 +52,7 @@ def _fed(monitor: Monitor, batches: list[EventColumns]) -> VerdictArray:
         if hasattr(error, "records"):
             records, count = error.records
             del error.records
+            # any exception may have been raised by what gives the events
             error.verdicts = VerdictArray(_cut(records, count))  # type: ignore[attr-defined]
         raise
     return VerdictArray(_cut(records, count))

@@ -110,6 +110,7 @@ class FileTraces:
             policies.atoms,
             predicates=policies.predicates,
             format=self._format,
+            # checked when the plan was built; a dictionary has one type for all of them
             **options,  # type: ignore[arg-type]
         ) as tables:
             for batch in tables:

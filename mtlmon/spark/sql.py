@@ -241,4 +241,5 @@ def _end_time(value: object) -> EndTime:
     """An end time as SQL has it: a number, or a text."""
     if isinstance(value, str) and value.isdecimal():
         return int(value)
+    # what else there is, its taker checks
     return value  # type: ignore[return-value]

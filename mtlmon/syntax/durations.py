@@ -84,6 +84,7 @@ class DurationInterval(Interval):
         object.__setattr__(self, "written", (lower, upper))
         object.__setattr__(self, "is_open", is_open)
 
+    # Fields of an interval become properties that only raise: no bound is known in time units yet.
     @property
     def lower(self) -> NoReturn:  # type: ignore[override]
         """Not known."""
@@ -166,6 +167,7 @@ class DurationInterval(Interval):
     def __hash__(self) -> int:
         return hash((self.written, self.is_open))
 
+    # made anew from other arguments than an interval in time units
     def __reduce__(self) -> tuple[type[DurationInterval], tuple[object, ...]]:  # type: ignore[override]
         return DurationInterval, (*self.written, self.is_open)
 

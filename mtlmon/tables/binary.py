@@ -16,6 +16,8 @@ from mtlmon.tables.files import STANDARD_INPUT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from _typeshed import WriteableBuffer
+
     from mtlmon.tables.columns import Selection
     from mtlmon.tables.files import ByteStream, TableFile, TableObject
 
@@ -165,5 +167,5 @@ class _Readable(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
-        return self._stream.read_into(np.frombuffer(room, np.uint8))
+    def readinto(self, room: WriteableBuffer) -> int:
+        return self._stream.read_into(np.frombuffer(memoryview(room), np.uint8))

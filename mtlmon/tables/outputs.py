@@ -16,6 +16,8 @@ from pyarrow import parquet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _typeshed import ReadableBuffer
+
     from mtlmon._policies import VerdictRows
     from mtlmon.checking.outputs import Output
     from mtlmon.tables.verdicts import VerdictTable
@@ -44,9 +46,9 @@ class ByteWriter(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: object) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         """Append bytes."""
-        part = bytes(data)  # type: ignore[call-overload]
+        part = bytes(data)
         if part:
             self._parts.append(part)
             self._size += len(part)

@@ -57,6 +57,16 @@ def test_memory_is_cleaned_up_without_waiting(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"done\n", b"")
 
 
+@pytest.fixture
+def _memory_of_its_own() -> Iterator[None]:
+    """Arrow's memory is counted apart from what other tests may still hold."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    yield
+    pa.set_memory_pool(before)
+
+
+@pytest.mark.usefixtures("_memory_of_its_own")
 def test_blocks_are_in_memory_of_arrow(tmp_path: Path) -> None:
     """Its threads let go of it without Python's lock, which aborts a process that is at its end."""
     text = b"ts,p\n" + b"1,true\n" * 200_000
