@@ -12,6 +12,7 @@ cdef enum:
 
 
 cdef bytes digest(data)
+cdef bytes as_bytes(data)
 cdef object damaged()
 
 
@@ -24,9 +25,12 @@ cdef class NumberWriter:
 
 
 cdef class NumberReader:
-    cdef const uint8_t[::1] data
+    cdef bytes data             # keeps `start` valid
+    cdef const uint8_t *start
+    cdef size_t size
     cdef size_t place
 
+    cdef int open(self, bytes data, size_t place) except -1
     cdef uint64_t get(self, uint64_t most) except? 0
-    cdef const uint8_t[::1] get_bytes(self)
+    cdef bytes get_bytes(self)
     cdef int end(self) except -1

@@ -5,6 +5,7 @@ Unsigned integers have seven bits a byte, the low ones first, whatever the machi
 not trusted: every number is checked against a bound.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stddef cimport size_t
 from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
 
@@ -17,6 +18,14 @@ cdef bytes digest(data):
     from hashlib import blake2b
 
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+cdef bytes as_bytes(data):
+    """The bytes of any buffer; TypeError for everything else.
+
+    `bytes` alone would make five zeros of the number 5.
+    """
+    return data if type(data) is bytes else bytes(memoryview(data))
 
 
 cdef object damaged():
@@ -50,7 +59,21 @@ cdef class NumberWriter:
 
 
 cdef class NumberReader:
-    """Takes numbers from the bytes that are in `data`, from `place` on."""
+    """Takes numbers from bytes, once these are opened.
+
+    Bytes and a pointer: a typed memoryview would have Cython compile all of its support code into
+    every module that cimports this one, a third of the whole build.
+    """
+
+    cdef int open(self, bytes data, size_t place) except -1:
+        """Read from `place` on."""
+        if data is None or place > <size_t> PyBytes_GET_SIZE(data):
+            raise damaged()
+        self.data = data
+        self.start = <const uint8_t *> PyBytes_AS_STRING(data)
+        self.size = <size_t> PyBytes_GET_SIZE(data)
+        self.place = place
+        return 0
 
     cdef uint64_t get(self, uint64_t most) except? 0:
         """The next number.
@@ -61,9 +84,9 @@ cdef class NumberReader:
         cdef uint32_t shift = 0
         cdef uint64_t byte = 0x80
         while byte & 0x80:
-            if self.place >= <size_t> self.data.shape[0] or shift > 63:
+            if self.place >= self.size or shift > 63:
                 raise damaged()
-            byte = self.data[self.place]
+            byte = self.start[self.place]
             self.place += 1
             if shift == 63 and byte > 1:
                 raise damaged()
@@ -73,17 +96,17 @@ cdef class NumberReader:
             raise damaged()
         return value
 
-    cdef const uint8_t[::1] get_bytes(self):
+    cdef bytes get_bytes(self):
         """Bytes with their number before them."""
         cdef uint64_t size = self.get(INT64_MAX)
         cdef size_t place = self.place
-        if size > <size_t> self.data.shape[0] - place:
+        if size > self.size - place:
             raise damaged()
         self.place += <size_t> size
-        return self.data[place:self.place]
+        return PyBytes_FromStringAndSize(<const char *> self.start + place, <Py_ssize_t> size)
 
     cdef int end(self) except -1:
         """Raise SnapshotError if anything is left."""
-        if self.place != <size_t> self.data.shape[0]:
+        if self.place != self.size:
             raise damaged()
         return 0

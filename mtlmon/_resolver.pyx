@@ -13,7 +13,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 
-from mtlmon._encoding cimport NumberReader, NumberWriter, damaged
+from mtlmon._encoding cimport NumberReader, NumberWriter, as_bytes, damaged
 from mtlmon._verdict cimport (
     VERDICT_EQUIVALENT,
     VERDICT_FALSE,
@@ -381,7 +381,7 @@ cdef class Resolver:
         """
         cdef NumberReader reader = NumberReader()
         cdef uint64_t latest, _chain
-        reader.data = snapshot
+        reader.open(as_bytes(snapshot), 0)
         latest = reader.get(INT64_MAX)
         for _chain in range(reader.get(INT64_MAX)):
             self.read_chain(reader, latest)

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """A state as bytes and back."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon._encoding cimport NumberReader, NumberWriter
 from mtlmon._engine cimport Engine, State
@@ -11,7 +11,7 @@ from mtlmon._nodes cimport Expression
 
 
 cdef bytes encode(Engine engine, State *state)
-cdef int decode(Engine engine, State *state, Mode mode, const uint8_t[::1] snapshot) except -1
+cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1
 
 
 cdef class _Writer(NumberWriter):

@@ -10,11 +10,11 @@ checked before it is used.
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mtlmon._configurations cimport pass_threshold
-from mtlmon._encoding cimport DIGEST_BYTES, MOST_ITEMS, damaged, digest
+from mtlmon._encoding cimport DIGEST_BYTES, MOST_ITEMS, as_bytes, damaged, digest
 from mtlmon._engine cimport init_state
 from mtlmon._entries cimport NONE, History, find_group, link_member, new_entry, new_group
 from mtlmon._history cimport watch
@@ -194,27 +194,27 @@ cdef int put_history(_Writer writer, const History *history, uint64_t clock) exc
 # ---- reading -----------------------------------------------------------------------------------
 
 
-cdef int decode(Engine engine, State *state, Mode mode, const uint8_t[::1] snapshot) except -1:
+cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1:
     """Make a state of zeros that of a snapshot; to be freed by `free_state` even after an error.
 
     Raises SnapshotError for bytes that are no snapshot of this version, program and mode.
     """
-    if snapshot.shape[0] < _HEADER_BYTES or bytes(snapshot[:len(_MAGIC)]) != _MAGIC:
+    cdef bytes data = as_bytes(snapshot)
+    if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC):
         raise SnapshotError("this is no snapshot of a monitor")
-    if snapshot[len(_MAGIC)] != _VERSION:
+    if data[len(_MAGIC)] != _VERSION:
         raise SnapshotError(
-            f"the snapshot has version {snapshot[len(_MAGIC)]}; this version of mtlmon reads "
+            f"the snapshot has version {data[len(_MAGIC)]}; this version of mtlmon reads "
             f"version {_VERSION} only"
         )
     place = len(_MAGIC) + 1
-    if bytes(snapshot[place:place + DIGEST_BYTES]) != kind_of(engine, mode):
+    if data[place:place + DIGEST_BYTES] != kind_of(engine, mode):
         raise SnapshotError("the snapshot is of another formula or mode")
-    if bytes(snapshot[place + DIGEST_BYTES:_HEADER_BYTES]) != digest(snapshot[_HEADER_BYTES:]):
+    if data[place + DIGEST_BYTES:_HEADER_BYTES] != digest(memoryview(data)[_HEADER_BYTES:]):
         raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
     init_state(state, engine.program, mode)
     cdef _Reader reader = _Reader()
-    reader.data = snapshot
-    reader.place = _HEADER_BYTES
+    reader.open(data, _HEADER_BYTES)
     reader.workspace = engine.workspace
     read_state(reader, engine, state)
     reader.end()

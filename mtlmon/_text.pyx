@@ -14,7 +14,7 @@ from libc.stdlib cimport calloc, free
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._core cimport Monitor
-from mtlmon._encoding cimport DIGEST_BYTES, NumberReader, NumberWriter, damaged, digest
+from mtlmon._encoding cimport DIGEST_BYTES, NumberReader, NumberWriter, as_bytes, damaged, digest
 from mtlmon._resolver cimport Resolver
 from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner
 from mtlmon._time_stamps cimport remember_time_stamp
@@ -223,7 +223,7 @@ cdef class TextMonitor:
         cdef NumberReader reader = NumberReader()
         if self.loaded or self.has_end:
             raise MtlmonError("a text monitor is restored before anything is loaded")
-        reader.data = checked_body(bytes(snapshot))
+        reader.open(checked_body(as_bytes(snapshot)), 0)
         if reader.get(UINT64_MAX) != self.kind():
             raise SnapshotError("the snapshot is of another selection of verdicts")
         self.loaded = reader.get(INT64_MAX)

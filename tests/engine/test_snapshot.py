@@ -163,9 +163,19 @@ def test_what_is_no_snapshot_of_this_monitor() -> None:
         with pytest.raises(SnapshotError, match=reason):
             monitor.restore(wrong)
         assert monitor.snapshot() == before
-    with pytest.raises(TypeError):
-        monitor.restore("text")  # type: ignore[arg-type]
+    for wrong_type in ["text", 40, None]:
+        with pytest.raises(TypeError):
+            monitor.restore(wrong_type)  # type: ignore[arg-type]
     assert monitor.snapshot() == before
+
+
+def test_a_snapshot_may_come_in_any_buffer() -> None:
+    snapshot = snapshot_of(MIXED)
+    every_second = memoryview(bytes(byte for byte in snapshot for _ in range(2)))[::2]
+    for buffer in [bytearray(snapshot), memoryview(snapshot), every_second]:
+        monitor = Monitor(MIXED)
+        monitor.restore(buffer)
+        assert monitor.snapshot() == snapshot
 
 
 @pytest.mark.parametrize("formula", FORMULAS)

@@ -208,6 +208,8 @@ def test_refusals() -> None:
     ]:
         with pytest.raises(SnapshotError, match=why):
             run.make().restore(bad)
+    with pytest.raises(TypeError):
+        run.make().restore(40)  # type: ignore[arg-type]
 
 
 def test_forged_snapshots_are_refused_or_harmless() -> None:
