@@ -62,7 +62,9 @@ class Monitor:
     @property
     def counters(self) -> dict[str, int]: ...
     def step(
-        self, time_stamp: SupportsIndex, atoms: Iterable[str] | SupportsIndex = ()
+        self,
+        time_stamp: SupportsIndex,
+        atoms: Iterable[str] | Mapping[str, bool] | SupportsIndex = (),
     ) -> list[Verdict]: ...
     @overload
     def feed(
@@ -92,12 +94,14 @@ class Monitor:
     def reset(self) -> None: ...
     def __call__(
         self,
-        events: Iterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]],
+        events: Iterable[tuple[SupportsIndex, Iterable[str] | Mapping[str, bool] | SupportsIndex]],
         end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> VerdictStream: ...
     def astream(
         self,
-        events: AsyncIterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]],
+        events: AsyncIterable[
+            tuple[SupportsIndex, Iterable[str] | Mapping[str, bool] | SupportsIndex]
+        ],
         end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> AsyncIterator[Verdict]: ...
     def __enter__(self) -> Self: ...

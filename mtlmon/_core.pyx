@@ -175,7 +175,7 @@ cdef class Monitor:
     >>> monitor.step(2, {"r"})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    mtlmon.errors.EventError: the formula knows no atom 'r', only 'p', 'q'; ...
+    mtlmon.errors.EventError: the formula has no atom 'r', only 'p', 'q'; ...
     >>> monitor.step(2)
     [<Verdict 0:0 false>, <Verdict 2:0 false>]
     """
@@ -393,13 +393,14 @@ cdef class Monitor:
 
         Args:
             time_stamp: integer from 0 to 2^63-1 in the stream's unit, not below the last one.
-            atoms: the names of the propositions that hold; or an integer whose bit i says whether
-                `monitor.atoms[i]` holds.
+            atoms: the names of the propositions that hold; or a mapping of names to True or False
+                (also those of numpy); or an integer whose bit i says whether `monitor.atoms[i]`
+                holds.
 
         Raises:
             TimeStampError: negative, too large or decreasing.
-            EventTypeError: the time-stamp is no integer, or the atoms are neither names nor bits;
-                a single string is refused too.
+            EventTypeError: the time-stamp is no integer; the atoms are none of these, or a name is
+                no string or a value in a mapping no Boolean; a single string is refused too.
             EventError: the integer of bits is negative; unknown atoms, if those are an error.
 
         These leave the state unchanged.
@@ -559,7 +560,7 @@ cdef class Monitor:
         return _monitor, (self.program, self.mode, bdd, self.unknown, self.snapshot())
 
     def __call__(self, events, end_time=None):
-        """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs.
+        """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs, atoms as for `step`.
 
         Verdicts come as early as they are known. Unless an end time is given, the monitor is not
         finished afterwards: the stream may go on, and `finish` says what is known about its end.

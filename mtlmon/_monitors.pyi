@@ -1,4 +1,4 @@
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Generic, Literal, SupportsIndex, TypeVar, final
 
 from mtlmon._core import Verdict
@@ -28,7 +28,10 @@ class Monitors(Generic[_Key]):
     @property
     def counters(self) -> dict[str, int]: ...
     def step(
-        self, key: _Key, time_stamp: SupportsIndex, atoms: Iterable[str] | SupportsIndex = ()
+        self,
+        key: _Key,
+        time_stamp: SupportsIndex,
+        atoms: Iterable[str] | Mapping[str, bool] | SupportsIndex = (),
     ) -> list[Verdict]: ...
     def advance(self, key: _Key, time_stamp: SupportsIndex) -> list[Verdict]: ...
     def pending(self, key: _Key) -> list[PendingTimePoint]: ...

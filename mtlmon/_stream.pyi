@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, SupportsIndex, final
 
 from mtlmon._core import Monitor, Verdict
@@ -10,7 +10,7 @@ class VerdictStream(Iterator[Verdict]):
     def __init__(
         self,
         monitor: Monitor,
-        events: Iterable[tuple[SupportsIndex, Iterable[str] | SupportsIndex]],
+        events: Iterable[tuple[SupportsIndex, Iterable[str] | Mapping[str, bool] | SupportsIndex]],
         end_time: SupportsIndex | Literal["last", "inf"] | None = None,
     ) -> None: ...
     @property

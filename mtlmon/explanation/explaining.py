@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon.explanation.proof import Proof
-    from mtlmon.explanation.trace import EndTime
+    from mtlmon.explanation.trace import Atoms, EndTime
 
 __all__ = ["explain", "explain_position", "explain_positions"]
 
 
 def explain(
     formula: Formula | str,
-    trace: Iterable[tuple[int, Iterable[str]]],
+    trace: Iterable[tuple[int, Atoms]],
     time_point: int | tuple[int, int] | Verdict,
     *,
     end_time: EndTime = None,
@@ -34,7 +34,8 @@ def explain(
 
     Args:
         formula: the formula, or its text; the proof speaks of it as it is written.
-        trace: pairs of a time-stamp and the atoms that hold, from the beginning of the stream.
+        trace: pairs of a time-stamp and atoms (the names of those that hold, or a mapping of names
+            to whether they hold), from the beginning of the stream.
         time_point: its position in the trace counted from 0, its name (time-stamp and offset), or
             a verdict on it.
         end_time: what is known about the time after the trace: None (nothing), a time-stamp up to
@@ -44,6 +45,7 @@ def explain(
     Raises:
         FormulaError: the text is no formula.
         TimeStampError: a time-stamp is none, or below the one before.
+        EventTypeError: an event is no pair, or its atoms are neither names nor a mapping.
         UndecidedError: events that may still come decide, or the trace decides in a way that no
             subformula by itself tells, as in `EVENTUALLY p OR NOT EVENTUALLY p`.
         ExplanationError: the trace has no such time-point.

@@ -5,13 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
-from mtlmon.errors import ExplanationError, TimeStampError
+from mtlmon._event import read_atoms
+from mtlmon.errors import EventTypeError, ExplanationError, TimeStampError
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mtlmon.syntax.interval import Interval
+
+    Atoms = Iterable[str] | Mapping[str, object]
 
 __all__ = ["EndTime", "Trace"]
 
@@ -64,13 +67,13 @@ class Trace:
             self.clock = end_time + 1
 
     @classmethod
-    def of(cls, events: Iterable[tuple[int, Iterable[str]]], end_time: EndTime = None) -> Trace:
-        """The trace of pairs of a time-stamp and atoms.
+    def of(cls, events: Iterable[tuple[int, Atoms]], end_time: EndTime = None) -> Trace:
+        """The trace of pairs of a time-stamp and atoms, the names of those that hold or a mapping.
 
         Raises:
             TimeStampError: a time-stamp is no integer from 0 to 2^63-1, or below the one before;
                 the message names the position.
-            TypeError: an event is no such pair.
+            EventTypeError: an event is no such pair.
             ExplanationError: `end_time` is none of those that the constructor takes.
         """
         if end_time not in (None, "last", "inf"):
@@ -78,18 +81,24 @@ class Trace:
         time_stamps: list[int] = []
         letters: list[Collection[str]] = []
         known: dict[frozenset[str], frozenset[str]] = {}
-        for position, (time_stamp, atoms) in enumerate(events):
+        for position, event in enumerate(events):
+            try:
+                time_stamp, atoms = event
+            except (TypeError, ValueError):
+                raise EventTypeError(
+                    f"event {position} is {event!r}: it must be a pair (time_stamp, atoms)",
+                    index=position,
+                ) from None
             _check_time_stamp(time_stamp, f"the time-stamp of event {position}")
             if time_stamps and time_stamp < time_stamps[-1]:
                 raise TimeStampError(
                     f"the time-stamp of event {position} is {time_stamp}, below {time_stamps[-1]} "
                     "of the event before: sort the trace by time"
                 )
-            if isinstance(atoms, str):
-                raise TypeError(
-                    f"the atoms of event {position} are the text {atoms!r}: give a set of names"
-                )
-            letter = frozenset(atoms)
+            try:
+                letter = read_atoms(atoms)
+            except EventTypeError as error:
+                raise EventTypeError(f"event {position}: {error}", index=position) from None
             time_stamps.append(time_stamp)
             letters.append(known.setdefault(letter, letter))
         return cls(time_stamps, letters, end_time)

@@ -10,9 +10,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
+from mtlmon.names import nearest
 from mtlmon.policy import kinds
 from mtlmon.policy import operators as ops
-from mtlmon.policy.hints import near, some
+from mtlmon.policy.hints import some
 from mtlmon.policy.instants import read_instant
 from mtlmon.policy.integers import calculate, fits
 from mtlmon.policy.kinds import Kind, kind_of
@@ -107,7 +108,7 @@ class _Checker:
             return kind_of(self.schema.field(node.value).type)
         if count:
             return self.report(node, f"{count} columns are called {column_text(node.value)}")
-        guess = near(node.value, self.schema.names)
+        guess = nearest(node.value, self.schema.names)
         hint = f"the columns are {some(map(column_text, self.schema.names))}"
         if guess is not None:
             hint = f"did you mean {column_text(guess)}? {hint}"

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 _SHOWN = 8
 
 
-def near(name: str, names: Iterable[str]) -> str | None:
-    """The one of the names that was probably meant."""
-    from difflib import get_close_matches
-
-    by_small = {known.casefold(): known for known in names}
-    found = get_close_matches(name.casefold(), by_small, 1)
-    return by_small[found[0]] if found else None
-
-
 def some(names: Iterable[str]) -> str:
     """The names on one line, not too many of them."""
     known = list(names)

@@ -11,9 +11,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
+from mtlmon.names import nearest
 from mtlmon.policy import operators as ops
 from mtlmon.policy.expression import Constant, Expression
-from mtlmon.policy.hints import near, where_operand_is_missing, where_operator_is_missing
+from mtlmon.policy.hints import where_operand_is_missing, where_operator_is_missing
 from mtlmon.policy.integers import LARGEST
 from mtlmon.policy.lexer import (
     COLUMN,
@@ -148,7 +149,7 @@ class _Parser:
         assert isinstance(token.value, str)
         function = ops.FUNCTIONS.get(token.value)
         if function is None:
-            guess = near(token.value, ops.FUNCTIONS)
+            guess = nearest(token.value, ops.FUNCTIONS)
             hint = f"did you mean {guess}?" if guess else ""
             hint += f"{' ' if hint else ''}the functions are {', '.join(ops.FUNCTIONS)}"
             raise self.error(f"there is no function {token.value}", token, hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon._resolution import Resolution
-from mtlmon.errors import TimeStampError
+from mtlmon.errors import EventTypeError, TimeStampError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_formula
@@ -224,8 +224,9 @@ def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -
     for event in events:
         try:
             verdicts = step(*event)
-        except (TimeStampError, TypeError) as error:
-            raise type(error)(f"event {recording.event_count}: {error}") from None
+        except (TimeStampError, EventTypeError) as error:
+            number = recording.event_count
+            raise type(error)(f"event {number}: {error}", index=number) from None
         keep(event)
         if verdicts:
             yield from verdicts

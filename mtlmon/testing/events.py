@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
 from typing import TYPE_CHECKING, Any
 
+from mtlmon._event import read_atoms
 from mtlmon._scanner import Scanner
-from mtlmon.errors import TraceError
-from mtlmon.testing.recording import read_atoms
+from mtlmon.errors import EventTypeError, TraceError
 
 if TYPE_CHECKING:
     from mtlmon.testing.recording import Atoms, Pair
@@ -116,8 +116,8 @@ def read_pairs(pairs: Iterable[Any]) -> Iterator[Pair]:
             continue
         try:
             letter = read_atoms(atoms)
-        except TypeError as error:
-            raise TypeError(f"event {position}: {error}") from None
+        except EventTypeError as error:
+            raise EventTypeError(f"event {position}: {error}", index=position) from None
         yield time_stamp, letter
 
 

@@ -8,11 +8,12 @@ from operator import index
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
+from mtlmon._event import read_atoms
 from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_atoms, read_formula
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_formula
 
 if TYPE_CHECKING:
     import logging
@@ -150,7 +151,7 @@ class LiveMonitor:
             MtlmonError: the monitor has no clock, or is closed.
         """
         __tracebackhide__ = True
-        self._put_now(frozenset(atoms))
+        self._put_now(read_atoms(atoms))
         self._after_call()
 
     def notify(self, atoms: frozenset[str]) -> None:

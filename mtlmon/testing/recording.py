@@ -26,7 +26,6 @@ __all__ = [
     "Event",
     "Mode",
     "Recording",
-    "read_atoms",
     "read_formula",
 ]
 
@@ -189,19 +188,3 @@ def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:
     except MtlmonError as error:
         # Where in the parser is of no interest to the test that shows the error.
         raise error.with_traceback(None) from None
-
-
-def read_atoms(atoms: Atoms) -> frozenset[str]:
-    """The atoms of an event: names, or a mapping of names to whether they hold.
-
-    Raises:
-        TypeError: one string instead of a collection of them, or no collection at all.
-    """
-    __tracebackhide__ = True
-    if isinstance(atoms, frozenset):
-        return atoms
-    if isinstance(atoms, (str, bytes)):
-        raise TypeError(f"atoms are a collection of names, not the one string {atoms!r}")
-    if isinstance(atoms, dict):
-        return frozenset(name for name, holds in atoms.items() if holds)
-    return frozenset(atoms)

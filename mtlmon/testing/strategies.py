@@ -6,6 +6,7 @@ Needs hypothesis: `pip install 'mtlmon[hypothesis]'`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -201,4 +202,6 @@ def _names(atoms: Sequence[str] | Formula) -> tuple[str, ...]:
         return atoms.atoms
     if isinstance(atoms, str):
         raise MtlmonError(f"atoms are several names, not the one string {atoms!r}")
+    if isinstance(atoms, Mapping):
+        raise MtlmonError(f"atoms are a sequence of names, not the mapping {atoms!r}")
     return tuple(atoms)

@@ -210,7 +210,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[MtlmonError], str, in
         ([5, 6, 7], {"p": BOOLEANS[:, 0], "q": BOOLEANS[:, 1], "r": BOOLEANS[:, 1]}),
         {"unknown": "error"},
         EventError,
-        "knows no atom 'r'",
+        "has no atom 'r'",
         None,
     ),
     "unknown bit": (([5, 6], [1, 4]), {"unknown": "error"}, EventError, "4 at index 1 has bits", 1),
@@ -237,7 +237,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[MtlmonError], str, in
         (TABLE.append_column("r", TABLE["p"]),),
         {"unknown": "error"},
         EventError,
-        "knows no atom 'r'",
+        "has no atom 'r'",
         None,
     ),
     "table with the time of another type": (

@@ -72,7 +72,9 @@ def test_negative_bits(bits: int) -> None:
     assert str(monitor.step(0, 1)[0]) == "0:0 true"
 
 
-@pytest.mark.parametrize("kind", [set, frozenset, tuple, list, dict.fromkeys, iter])
+@pytest.mark.parametrize(
+    "kind", [set, frozenset, tuple, list, lambda names: dict.fromkeys(names).keys(), iter]
+)
 def test_collections_of_names(kind: Any) -> None:
     assert Monitor("p AND NOT q").step(1, kind(["p", "other"]))[0].value
 
@@ -88,8 +90,7 @@ def test_names_that_are_no_strings(names: Any) -> None:
     monitor = Monitor("p")
     with pytest.raises(EventTypeError, match=r"a string, not (list|dict|set)"):
         monitor.step(1, names)
-    others: list[Any] = [5, None, "p"]
-    assert str(monitor.step(0, others)[0]) == "0:0 true"
+    assert str(monitor.step(0, ["p"])[0]) == "0:0 true"
 
 
 def test_errors_of_names_that_are_not_about_names() -> None:
@@ -105,7 +106,7 @@ def test_errors_of_names_that_are_not_about_names() -> None:
 def test_unknown_names_as_errors(atoms: Any) -> None:
     monitor = Monitor("p AND q", unknown="error")
     monitor.step(3, {"p"})
-    with pytest.raises(EventError, match=r"knows no atom 'r', only 'p', 'q'; unknown='ignore'"):
+    with pytest.raises(EventError, match=r"has no atom 'r', only 'p', 'q'; unknown='ignore'"):
         monitor.step(4, atoms)
     assert list(map(str, monitor.step(3, ["q", "p"]))) == ["3:1 true"]
 
@@ -122,12 +123,12 @@ def test_unknown_atoms_in_batches_and_copies() -> None:
     monitor = Monitor("p", unknown="error")
     assert monitor.unknown == "error"
     for strict in (monitor, pickle.loads(pickle.dumps(monitor)), copy.copy(monitor)):
-        with pytest.raises(EventError, match="knows no atom 'r'"):
+        with pytest.raises(EventError, match="has no atom 'r'"):
             strict.feed([1], {"p": [True], "r": [True]})
         assert len(strict.feed([1], {"p": [True], "r": [True]}, unknown="ignore")) == 1
     lenient = Monitor("p")
     assert lenient.unknown == "ignore"
-    with pytest.raises(EventError, match="knows no atom 'r'"):
+    with pytest.raises(EventError, match="has no atom 'r'"):
         lenient.feed([1], {"p": [True], "r": [True]}, unknown="error")
     with pytest.raises(MtlmonError, match="'ignore' or 'error', not 'raise'"):
         Monitor("p", unknown="raise")  # type: ignore[arg-type]

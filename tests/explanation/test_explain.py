@@ -63,8 +63,11 @@ def test_bad_time_stamps(events: Any, message: str) -> None:
 
 
 def test_other_bad_arguments() -> None:
-    with pytest.raises(TypeError, match="give a set of names"):
+    with pytest.raises(mtlmon.EventTypeError, match=r"event 0: .* not the one string 'pq'"):
         mtlmon.explain("p", [(1, "pq")], 0)
+    broken: Any = [(1, ["p"]), 5]
+    with pytest.raises(mtlmon.EventTypeError, match="event 1 is 5: it must be a pair"):
+        mtlmon.explain("p", broken, 0)
     wrong: Any
     for wrong in ("first", -1, 2.5):
         with pytest.raises(mtlmon.TimeStampError, match="end_time is"):

@@ -111,7 +111,7 @@ def test_units() -> None:
 
 
 def test_atoms_may_be_any_collection() -> None:
-    trace = [(1, ["p"]), (1, ("p", "q")), (1, frozenset("p")), (1, {"p": True, "q": 0})]
+    trace = [(1, ["p"]), (1, ("p", "q")), (1, frozenset("p")), (1, {"p": True, "q": False})]
     assert_holds("p", trace)
     assert check("q", trace).violations == [(1, 0), (1, 2), (1, 3)]
 
