@@ -18,7 +18,14 @@ import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.checkpoint import AFRESH, DIGEST_BYTES, Checkpoint, CheckpointFile, sync_directory
+from mtlmon.cli.checkpoint import (
+    AFRESH,
+    DIGEST_BYTES,
+    Checkpoint,
+    CheckpointFile,
+    Place,
+    sync_directory,
+)
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.pump import BLOCK_BYTES, Pump
 from mtlmon.errors import SnapshotError
@@ -60,6 +67,26 @@ class LogDigest:
         return self.digest.copy().digest()
 
 
+class OutputDigest:
+    """The digest of the verdicts that are written, read back from their file."""
+
+    def __init__(self, verdicts: VerdictFile) -> None:
+        self.verdicts = verdicts
+        self.digest = blake2b(digest_size=DIGEST_BYTES)
+        self.size = 0
+
+    def up_to(self, size: int) -> bytes:
+        """The digest of so many bytes of the file, not fewer than the last time.
+
+        Raises Failure when they cannot be read.
+        """
+        while self.size < size:
+            block = self.verdicts.read_at(self.size, min(BLOCK_BYTES, size - self.size))
+            self.digest.update(block)
+            self.size += len(block)
+        return self.digest.copy().digest()
+
+
 class CheckpointingPump(Pump):
     """A pump that writes checkpoints and can begin with one."""
 
@@ -83,9 +110,14 @@ class CheckpointingPump(Pump):
                 BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * int(self.interval))
             )
         self.digest = LogDigest()
+        self.output_digest = OutputDigest(verdicts)
         # checkpoints are made while this holds: from the beginning of the work to the log's end
         self.is_open = False
-        self.check_files(options)
+        try:
+            self.check_files(options)
+        except Failure:
+            verdicts.discard_new()
+            raise
 
     # ---- the beginning ---------------------------------------------------------------------
 
@@ -96,9 +128,9 @@ class CheckpointingPump(Pump):
         """
         path = self.file.path
         used = [options.output, options.log, options.formula_file, options.explain_output]
-        if any(
-            other and os.path.realpath(other) in (path, self.file.temporary) for other in used
-        ) or (os.path.exists(path) and os.path.samestat(os.stat(path), self.log.status)):
+        if any(other and os.path.realpath(other) == path for other in used) or (
+            os.path.exists(path) and os.path.samestat(os.stat(path), self.log.status)
+        ):
             raise Failure(f"{self.file.name} is to hold the checkpoint, but has another use")
         if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
             raise Failure(
@@ -112,19 +144,23 @@ class CheckpointingPump(Pump):
             raise WriteFailure(f"cannot lock {self.verdicts.name}: {error.strerror}") from None
 
     def begin(self) -> None:
-        """Go on from the checkpoint, if that is wanted and there is one, or start afresh."""
-        checkpoint = None
-        if self.resumes:
-            checkpoint = self.file.read()
-        else:
-            self.file.check()
-        if checkpoint is None:
-            # Nothing is lost if it cannot be written, and that is known from the beginning.
-            self.file.write(Checkpoint(self.digest.up_to(0), 0, self.monitor.snapshot()))
-            self.verdicts.cut(0)
-            self.sync_name_of_verdicts()
-        else:
-            self.resume(checkpoint)
+        """Go on from the checkpoint, if that is wanted and there is one, or start afresh.
+
+        Raises Failure when the checkpoint does not fit; all files are then as they were.
+        """
+        try:
+            self.file.lock()
+            checkpoint = self.file.read() if self.resumes else None
+            if checkpoint is None:
+                # Nothing is lost if it cannot be written, and that is known from the beginning.
+                self.file.write(self.make_checkpoint(0))
+            else:
+                self.check_fit(checkpoint)
+        except BaseException:
+            self.verdicts.discard_new()
+            raise
+        self.verdicts.cut(0 if checkpoint is None else checkpoint.output_size)
+        self.sync_name_of_verdicts()
         self.note_checkpoint()
         self.is_open = True
 
@@ -135,26 +171,46 @@ class CheckpointingPump(Pump):
         except OSError as error:
             raise WriteFailure(f"cannot write {self.verdicts.name}: {error.strerror}") from None
 
-    def resume(self, checkpoint: Checkpoint) -> None:
-        """Come to where the checkpoint was made; nothing changes before all of it is checked."""
+    def check_fit(self, checkpoint: Checkpoint) -> None:
+        """Come to where the checkpoint was made, as far as nothing but reading is needed."""
         try:
             self.monitor.restore(checkpoint.snapshot)
         except SnapshotError as error:
             raise self.cannot_resume(str(error)) from None
         self.events_before = self.monitor.event_count
-        size = self.verdicts.size()
-        if size < checkpoint.output_size:
-            raise self.cannot_resume(
-                f"{self.verdicts.name} has {size:,} bytes of the {checkpoint.output_size:,} that "
-                "were written"
-            )
+        self.check_output(checkpoint)
         self.skip(self.monitor.position)
         if self.digest.up_to(self.monitor.position) != checkpoint.log_digest:
             raise self.cannot_resume(
                 f"the first {self.monitor.position:,} bytes of {self.log.name} are not those that "
                 "were read"
             )
-        self.verdicts.cut(checkpoint.output_size)
+
+    def check_output(self, checkpoint: Checkpoint) -> None:
+        """Raise Failure unless the output begins with the verdicts that were written.
+
+        What a file has beyond them is cut off. That may be done to the file that they were written
+        to, but another file is only known to be a copy of it if there is no more than they.
+        """
+        name, wanted = self.verdicts.name, checkpoint.output_size
+        size = self.verdicts.size()
+        if size < wanted:
+            raise self.cannot_resume(
+                f"{name} has {size:,} bytes of the {wanted:,} that were written"
+            )
+        if self.output_digest.up_to(wanted) != checkpoint.output_digest:
+            raise self.cannot_resume(
+                f"the first {wanted:,} bytes of {name} are not the verdicts that were written"
+            )
+        if size > wanted and not checkpoint.output.is_same(self.place_of_output()):
+            raise self.cannot_resume(
+                f"the verdicts were written to {checkpoint.output.path}, and {name} has "
+                f"{size - wanted:,} bytes more than the {wanted:,} that were; if it is a copy, "
+                f"cut it to {wanted} bytes first"
+            )
+
+    def place_of_output(self) -> Place:
+        return Place.of(self.verdicts.descriptor, self.verdicts.name)
 
     def skip(self, count: int) -> None:
         """Read so many bytes of the log, for their digest only."""
@@ -195,6 +251,10 @@ class CheckpointingPump(Pump):
             self.write_checkpoint()
 
     def wait_for_log(self) -> None:
+        if not self.is_open:
+            # there is nothing to make a checkpoint of before that from which the run goes on
+            super().wait_for_log()
+            return
         while not self.signals.wait(self.log.descriptor, self.seconds_left()):
             self.write_checkpoint()
 
@@ -237,14 +297,18 @@ class CheckpointingPump(Pump):
             self.flush()
         if self.monitor.is_settled and self.monitor.position != self.noted_position:
             self.verdicts.sync()
-            self.file.write(
-                Checkpoint(
-                    self.digest.up_to(self.monitor.position),
-                    self.verdicts.size_written(),
-                    self.monitor.snapshot(),
-                )
-            )
+            self.file.write(self.make_checkpoint(self.verdicts.size_written()))
         self.note_checkpoint()
+
+    def make_checkpoint(self, output_size: int) -> Checkpoint:
+        """A checkpoint of what is known now, which counts on so many bytes of verdicts."""
+        return Checkpoint(
+            self.digest.up_to(self.monitor.position),
+            self.output_digest.up_to(output_size),
+            output_size,
+            self.place_of_output(),
+            self.monitor.snapshot(),
+        )
 
     def note_checkpoint(self) -> None:
         self.noted_at = time.monotonic()

@@ -16,6 +16,7 @@ from mtlmon.cli.report import plural
 from mtlmon.errors import UndecidedError
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
+from mtlmon.replacing import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -242,8 +243,7 @@ class Explanations:
         else:
             text = "".join([*self.sections, *(f"{remark}\n" for remark in self.remarks)])
         try:
-            with open(self.path, "w", encoding="utf-8") as file:
-                file.write(text)
+            write_whole(self.path, text.encode("utf-8", "backslashreplace"))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteFailure(f"cannot write {self.path}: {reason}") from None

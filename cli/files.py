@@ -5,6 +5,7 @@ Logs and verdicts are file descriptors, read and written in large blocks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import stat
@@ -103,11 +104,15 @@ def open_log(path: str) -> LogFile:
 
 
 class VerdictFile:
-    """Where the verdicts go."""
+    """Where the verdicts go.
 
-    def __init__(self, descriptor: int, name: str) -> None:
+    is_new: the file was not there before.
+    """
+
+    def __init__(self, descriptor: int, name: str, *, is_new: bool = False) -> None:
         self.descriptor = descriptor
         self.name = name
+        self.is_new = is_new
         widen_pipe(descriptor, os.fstat(descriptor))
 
     def flush(self, writer: Writer) -> None:
@@ -134,6 +139,25 @@ class VerdictFile:
     def size_written(self) -> int:
         """How many bytes of the file are this run's or were taken over by it."""
         return os.lseek(self.descriptor, 0, os.SEEK_CUR)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Bytes that were written, at least one.
+
+        Raises Failure.
+        """
+        try:
+            block = os.pread(self.descriptor, size, position)
+        except OSError as error:
+            raise Failure(f"cannot read {self.name}: {error.strerror}") from None
+        if not block:
+            raise Failure(f"cannot read {self.name}: it has become shorter")
+        return block
+
+    def discard_new(self) -> None:
+        """Remove the file if it was not there before: nothing will be written to it."""
+        if self.is_new:
+            with contextlib.suppress(OSError):
+                os.unlink(self.name)
 
     def cut(self, size: int) -> None:
         """Keep the first bytes of the file, and go on behind them.
@@ -178,7 +202,7 @@ def open_verdicts(
     """Open the file for the verdicts, standard output for None.
 
     logs: what the logs are, by their names.
-    keeps: leave to the caller how much of a file's content to keep.
+    keeps: leave to the caller how much of a file's content to keep, and let it read that.
 
     Raises Failure when it cannot be opened, or is a log or the formula.
     """
@@ -191,7 +215,8 @@ def open_verdicts(
         return VerdictFile(STANDARD_OUTPUT, "standard output")
     try:
         # opened without O_TRUNC: nothing is lost before it is known to be another file
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        access = os.O_RDWR if keeps else os.O_WRONLY
+        descriptor, is_new = open_or_create(path, access)
         found = os.fstat(descriptor)
         if any(is_same_file(found, status) for status in logs.values()):
             raise Failure(f"{path} is both the log and the file for the verdicts")
@@ -201,7 +226,23 @@ def open_verdicts(
             os.ftruncate(descriptor, 0)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot write {path}: {reason(error)}") from None
-    return VerdictFile(descriptor, path)
+    return VerdictFile(descriptor, path, is_new=is_new)
+
+
+def open_or_create(path: str, access: int) -> tuple[int, bool]:
+    """Open a file; also tell whether it was not there before.
+
+    Raises OSError, or ValueError for a path that cannot be one.
+    """
+    try:
+        return os.open(path, access), False
+    except FileNotFoundError:
+        pass
+    try:
+        return os.open(path, access | os.O_CREAT | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        # it has come in between, or the path is a link to where no file is yet
+        return os.open(path, access | os.O_CREAT, 0o666), False
 
 
 def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:

@@ -162,10 +162,6 @@ def test_files_of_another_use(files: Files, tmp_path: Path) -> None:
         assert "has another use" in done.errors
     assert files.log.read_text() == LOG
     assert policy.read_text() == FORMULA
-    # the next checkpoint has a name of its own until it is complete
-    done = mtlmon("-e", "p", "-o", f"{files.checkpoint}.new", "--checkpoint", str(files.checkpoint))
-    assert done.status == 2
-    assert "has another use" in done.errors
     other = tmp_path / "other"
     other.write_text("of value")
     done = mtlmon("-e", "p", "-o", str(files.output), "--checkpoint", str(other), str(files.log))
@@ -241,6 +237,113 @@ def test_two_processes_do_not_write_the_same_verdicts(files: Files) -> None:
         assert "another process writes" in done.errors
         assert live.end().status == 1
     assert files.output.read_text() == undisturbed().output
+
+
+def test_two_processes_do_not_use_the_same_checkpoint(files: Files, tmp_path: Path) -> None:
+    """With outputs of their own they would otherwise overwrite each other's checkpoints."""
+    with Live(*files.options(every="1")) as live:
+        live.send(LOG)
+        files.wait_for_checkpoint()
+        for resume in ["--resume"], []:
+            done = mtlmon(
+                "-e", FORMULA, "-o", str(tmp_path / "other"), "--checkpoint",
+                str(files.checkpoint), *resume, str(files.log),
+            )  # fmt: skip
+            assert (done.status, done.errors) == (
+                2,
+                f"mtlmon: another process uses {files.checkpoint}: give every run a checkpoint of "
+                "its own\n",
+            )
+            assert not (tmp_path / "other").exists()
+        assert live.end().status == 1
+    assert files.output.read_text() == undisturbed().output
+    assert files.run().status == 1
+
+
+# ---- the output is that of the checkpoint ------------------------------------------------------
+
+
+UNRELATED = "of another run\n" * 10_000
+
+
+def test_an_output_of_something_else_is_refused(files: Files, tmp_path: Path) -> None:
+    """A longer file that is not the output was cut to the output's length, with status 0."""
+    assert files.run().status == 1
+    written = files.output
+    unrelated = tmp_path / "unrelated"
+    unrelated.write_text(UNRELATED)
+    same_beginning = tmp_path / "same"
+    same_beginning.write_bytes(written.read_bytes() + b"7:0 true\n")
+    for path, why in [
+        (unrelated, f"bytes of {unrelated} are not the verdicts that were written"),
+        (same_beginning, f"the verdicts were written to {written}, and {same_beginning} has 9"),
+    ]:
+        before, checkpoint = path.read_bytes(), files.checkpoint.read_bytes()
+        files.output = path
+        done = files.run()
+        assert done.status == 2
+        assert why in done.errors
+        assert (path.read_bytes(), files.checkpoint.read_bytes()) == (before, checkpoint)
+
+
+def test_an_output_is_refused_where_nothing_was_written_yet(files: Files, tmp_path: Path) -> None:
+    """No bytes are the beginning of any file."""
+    assert files.run("--verdicts", "false", formula="true").status == 0
+    assert files.output.read_bytes() == b""
+    files.output = tmp_path / "unrelated"
+    files.output.write_text(UNRELATED)
+    done = files.run("--verdicts", "false", formula="true")
+    assert done.status == 2
+    assert "150,000 bytes more than the 0 that were" in done.errors
+    assert files.output.read_text() == UNRELATED
+
+
+@pytest.mark.parametrize("place", [0, 1000, -2])
+def test_text_that_was_changed_in_place_is_noticed(files: Files, place: int) -> None:
+    assert files.run().status == 1
+    changed = bytearray(files.output.read_bytes())
+    changed[place] ^= 1
+    files.output.write_bytes(changed)
+    done = files.run()
+    assert done.status == 2
+    assert "are not the verdicts that were written" in done.errors
+    assert files.output.read_bytes() == changed
+
+
+def test_a_refused_run_leaves_no_new_file(files: Files, tmp_path: Path) -> None:
+    assert files.run().status == 1
+    files.output = tmp_path / "new"
+    assert "has 0 bytes of the" in files.run().errors
+    files.checkpoint = tmp_path / "text"
+    files.checkpoint.write_text("a letter to a friend")
+    assert "not a checkpoint" in files.run().errors
+    files.checkpoint = files.log
+    assert "has another use" in files.run().errors
+    assert not files.output.exists()
+
+
+def test_an_output_that_was_moved_or_copied(files: Files, tmp_path: Path) -> None:
+    """Where it is does not matter, as long as nothing but verdicts can be lost."""
+    whole = undisturbed().output
+
+    def goes_on() -> None:
+        files.log.write_text(LOG)
+        assert files.run().status == 1
+        assert files.output.read_text() == whole
+
+    files.log.write_text("".join(LINES[:3_000]))
+    assert files.run().status == 1
+    checkpoint = files.checkpoint.read_bytes()
+    copy = tmp_path / "copy"
+    shutil.copy(files.output, copy)
+    # moved, with what no checkpoint counts on behind it
+    moved = tmp_path / "moved"
+    files.output.rename(moved)
+    with moved.open("a") as output:
+        output.write("7:0 tr")
+    for files.output in moved, copy:
+        files.checkpoint.write_bytes(checkpoint)
+        goes_on()
 
 
 # ---- what is carried over ----------------------------------------------------------------------
@@ -363,9 +466,24 @@ def test_time_passes_while_the_log_does_not(files: Files) -> None:
     assert files.output.read_text() == "1:0 false\n100:0 true\n101:0 true\n"
 
 
+def test_a_log_that_is_not_ready_at_once(files: Files) -> None:
+    """While what was read before comes, there is no checkpoint to be made."""
+    for every in "500", "0.01s":
+        files.checkpoint.unlink(missing_ok=True)
+        assert files.run().status == 1
+        with Live(*files.options(every=every)) as live:
+            for start in range(0, len(LOG), len(LOG) // 3):
+                # longer than the interval, and than the command takes to start
+                time.sleep(0.3)
+                live.send(LOG[start : start + len(LOG) // 3])
+            assert live.end() == (1, "", undisturbed().errors)
+        assert files.output.read_text() == undisturbed().output
+
+
 def test_what_a_killed_process_leaves_behind(files: Files) -> None:
     """A checkpoint half written, and verdicts that no checkpoint counts on."""
-    files.checkpoint.with_name("checkpoint.new").write_bytes(b"half")
+    half = files.checkpoint.with_name(f".checkpoint.{'0' * 16}.tmp")
+    half.write_bytes(b"mtlmon check")
     files.output.write_text("never\n")
     assert files.run().status == 1
     assert files.output.read_text() == undisturbed().output
@@ -373,4 +491,27 @@ def test_what_a_killed_process_leaves_behind(files: Files) -> None:
         output.write("7:0 tr")
     assert files.run().status == 1
     assert files.output.read_text() == undisturbed().output
-    assert not files.checkpoint.with_name("checkpoint.new").exists()
+    assert not half.exists()
+
+
+def test_files_of_others_beside_the_checkpoint(files: Files) -> None:
+    """A new checkpoint is written beside the one before, under a name that nobody else has."""
+    others = [
+        files.checkpoint.with_name(name)
+        for name in (
+            "checkpoint.new",
+            "checkpoint.tmp",
+            ".checkpoint.tmp",
+            ".checkpoint.0123456789abcdef.tmp.bak",
+            # a name as ours, but not what we write
+            ".checkpoint.0123456789abcdef.tmp",
+        )
+    ]
+    for other in others:
+        other.write_text("of value")
+    for _ in range(2):
+        assert files.run().status == 1
+    assert all(other.read_text() == "of value" for other in others)
+    assert sorted(files.log.parent.iterdir()) == sorted(
+        [*others, files.log, files.output, files.checkpoint]
+    )

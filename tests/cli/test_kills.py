@@ -142,6 +142,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(name: str, tmp_path: Pat
         assert output.read_bytes() == verdicts
         assert done.status == expected.status
         assert without_speed(done.errors) == without_speed(expected.errors)
+        assert sorted(tmp_path.iterdir()) == [checkpoint, log, output]
 
 
 def test_a_log_that_grows_while_processes_are_killed(tmp_path: Path) -> None:

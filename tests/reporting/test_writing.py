@@ -56,6 +56,24 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+def test_no_file_of_somebody_else_is_written_to(tmp_path: Path) -> None:
+    """In a directory that others can write to, they could put a link where the report begins."""
+    victim = tmp_path / "victim"
+    victim.write_text("of value", encoding="utf-8")
+    for name in f".report.html.{os.getpid()}.tmp", ".report.html.tmp", "report.html.tmp":
+        (tmp_path / name).symlink_to(victim)
+    before = set(os.listdir(tmp_path))
+    write_report(DATA, tmp_path / "report.html")
+    assert victim.read_text(encoding="utf-8") == "of value"
+    assert set(os.listdir(tmp_path)) == before | {"report.html"}
+
+
+def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("r" * 250 + ".html")
+    write_report(DATA, path)
+    assert os.listdir(tmp_path) == [path.name]
+
+
 def test_what_cannot_be_written_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     for name in "missing/report.html", "directory", "n\x00ul":
