@@ -2,12 +2,10 @@
 """Numbers as bytes and back, for use from C."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef enum:
-    # More of anything than a monitor of this version keeps at once; a bound for what is read.
-    MOST_ITEMS = 1 << 30
     DIGEST_BYTES = 8
 
 
@@ -32,5 +30,6 @@ cdef class NumberReader:
 
     cdef int open(self, bytes data, size_t place) except -1
     cdef uint64_t get(self, uint64_t most) except? 0
+    cdef uint64_t get_count(self, uint32_t item_bytes) except? 0
     cdef bytes get_bytes(self)
     cdef int end(self) except -1

@@ -96,6 +96,17 @@ cdef class NumberReader:
             raise damaged()
         return value
 
+    cdef uint64_t get_count(self, uint32_t item_bytes) except? 0:
+        """How many items follow, of at least `item_bytes` bytes each.
+
+        Raises SnapshotError when the bytes that are left cannot hold them: a count is refused
+        before anything is allocated for it.
+        """
+        cdef uint64_t count = self.get(INT64_MAX)
+        if count > (self.size - self.place) // item_bytes:
+            raise damaged()
+        return count
+
     cdef bytes get_bytes(self):
         """Bytes with their number before them."""
         cdef uint64_t size = self.get(INT64_MAX)

@@ -383,7 +383,7 @@ cdef class Resolver:
         cdef uint64_t latest, _chain
         reader.open(as_bytes(snapshot), 0)
         latest = reader.get(INT64_MAX)
-        for _chain in range(reader.get(INT64_MAX)):
+        for _chain in range(reader.get_count(6)):
             self.read_chain(reader, latest)
         reader.end()
 
@@ -425,7 +425,7 @@ cdef class Resolver:
     cdef int read_chain(self, NumberReader reader, uint64_t latest) except -1:
         cdef uint64_t time_stamp = latest - reader.get(latest)
         cdef uint64_t offset = reader.get(UINT64_MAX)
-        cdef uint64_t count = reader.get(INT64_MAX)
+        cdef uint64_t count = reader.get_count(3)
         cdef uint64_t _run, run_time_stamp, run_offset, length
         cdef size_t slot, number
         if not self.reserve_chain():

@@ -4,8 +4,9 @@
 A snapshot is the word `mtlmon`, a version, a digest of program and mode, a digest of all that
 follows, and the state as numbers in the form of `_encoding`. Expressions are written by what they
 mean, as literals or as nodes of a BDD over obligations, and times as distances from the present.
-Obligations that nothing mentions are left out. What a snapshot says is not trusted: every number is
-checked before it is used.
+Obligations that nothing mentions are left out, the others are numbered in the order in which their
+family lists them. What a snapshot says is not trusted: every number is checked before it is used,
+and nothing is allocated that the bytes do not account for.
 """
 
 from cython cimport final
@@ -14,25 +15,23 @@ from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mtlmon._configurations cimport pass_threshold
-from mtlmon._encoding cimport DIGEST_BYTES, MOST_ITEMS, as_bytes, damaged, digest
+from mtlmon._encoding cimport DIGEST_BYTES, as_bytes, damaged, digest
 from mtlmon._engine cimport init_state
 from mtlmon._entries cimport NONE, History, find_group, link_member, new_entry, new_group
 from mtlmon._history cimport watch
 from mtlmon._memory cimport reserve
 from mtlmon._nodes cimport NODE_CUBE, NODE_MIXED, TRUE_EXPRESSION, is_constant
 from mtlmon._obligations cimport members_in_use
-from mtlmon._program cimport UNBOUNDED
+from mtlmon._program cimport MAX_TIME_STAMP, UNBOUNDED
 from mtlmon._slots cimport NO_FAMILY, family_of, member_of, slot_of
 from mtlmon._windows cimport PHASE_CLOSED, PHASE_FREE, PHASE_OPEN, Family, Window
 from mtlmon._witnesses cimport Run, Witnesses, grow, run_at
 
-from mtlmon.errors import LimitError, SnapshotError
+from mtlmon.errors import SnapshotError
 
 cdef enum:
     CUBE = 0
     BDD = 1
-    # More than any monitor of this version keeps at once; a bound for what is read.
-    MOST_MEMBERS = 1 << 24
 
 _MAGIC = b"mtlmon"
 _VERSION = 1
@@ -54,15 +53,17 @@ cdef bytes encode(Engine engine, State *state):
     cdef uint32_t i
     writer.workspace = engine.workspace
     writer.numbers = {}
+    writer.places = {}
     for i in range(state.family_count):
         if members_in_use(&state.families[i]):
             engine._sweep(engine.workspace, state, i)
+            writer.place_members(i, &state.families[i])
     for i in range(engine.program.previous_count):
         writer.put_reference(state.stored[i])
     for i in range(state.since_count):
         put_witnesses(writer, &state.witnesses[i], state.clock)
     for i in range(state.family_count):
-        put_family(writer, &state.families[i], state.clock)
+        put_family(writer, i, &state.families[i], state.clock)
     put_history(writer, &state.history, state.clock)
     structure = writer.taken()
     # The expressions are numbered in the order in which the structures mention them.
@@ -88,13 +89,30 @@ cdef class _Writer(NumberWriter):
             number = self.numbers.setdefault(expression >> 1, len(self.numbers) + 1)
         return self.put(number << 1 | (expression & 1))
 
-    cdef int put_variable(self, uint32_t slot) except -1:
-        """A fixed slot by its number, another by family and member."""
+    cdef int place_members(self, uint32_t number, const Family *family) except -1:
+        """Number the members of a family: the open ones, then the closed ones, in their order."""
+        cdef uint32_t i
+        cdef uint32_t place = 0
+        for i in range(family.open_head, family.open_count):
+            self.places[number, family.open[i]] = place
+            place += 1
+        for i in range(family.closed_head, family.closed_count):
+            self.places[number, family.closed[i]] = place
+            place += 1
+        return 0
+
+    cdef tuple variable(self, uint32_t slot):
+        """A fixed slot by its number, another by its family and the place of its member."""
         cdef uint32_t family = family_of(&self.workspace.slots, slot)
         if family == NO_FAMILY:
-            return self.put(<uint64_t> slot << 1)
-        self.put(<uint64_t> family << 1 | 1)
-        return self.put(member_of(&self.workspace.slots, slot))
+            return (2 * <uint64_t> slot,)
+        place = self.places[family, member_of(&self.workspace.slots, slot)]
+        return 2 * <uint64_t> family + 1, place
+
+    cdef int put_variable(self, tuple variable) except -1:
+        for number in variable:
+            self.put(number)
+        return 0
 
     cdef int put_nodes(self) except -1:
         """The slots of BDDs in their order, then the nodes that were referred to."""
@@ -109,7 +127,7 @@ cdef class _Writer(NumberWriter):
             order = self.workspace.manager.in_order(slots)
         self.put(len(order))
         for slot in order:
-            self.put_variable(slot)
+            self.put_variable(self.variable(slot))
         self.put(len(self.numbers))
         for node in self.numbers:
             self.put_node(node, order)
@@ -122,10 +140,15 @@ cdef class _Writer(NumberWriter):
         if self.workspace.nodes[node].kind == NODE_CUBE:
             self.put(CUBE)
             self.put(length)
+            literals = []
             for i in range(length):
                 item = self.workspace.pool[start + i]
-                self.put(item & 1)
-                self.put_variable(item >> 1)
+                literals.append((self.variable(item >> 1), item & 1))
+            # Slots are numbered differently in every workspace, the variables are not.
+            literals.sort()
+            for variable, sign in literals:
+                self.put(sign)
+                self.put_variable(variable)
             return 0
         self.put(BDD)
         nodes, root = self.workspace.manager.export(self.workspace.functions[node])
@@ -148,25 +171,25 @@ cdef int put_witnesses(_Writer writer, const Witnesses *witnesses, uint64_t cloc
     return 0
 
 
-cdef int put_family(_Writer writer, const Family *family, uint64_t clock) except -1:
+cdef int put_family(
+    _Writer writer, uint32_t number, const Family *family, uint64_t clock
+) except -1:
     cdef uint32_t i
     writer.put(family.open_count - family.open_head)
     for i in range(family.open_head, family.open_count):
-        put_window_end(writer, family, family.open[i], clock)
+        put_window_end(writer, number, family, family.open[i], clock)
     writer.put(family.closed_count - family.closed_head)
     for i in range(family.closed_head, family.closed_count):
-        put_window_end(writer, family, family.closed[i], clock)
+        put_window_end(writer, number, family, family.closed[i], clock)
         writer.put(family.windows[family.closed[i]].lower - clock)
     return 0
 
 
 cdef int put_window_end(
-    _Writer writer, const Family *family, uint32_t member, uint64_t clock
+    _Writer writer, uint32_t number, const Family *family, uint32_t member, uint64_t clock
 ) except -1:
     cdef uint64_t upper = family.windows[member].upper
-    if member > MOST_MEMBERS:
-        raise LimitError(f"a snapshot holds no more than {MOST_MEMBERS} obligations of a kind")
-    writer.put(member)
+    writer.put(writer.places[number, member])
     return writer.put(0 if upper == UNBOUNDED() else upper - clock + 1)
 
 
@@ -216,6 +239,8 @@ cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1:
     cdef _Reader reader = _Reader()
     reader.open(data, _HEADER_BYTES)
     reader.workspace = engine.workspace
+    reader.members = {}
+    reader.member_counts = [0] * engine.program.family_count
     read_state(reader, engine, state)
     reader.end()
     return 0
@@ -226,20 +251,18 @@ cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
     state.event_count = reader.get(UINT64_MAX)
     state.time_stamp = reader.get(INT64_MAX)
     state.offset = reader.get(UINT64_MAX)
-    state.clock = state.time_stamp + reader.get(INT64_MAX)
     # Beyond the largest time-stamp by one at most: the end of a log that is complete.
-    if state.clock > <uint64_t> INT64_MAX + 1:
-        raise damaged()
+    state.clock = state.time_stamp + reader.get(MAX_TIME_STAMP() + 1 - state.time_stamp)
     state.history.true_count = reader.get(UINT64_MAX)
     state.history.false_count = reader.get(UINT64_MAX)
-    peak_pending = reader.get(MOST_ITEMS)
+    peak_pending = reader.get(UINT32_MAX)
     reader.get_nodes()
     for i in range(engine.program.previous_count):
         state.stored[i] = reader.get_reference()
     for i in range(state.since_count):
         read_witnesses(reader, &state.witnesses[i], state.clock)
     for i in range(state.family_count):
-        read_family(reader, &state.families[i], state.clock)
+        read_family(reader, i, &state.families[i], state.clock)
     check_obligations(reader, engine, state)
     engine.workspace.families = state.families
     read_history(reader, &state.history, state.clock)
@@ -281,21 +304,34 @@ cdef class _Reader(NumberReader):
         if number & 1:
             if slot >= self.workspace.program.family_count:
                 raise damaged()
-            slot_of(
-                &self.workspace.slots, slot, <uint32_t> self.get(MOST_MEMBERS), &slot
-            )
+            slot_of(&self.workspace.slots, slot, self.get_member(slot), &slot)
         elif slot >= self.workspace.program.fixed_slot_count:
             raise damaged()
         return slot
 
+    cdef uint32_t get_member(self, uint32_t family) except? 0:
+        """A member of a family, by the number that it gets here.
+
+        The numbers in a snapshot are names and nothing else: a table that had room for the
+        largest of them could be of any size.
+        """
+        cdef uint64_t name = self.get(UINT32_MAX)
+        member = self.members.get((family, name))
+        if member is None:
+            member = self.members[family, name] = self.member_counts[family]
+            self.member_counts[family] += 1
+        return member
+
     cdef int get_nodes(self) except -1:
         cdef uint64_t _i
-        order = [self.get_variable() for _i in range(self.get(MOST_ITEMS))]
+        order = [self.get_variable() for _i in range(self.get_count(1))]
+        if len(set(order)) != len(order):
+            raise damaged()
         if order:
             self.workspace._require_manager()
             self.workspace.manager.declare(order)
         self.expressions = [0]
-        for _i in range(self.get(MOST_ITEMS)):
+        for _i in range(self.get_count(2)):
             self.expressions.append(self.get_node(order))
         return 0
 
@@ -304,7 +340,7 @@ cdef class _Reader(NumberReader):
         cdef uint64_t sign
         if self.get(BDD) == CUBE:
             literals = []
-            for _i in range(self.get(MOST_ITEMS)):
+            for _i in range(self.get_count(2)):
                 sign = self.get(1)
                 literals.append(2 * self.get_variable() + sign)
             literals.sort()
@@ -313,11 +349,18 @@ cdef class _Reader(NumberReader):
             self.workspace._take(literals)
             return self.workspace.intern_cube(self.workspace.merged, <uint32_t> len(literals))
         nodes = []
-        for _i in range(self.get(MOST_ITEMS)):
+        # The level of each node, behind that of the constant.
+        levels = [len(order)]
+        for _i in range(self.get_count(3)):
             if not order:
                 raise damaged()
-            slot = order[self.get(len(order) - 1)]
-            nodes.append((slot, self.get(2 * len(nodes) + 1), self.get(2 * len(nodes) + 1)))
+            level = self.get(len(order) - 1)
+            low, high = self.get(2 * len(nodes) + 1), self.get(2 * len(nodes) + 1)
+            # Nodes in another order are no BDD, and making one of them may take for ever.
+            if level >= levels[low >> 1] or level >= levels[high >> 1]:
+                raise damaged()
+            levels.append(level)
+            nodes.append((order[level], low, high))
         return self.workspace.intern_nodes(nodes, self.get(2 * len(nodes) + 1))
 
 
@@ -325,7 +368,7 @@ cdef int read_witnesses(_Reader reader, Witnesses *witnesses, uint64_t clock) ex
     cdef uint64_t count
     cdef Run *run
     witnesses.settled = reader.get_reference()
-    count = reader.get(MOST_ITEMS)
+    count = reader.get_count(3)
     while witnesses.count < count:
         if witnesses.count == witnesses.capacity:
             grow(witnesses)
@@ -338,11 +381,13 @@ cdef int read_witnesses(_Reader reader, Witnesses *witnesses, uint64_t clock) ex
     return 0
 
 
-cdef int read_family(_Reader reader, Family *family, uint64_t clock) except -1:
+cdef int read_family(
+    _Reader reader, uint32_t number, Family *family, uint64_t clock
+) except -1:
     cdef uint64_t _i
     cdef uint32_t member
-    for _i in range(reader.get(MOST_ITEMS)):
-        member = read_window(reader, family, clock)
+    for _i in range(reader.get_count(2)):
+        member = read_window(reader, number, family, clock)
         reserve(
             <void **> &family.open, &family.open_capacity, <size_t> family.open_count + 1,
             sizeof(uint32_t)
@@ -355,13 +400,16 @@ cdef int read_family(_Reader reader, Family *family, uint64_t clock) except -1:
             raise damaged()
         family.open[family.open_count] = member
         family.open_count += 1
-    for _i in range(reader.get(MOST_ITEMS)):
-        member = read_window(reader, family, clock)
+    for _i in range(reader.get_count(3)):
+        member = read_window(reader, number, family, clock)
         reserve(
             <void **> &family.closed, &family.closed_capacity, <size_t> family.closed_count + 1,
             sizeof(uint32_t)
         )
-        family.windows[member].lower = clock + reader.get(INT64_MAX)
+        # No window begins after the largest time-stamp, which the clock may be beyond.
+        if clock > MAX_TIME_STAMP():
+            raise damaged()
+        family.windows[member].lower = clock + reader.get(MAX_TIME_STAMP() - clock)
         family.windows[member].phase = PHASE_CLOSED
         if family.closed_count and not is_before(
             &family.windows[family.closed[family.closed_count - 1]], &family.windows[member]
@@ -376,11 +424,14 @@ cdef bint is_before(const Window *a, const Window *b) noexcept:
     return a.lower < b.lower or (a.lower == b.lower and a.upper < b.upper)
 
 
-cdef uint32_t read_window(_Reader reader, Family *family, uint64_t clock) except? 0:
+cdef uint32_t read_window(
+    _Reader reader, uint32_t number, Family *family, uint64_t clock
+) except? 0:
     """A member that was free, with the end of its window."""
-    cdef uint32_t member = <uint32_t> reader.get(MOST_MEMBERS)
+    cdef uint32_t member = reader.get_member(number)
     cdef uint32_t known = family.capacity
-    cdef uint64_t end = reader.get(INT64_MAX)
+    # One more than the distance to the last time-stamp of the window, or 0 for no last one.
+    cdef uint64_t end = reader.get(MAX_TIME_STAMP() - clock + 1)
     if member >= known:
         reserve(<void **> &family.windows, &family.capacity, <size_t> member + 1, sizeof(Window))
         memset(family.windows + known, 0, (family.capacity - known) * sizeof(Window))
@@ -393,7 +444,7 @@ cdef uint32_t read_window(_Reader reader, Family *family, uint64_t clock) except
 
 cdef int read_history(_Reader reader, History *history, uint64_t clock) except -1:
     cdef uint64_t _i
-    cdef uint64_t group_count = reader.get(MOST_ITEMS)
+    cdef uint64_t group_count = reader.get_count(1)
     cdef uint32_t i
     cdef uint32_t group, number
     cdef uint64_t time_stamp, offset
@@ -404,7 +455,7 @@ cdef int read_history(_Reader reader, History *history, uint64_t clock) except -
             raise damaged()
         new_group(history, expression, &group)
         watch(reader.workspace, history, group)
-    for _i in range(reader.get(MOST_ITEMS)):
+    for _i in range(reader.get_count(4)):
         group = <uint32_t> reader.get(max(group_count, 1) - 1)
         time_stamp = clock - reader.get(clock)
         offset = reader.get(UINT64_MAX)

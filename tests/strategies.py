@@ -65,14 +65,15 @@ def formulas(
     return result
 
 
-def sandwiches() -> st.SearchStrategy[Formula]:
+def sandwiches(*, widths: st.SearchStrategy[Interval] | None = None) -> st.SearchStrategy[Formula]:
     """Past inside future inside past, and the other way round."""
-    inner = st.one_of(_LEAVES, _applied(_BOOLEAN, _LEAVES, intervals()))
+    used = intervals() if widths is None else widths
+    inner = st.one_of(_LEAVES, _applied(_BOOLEAN, _LEAVES, used))
 
     def layers(*kinds: list[Operator]) -> st.SearchStrategy[Formula]:
         result = inner
         for operators in kinds:
-            result = _applied(operators, st.one_of(result, result, inner), intervals())
+            result = _applied(operators, st.one_of(result, result, inner), used)
         return result
 
     return st.one_of(layers(_PAST, _FUTURE, _PAST), layers(_FUTURE, _PAST, _FUTURE))

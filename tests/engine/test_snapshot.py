@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mtlmon import Monitor, MtlmonError, SnapshotError, bdd
 from mtlmon.syntax.formula import Formula
-from tests.strategies import formulas, sandwiches
+from tests.strategies import formulas, huge_intervals, sandwiches
 
 MODES = ("naive", "local", "global")
 
@@ -62,6 +62,71 @@ def test_any_formula_at_any_event(formula: Formula, mode: Any, data: st.DataObje
     other.restore(snapshot)
     assert other.snapshot() == snapshot
     assert go_on(monitor, log[cut:]) == go_on(other, log[cut:])
+
+
+@given(
+    st.one_of(formulas(widths=huge_intervals()), sandwiches(widths=huge_intervals())),
+    st.sampled_from(MODES),
+    st.lists(
+        st.tuples(st.sampled_from([0, 0, 1, 4, 2**62, 2**63 - 7, 2**63 - 1]), st.booleans()),
+        max_size=6,
+    ),
+    st.data(),
+)
+def test_bounds_and_times_as_large_as_they_come(
+    formula: Formula, mode: Any, steps: list[tuple[int, bool]], data: st.DataObject
+) -> None:
+    """At every point of a stream that leaps from 0 to the last time-stamp, or rests there."""
+    monitor, clock = Monitor(formula, mode), 0
+    for increment, is_event in steps:
+        clock = min(clock + increment, 2**63 - 1)
+        twin = Monitor(formula, mode)
+        snapshot = monitor.snapshot()
+        twin.restore(snapshot)
+        assert twin.snapshot() == snapshot
+        names = data.draw(st.sets(st.sampled_from("pqr")))
+        verdicts = [
+            other.step(clock, names) if is_event else other.advance(clock)
+            for other in (monitor, twin)
+        ]
+        assert verdicts[0] == verdicts[1]
+    twin = pickle.loads(pickle.dumps(monitor))
+    end = data.draw(st.sampled_from(["inf", "last", 2**63 - 1]))
+    assert monitor.finish(end) == twin.finish(end)
+
+
+@pytest.mark.parametrize(
+    ("formula", "steps"),
+    [
+        # A window from 5 to the last time-stamp ends 2^63 after 0, counted with both ends.
+        ("ALWAYS[0,9] EVENTUALLY[5,9223372036854775807] q", [0]),
+        ("ONCE[0,9] EVENTUALLY[0,9223372036854775807] q", [0]),
+        # The window would end beyond the last time-stamp; it ends there.
+        ("ONCE[0,9] EVENTUALLY[9223372036854775807,9223372036854775807] q", [0, 7]),
+        ("ONCE[0,9] EVENTUALLY[9223372036854775800,*) q", [0, 7, 9]),
+        ("p SINCE[9223372036854775807,9223372036854775807] q", [0, 2**63 - 1]),
+        ("PREVIOUS[9223372036854775807,9223372036854775807] NEXT q", [0, 2**63 - 1]),
+    ],
+)
+def test_the_largest_bounds_from_time_stamp_0(formula: str, steps: list[int]) -> None:
+    monitor, twin = Monitor(formula), Monitor(formula)
+    for time_stamp in steps:
+        assert monitor.step(time_stamp, {"q"}) == twin.step(time_stamp, {"q"})
+        snapshot = monitor.snapshot()
+        twin = Monitor(formula)
+        twin.restore(snapshot)
+        assert twin.snapshot() == snapshot
+    assert monitor.finish(2**63 - 1) == twin.finish(2**63 - 1)
+
+
+def test_after_time_has_passed_its_end() -> None:
+    """The clock is then one beyond the last time-stamp, as far from an event at 0 as can be."""
+    monitor = Monitor("ONCE[0,9] NEXT q")
+    monitor.step(0, {"p"})
+    monitor.advance(2**63 - 1)
+    twin = Monitor("ONCE[0,9] NEXT q")
+    twin.restore(monitor.snapshot())
+    assert str(twin) == str(monitor)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)

@@ -1,0 +1,188 @@
+"""Snapshots with digests that fit and numbers that do not: refused in little memory and time.
+
+Each run is a child process that may take a few megabytes more than it has at its start, so that a
+table made for a number in the snapshot, and not for what the snapshot holds, is a MemoryError.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_PRELUDE = """
+import random
+import resource
+import sys
+from hashlib import blake2b
+
+from mtlmon import Monitor, SnapshotError
+
+def limit(megabytes):
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[0])
+    size = pages * resource.getpagesize() + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+def number(value):
+    digits = bytearray()
+    while value >= 0x80:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
+
+def digest(data):
+    return blake2b(data, digest_size=8).digest()
+
+def forged(snapshot, body):
+    return snapshot[:15] + digest(body) + body
+
+HUGE = [2**k - d for k in (16, 20, 24, 28, 30, 31, 32, 40, 62, 63, 64) for d in (0, 1, 2)]
+HUGE = [value for value in HUGE if value < 2**64]
+
+def changed(source, body):
+    "Mutations: bytes, insertions, cuts, and numbers as large as they come in any place."
+    body = bytearray(body)
+    for _ in range(source.randint(1, 3)):
+        place = source.randrange(len(body) + 1)
+        kind = source.randrange(4)
+        if kind == 0 and body:
+            body[place % len(body)] = source.randrange(256)
+        elif kind == 1:
+            body[place:place + source.randint(0, 1)] = number(source.choice(HUGE))
+        elif kind == 2:
+            body[place:place] = number(source.randrange(4))
+        else:
+            del body[place:place + source.randint(1, 3)]
+    return bytes(body)
+"""
+
+_MONITORS = """
+formula = sys.argv[1]
+source = random.Random(formula)
+monitor = Monitor(formula)
+bodies = []
+snapshot = monitor.snapshot()
+for time_stamp in range(30):
+    monitor.step(time_stamp, [name for name in "pqr" if source.random() < 0.4])
+    bodies.append(monitor.snapshot()[23:])
+monitor.restore(forged(snapshot, bodies[-1]))
+limit(48)
+read = 0
+for _ in range(3000):
+    try:
+        monitor.restore(forged(snapshot, changed(source, source.choice(bodies))))
+    except SnapshotError:
+        continue
+    read += 1
+    monitor.snapshot()
+print(read)
+"""
+
+_RESOLVER = """
+from mtlmon._resolver import Resolver
+
+source = random.Random(5)
+resolver = Resolver()
+bodies = []
+for time_stamp in range(30):
+    resolver.resolve([(time_stamp, 1, (max(time_stamp - 2, 0), 0)), (time_stamp, 2, (0, 0))])
+    bodies.append(resolver.snapshot())
+Resolver().restore(bodies[-1])
+limit(48)
+read = 0
+for _ in range(5000):
+    try:
+        Resolver().restore(changed(source, source.choice(bodies)))
+    except SnapshotError:
+        continue
+    read += 1
+print(read)
+"""
+
+
+def run_child(program: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _PRELUDE + program, *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "p UNTIL[2,5] q",
+        "ONCE[0,9] EVENTUALLY[2,7] q",
+        "ONCE[1,*) EVENTUALLY[1,4] (p SINCE[0,2] PREVIOUS q)",
+        "EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))",
+    ],
+)
+def test_any_numbers(formula: str) -> None:
+    assert int(run_child(_MONITORS, formula)) > 0
+
+
+def test_any_numbers_in_open_equivalences() -> None:
+    assert int(run_child(_RESOLVER)) > 0
+
+
+def test_an_obligation_with_a_large_number() -> None:
+    """Numbers of obligations are names: no table is made for the largest of them.
+
+    Snapshots of earlier versions have numbers with gaps, so this is the snapshot of a state.
+    """
+    program = """
+monitor = Monitor("ONCE[0,9] EVENTUALLY[2,7] q")
+monitor.step(0, ["p"])
+snapshot = monitor.snapshot()
+body = snapshot[23:]
+zeros = [place for place in range(len(body)) if body[place] == 0]
+limit(16)
+found = 0
+other = number(2**24 - 1)
+for i in zeros:
+    for j in zeros:
+        # One of all pairs is the number of the obligation, in its literal and in its window.
+        try:
+            monitor.restore(
+                forged(snapshot, body[:i] + other + body[i + 1:j] + other + body[j + 1:])
+            )
+        except SnapshotError:
+            continue
+        found += monitor.snapshot() == snapshot
+print(found)
+"""
+    assert int(run_child(program)) > 0
+
+
+def test_nodes_of_a_bdd_out_of_order() -> None:
+    """Nodes in any order over 2n variables may make a function of 2^n nodes, slowly."""
+    program = """
+monitor = Monitor("EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))")
+pairs = 40
+variables = [(1, i) for i in range(2 * pairs)]
+# f(i) = IF v(i) THEN (v(i + pairs) OR f(i - 1)) ELSE f(i - 1), where f(i - 1) has v(i - 1).
+rows, below = [], 0
+for i in range(pairs):
+    rows.append((pairs + i, below, 1))
+    rows.append((i, below, 2 * len(rows)))
+    below = 2 * len(rows)
+body = bytes(7) + number(len(variables))
+body += b"".join(number(family) + number(member) for family, member in variables)
+body += number(1) + number(1) + number(len(rows))
+body += b"".join(b"".join(map(number, row)) for row in rows) + number(below)
+snapshot = monitor.snapshot()
+limit(48)
+try:
+    monitor.restore(forged(snapshot, body))
+except SnapshotError:
+    print("refused")
+"""
+    assert run_child(program) == "refused\n"
