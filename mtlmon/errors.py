@@ -1,4 +1,4 @@
-"""The exceptions of mtlmon: one tree under `MtlmonError`.
+"""The exceptions of mtlmon, one tree under `MtlmonError`, and its warnings.
 
 Every message says what is wrong, where, and how to mend it where that is known.
 """
@@ -30,6 +30,7 @@ __all__ = [
     "TraceError",
     "UndecidedError",
     "UnitError",
+    "UnknownAtomWarning",
     "ViolationError",
 ]
 
@@ -257,6 +258,10 @@ class ViolationError(MtlmonError, AssertionError):
         self.time_point = time_point
         self.is_undecided = is_undecided
         super().__init__(report)
+
+
+class UnknownAtomWarning(UserWarning):
+    """No event of a trace has an atom of the formula, which may be misspelt."""
 
 
 def _restore(

@@ -6,7 +6,7 @@
 - `mtlmon.testing.strategies` generates formulas and traces with hypothesis.
 """
 
-from mtlmon.errors import TraceError, ViolationError
+from mtlmon.errors import TraceError, UnknownAtomWarning, ViolationError
 from mtlmon.testing.checking import Result, assert_holds, check
 from mtlmon.testing.live import LiveMonitor
 from mtlmon.testing.logs import LogHandler, LogRule, log_events
@@ -17,6 +17,7 @@ __all__ = [
     "LogRule",
     "Result",
     "TraceError",
+    "UnknownAtomWarning",
     "ViolationError",
     "assert_holds",
     "check",

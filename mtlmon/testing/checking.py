@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.events import Trace
     from mtlmon.testing.recording import AtEnd, EndTime, Mode, Pair
+    from mtlmon.testing.seen import Unknown
 
 __all__ = ["Result", "assert_holds", "check"]
 
@@ -106,6 +107,7 @@ def check(
     time: str | None = None,
     atoms: Sequence[str] | None = None,
     keep: int | None = DEFAULT_KEEP,
+    unknown: Unknown = None,
 ) -> Result:
     """Monitor a whole trace.
 
@@ -133,14 +135,19 @@ def check(
         time: name of a table's column of time-stamps: by default "time_stamp", and if a data frame
             of pandas has none, its index.
         atoms: names of a matrix's columns, or of the bits of masks from the lowest on: by default
-            `Monitor(formula).atoms`.
+            `Monitor(formula).atoms`. For other traces, the atoms that events may have.
         keep: how many of the last events to remember for the report; None for all.
+        unknown: what to do about atoms of the formula that no event has, which may be misspelt:
+            "warn" (`UnknownAtomWarning`), "error" or "ignore" them. By default they are an error
+            where the trace says which atoms it knows, by its columns, by mappings with false
+            values or by `atoms`; sets of names and logs do not, and there it is a warning.
 
     Raises:
         FormulaError: the formula's text cannot be read.
         TraceError: the trace has none of these forms, or a value at a position is none of these;
-            `TimeStampError` where it is a time-stamp, `LogError` where it is a line of a log.
-        TypeError: an event's time-stamp or atoms are of another type.
+            `TimeStampError` where it is a time-stamp, `LogError` where it is a line of a log. Or
+            the trace does not have an atom of the formula.
+        EventTypeError: an event's time-stamp or atoms are of another type.
 
     >>> result = check("request IMPLIES EVENTUALLY[0,5] response", [
     ...     (0, {"request"}), (3, {"response"}), (4, {"request"}), (9, set()), (20, {"request"}),
@@ -152,7 +159,7 @@ def check(
     """
     __tracebackhide__ = True
     read = read_formula(formula, unit)
-    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep)
+    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
     resolution = Resolution()
     violations: list[tuple[int, int]] = []
     failure = None
@@ -170,6 +177,7 @@ def check(
             failure = report.violation(recording, (verdict.time_stamp, verdict.offset))
     if failure is None and recording.undecided and at_end == "decided":
         failure = report.undecided(recording)
+    recording.seen.finish(recording.event_count, has_failed=failure is not None)
     return Result(recording, violations, failure)
 
 
@@ -184,6 +192,7 @@ def assert_holds(
     time: str | None = None,
     atoms: Sequence[str] | None = None,
     keep: int | None = DEFAULT_KEEP,
+    unknown: Unknown = None,
 ) -> None:
     """Assert that every time-point of a trace satisfies a formula.
 
@@ -192,17 +201,19 @@ def assert_holds(
     Raises:
         ViolationError: a time-point violates the formula, or is undecided at the end of the trace
             while `at_end="decided"`. It is an AssertionError that tells the whole story.
-        FormulaError, TraceError, TimeStampError, LogError, TypeError: as `check` does.
+        FormulaError, TraceError, TimeStampError, LogError, EventTypeError: as `check` does.
 
     >>> assert_holds("response IMPLIES ONCE[0,5] request", [(1, {"request"}), (3, {"response"})])
     """
     __tracebackhide__ = True
     read = read_formula(formula, unit)
-    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep)
+    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
     for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
         if verdict.value is False:
             raise report.violation(recording, (verdict.time_stamp, verdict.offset))
-    if recording.undecided and at_end == "decided":
+    is_open = bool(recording.undecided) and at_end == "decided"
+    recording.seen.finish(recording.event_count, has_failed=is_open)
+    if is_open:
         raise report.undecided(recording)
 
 
@@ -214,13 +225,17 @@ def _events(
     atoms: Sequence[str] | None,
 ) -> Iterator[Pair]:
     __tracebackhide__ = True
-    names = recording.monitor.atoms if atoms is None else atoms
-    return events_of(trace, names, time=time, unit=unit)
+    names = recording.monitor.atoms
+    if atoms is not None:
+        names = tuple(atoms)
+        recording.seen.require(names, "atoms= does not name", "It names")
+    return events_of(trace, names, time=time, unit=unit, seen=recording.seen)
 
 
 def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -> Iterator[Verdict]:
     __tracebackhide__ = True
     step, keep = recording.monitor.step, recording.pairs.append
+    seen, missing = recording.seen, recording.seen.missing
     for event in events:
         try:
             verdicts = step(*event)
@@ -228,6 +243,8 @@ def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -
             number = recording.event_count
             raise type(error)(f"event {number}: {error}", index=number) from None
         keep(event)
+        if missing:
+            seen.note(event[1])
         if verdicts:
             yield from verdicts
     yield from recording.finish(end_time)

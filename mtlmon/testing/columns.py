@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlmon.errors import TraceError
+from mtlmon.names import did_you_mean
 from mtlmon.testing.events import Letters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from mtlmon.testing.seen import SeenNames
 
     Events = Iterator[tuple[int, frozenset[str]]]
 
@@ -24,7 +27,12 @@ _UNITS_OF_NUMPY = {unit: unit for unit in ("ns", "us", "ms", "s", "m", "h")} | {
 
 
 def events_of_arrays(
-    time_stamps: Any, letters: Any, names: Sequence[str], *, unit: str | None = None
+    time_stamps: Any,
+    letters: Any,
+    names: Sequence[str],
+    *,
+    unit: str | None = None,
+    seen: SeenNames,
 ) -> Events:
     """The events of an array of time-stamps and one of letters.
 
@@ -34,13 +42,17 @@ def events_of_arrays(
             the atoms from the lowest on, or a mapping of names to Boolean columns of shape (n,).
         names: of the matrix's columns or the masks' bits; of a mapping, the columns to use.
         unit: of the time-stamps that are made of datetime64, rounded down.
+        seen: is told which columns there are.
 
     Raises:
         TraceError: types, shapes or values that are none of these.
     """
     stamps = _time_stamps(time_stamps, unit)
     if isinstance(letters, Mapping):
-        return _rows(stamps, _matrix(letters, list(letters), names, len(stamps)), names)
+        columns = [str(name) for name in letters]
+        absent = seen.require(columns, "no column for", "The columns are")
+        names = [name for name in names if name not in absent]
+        return _rows(stamps, _matrix(letters, columns, names, len(stamps)), names)
     array = np.asarray(letters)
     if array.ndim == 1 and array.dtype.kind in "iu":
         _check_length(array, len(stamps), "letters")
@@ -53,13 +65,18 @@ def events_of_arrays(
         )
     _check_length(array, len(stamps), "letters")
     if array.dtype.kind != "b":
-        columns = [_truth(array[:, number], name) for number, name in enumerate(names)]
-        array = np.column_stack(columns) if columns else np.zeros(array.shape, bool)
+        parts = [_truth(array[:, number], name) for number, name in enumerate(names)]
+        array = np.column_stack(parts) if parts else np.zeros(array.shape, bool)
     return _rows(stamps, array, names)
 
 
 def events_of_table(
-    table: Any, names: Sequence[str], *, time: str | None = None, unit: str | None = None
+    table: Any,
+    names: Sequence[str],
+    *,
+    time: str | None = None,
+    unit: str | None = None,
+    seen: SeenNames,
 ) -> Events:
     """The events of a data frame, an Arrow table, a structured array or a mapping of columns.
 
@@ -68,6 +85,7 @@ def events_of_table(
         names: of the atoms.
         time: the column of time-stamps; by default "time_stamp", else the index of a pandas frame.
         unit: of the time-stamps that are made of dates and times, rounded down.
+        seen: is told which columns there are.
 
     Raises:
         TraceError: a column is missing, or its type, length or a value is of no use.
@@ -83,6 +101,10 @@ def events_of_table(
             f"the table has no column {wanted!r} of time-stamps: name it with time=, one of "
             f"{', '.join(map(repr, columns))}"
         )
+    absent = seen.require(
+        [name for name in columns if name != wanted], "no column for", "The columns are"
+    )
+    names = [name for name in names if name not in absent]
     return _rows(stamps, _matrix(table, columns, names, len(stamps)), names)
 
 
@@ -102,8 +124,8 @@ def _matrix(
     absent = [name for name in names if name not in columns]
     if absent:
         raise TraceError(
-            f"no column for {', '.join(map(repr, absent))}, which the formula names; the columns "
-            f"are {', '.join(map(repr, columns))}"
+            f"the table has no column {', '.join(map(repr, absent))}, which atoms= names"
+            f"{did_you_mean(absent[0], columns)}; the columns are {', '.join(map(repr, columns))}"
         )
     matrix = np.zeros((rows, len(names)), dtype=bool)
     for number, name in enumerate(names):

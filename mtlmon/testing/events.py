@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from mtlmon._event import read_atoms
 from mtlmon._scanner import Scanner
 from mtlmon.errors import EventTypeError, TraceError
+from mtlmon.log_head import HEAD_BYTES, LogHead
 
 if TYPE_CHECKING:
     from mtlmon.testing.recording import Atoms, Pair
+    from mtlmon.testing.seen import SeenNames
 
     Trace = Iterable[tuple[int, Atoms]] | os.PathLike[str] | str | Mapping[str, Any] | Any
 
@@ -45,7 +47,12 @@ class Letters(dict[int, frozenset[str]]):
 
 
 def events_of(
-    trace: Trace, names: Sequence[str], *, time: str | None = None, unit: str | None = None
+    trace: Trace,
+    names: Sequence[str],
+    *,
+    time: str | None = None,
+    unit: str | None = None,
+    seen: SeenNames,
 ) -> Iterator[Pair]:
     """The events of a trace, as far as `names` go where the trace has columns, bits or lines.
 
@@ -55,22 +62,23 @@ def events_of(
             a table, the words to look for in a log.
         time: the name of the column of time-stamps.
         unit: of the time-stamps made of dates and times.
+        seen: is told which names the trace has, as far as the events themselves do not say it.
 
     Raises:
         TraceError: the trace has no form that is known, or a value is of no use; also while it is
-            iterated over.
+            iterated over. Or it does not have an atom, and `seen` takes that for an error.
         LogError: a log's line cannot be read.
-        TypeError: an event's atoms are no collection of names.
+        EventTypeError: an event's atoms are no collection of names.
         OSError: the log cannot be opened.
     """
     __tracebackhide__ = True
     if isinstance(trace, (str, os.PathLike)):
-        return read_log(trace, names)
+        return read_log(trace, names, seen)
     if _has_columns(trace):
         from mtlmon.testing.columns import events_of_table
 
         try:
-            return events_of_table(trace, names, time=time, unit=unit)
+            return events_of_table(trace, names, time=time, unit=unit, seen=seen)
         except TraceError as error:
             raise error.with_traceback(None) from None
     if isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype"):
@@ -78,7 +86,7 @@ def events_of(
 
         time_stamps, letters = trace
         try:
-            return events_of_arrays(time_stamps, letters, names, unit=unit)
+            return events_of_arrays(time_stamps, letters, names, unit=unit, seen=seen)
         except TraceError as error:
             raise error.with_traceback(None) from None
     if hasattr(trace, "dtype") or not isinstance(trace, Iterable):
@@ -86,7 +94,7 @@ def events_of(
             f"a trace is no {type(trace).__name__} on its own: pass pairs (time_stamp, atoms), a "
             "pair of arrays (time_stamps, letters), a table or the path of a log"
         )
-    return read_pairs(trace)
+    return read_pairs(trace, seen)
 
 
 def _has_columns(trace: object) -> bool:
@@ -99,7 +107,7 @@ def _has_columns(trace: object) -> bool:
     )
 
 
-def read_pairs(pairs: Iterable[Any]) -> Iterator[Pair]:
+def read_pairs(pairs: Iterable[Any], seen: SeenNames) -> Iterator[Pair]:
     """The events of pairs (time_stamp, atoms)."""
     __tracebackhide__ = True
     # What stands in a list stays as it is; what is made on the way may be used again.
@@ -118,17 +126,32 @@ def read_pairs(pairs: Iterable[Any]) -> Iterator[Pair]:
             letter = read_atoms(atoms)
         except EventTypeError as error:
             raise EventTypeError(f"event {position}: {error}", index=position) from None
+        if seen.missing:
+            seen.note_mapping(atoms)
         yield time_stamp, letter
 
 
-def read_log(path: str | os.PathLike[str], names: Sequence[str]) -> Iterator[Pair]:
+def read_log(path: str | os.PathLike[str], names: Sequence[str], seen: SeenNames) -> Iterator[Pair]:
     """The events of a text log."""
     __tracebackhide__ = True
     scanner = Scanner(names, path=os.fspath(path))
     letters = Letters(names)
     # Opened here and not at the first event, so that a wrong path is reported where it was given.
     file = FileIO(path)
+    seen.more = lambda: _names_in(path)
     return _scan(file, scanner, letters)
+
+
+def _names_in(path: str | os.PathLike[str]) -> list[str]:
+    """Names in the first lines of a log; the scanner passes over those that it is not asked for."""
+    head = LogHead()
+    try:
+        with open(path, "rb") as file:
+            head.add(file.read(HEAD_BYTES))
+    except OSError:
+        # It has been read already: this is only for a message.
+        return []
+    return head.names()
 
 
 def _scan(file: FileIO, scanner: Scanner, letters: Letters) -> Iterator[Pair]:

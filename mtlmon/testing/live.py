@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.logs import LogRule
     from mtlmon.testing.recording import AtEnd, Atoms, EndTime, Mode
+    from mtlmon.testing.seen import Unknown
 
 __all__ = ["LiveMonitor"]
 
@@ -61,6 +62,10 @@ class LiveMonitor:
         end_time: for `close`, as for `check`.
         mode: that of the `Monitor`.
         keep: how many of the last events to remember for the report; None for all.
+        unknown: what `close` does about atoms of the formula that no event has, which may be
+            misspelt: "warn" (`UnknownAtomWarning`), "error" or "ignore" them. By default they are
+            an error if events are mappings that also say what does not hold, else a warning. An
+            atom that a rule of `listen` may give is no mistake.
         owner: the identifier of the thread that is to be the owner; by default whoever makes the
             monitor.
 
@@ -92,6 +97,7 @@ class LiveMonitor:
         end_time: EndTime = None,
         mode: Mode = "local",
         keep: int | None = DEFAULT_KEEP,
+        unknown: Unknown = None,
         owner: int | None = None,
     ) -> None:
         __tracebackhide__ = True
@@ -102,7 +108,9 @@ class LiveMonitor:
         self.formula = read_formula(formula, unit)
         self._unit = unit
         self._end_time = end_time
-        self._recording = Recording(self.formula, unit=unit, mode=mode, at_end=at_end, keep=keep)
+        self._recording = Recording(
+            self.formula, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown
+        )
         self._clock = None if clock is None else make_clock(clock, unit or "ms")
         self._owner = (get_ident(), _current_task()) if owner is None else (owner, None)
         self._is_closed = False
@@ -141,6 +149,8 @@ class LiveMonitor:
         letter = read_atoms(atoms)
         with self._door:
             self._put(self._checked(time_stamp), letter)
+            if self._recording.seen.missing:
+                self._recording.seen.note_mapping(atoms)
         self._after_call()
 
     def event(self, *atoms: str) -> None:
@@ -210,6 +220,8 @@ class LiveMonitor:
         from mtlmon.testing.logs import listening
 
         self._require_clock()
+        for rule in rules:
+            self._recording.seen.know(rule.can_give)
         self._on_close.append(listening(self, rules, logger, level))
 
     # ---- verdicts ----------------------------------------------------------------------------
@@ -244,20 +256,24 @@ class LiveMonitor:
         self._drain(wait=True)
         self._raise_failure()
 
-    def close(self) -> None:
+    def close(self, *, place: tuple[str, int] | None = None) -> None:
         """End the stream.
 
         After that, events are an error if they are the owner's, else they are ignored.
 
+        Args:
+            place: the file and line that a warning is about; by default those of the call.
+
         Raises:
             ViolationError: a time-point violates the formula, or is undecided where that is not
                 allowed.
+            TraceError: no event has an atom of the formula, and that is an error.
         """
         __tracebackhide__ = True
         if not self._is_closed:
             self._pass_time()
             self._shut()
-            self._finish()
+            self._finish(place)
         self._raise_failure()
 
     def abandon(self) -> ViolationError | None:
@@ -390,11 +406,13 @@ class LiveMonitor:
                 self._failure = error
             self._monitored = time_stamp
 
-    def _note(self, verdicts: list[Verdict]) -> None:
+    def _note(self, verdicts: list[Verdict]) -> bool:
+        """Note the first violation among verdicts; return whether there is one."""
         for verdict in verdicts:
             if verdict.value is False:
                 self._violated = verdict.time_stamp, verdict.offset
-                return
+                return True
+        return False
 
     def _shut(self) -> None:
         for undo in reversed(self._on_close):
@@ -404,16 +422,17 @@ class LiveMonitor:
             self._is_closed = True
         self._drain(wait=True)
 
-    def _finish(self) -> None:
+    def _finish(self, place: tuple[str, int] | None) -> None:
+        __tracebackhide__ = True
         if self._violated is not None or self._failure is not None:
             return
-        self._note(self._recording.finish(self._end_time))
-        if (
-            self._violated is None
-            and self._recording.undecided
-            and self._recording.at_end == "decided"
-        ):
-            self._failure = report.undecided(self._recording)
+        if self._note(self._recording.finish(self._end_time)):
+            return
+        recording = self._recording
+        is_open = bool(recording.undecided) and recording.at_end == "decided"
+        recording.seen.finish(recording.event_count, has_failed=is_open, place=place)
+        if is_open:
+            self._failure = report.undecided(recording)
 
     def _make_failure(self) -> Exception | None:
         if self._failure is None and self._violated is not None and not self._is_forgiven:

@@ -93,6 +93,14 @@ class LogRule:
                 f"{error}"
             ) from None
 
+    def can_give(self, name: str) -> bool:
+        """Whether an atom of this name can come from a record."""
+        parts = Formatter().parse(self.atom)
+        pattern = "".join(
+            re.escape(text) + ("" if field is None else ".*") for text, field, _, _ in parts
+        )
+        return re.fullmatch(pattern, name, re.DOTALL) is not None
+
     def _is_at(self, name: str) -> bool:
         return not self.logger or name == self.logger or name.startswith(f"{self.logger}.")
 

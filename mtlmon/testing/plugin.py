@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.recording import AtEnd, EndTime, Mode
+    from mtlmon.testing.seen import Unknown
 
 __all__ = ["MonitorFactory", "monitors_of"]
 
@@ -42,7 +43,7 @@ class _Made(NamedTuple):
     def close(self) -> Exception | None:
         """Close the monitor; return what it raises, as if the line had raised it."""
         try:
-            self.monitor.close()
+            self.monitor.close(place=(self.frame.f_code.co_filename, self.line))
         except Exception as error:
             place = TracebackType(None, self.frame, self.instruction, self.line)
             return error.with_traceback(place)
@@ -66,6 +67,7 @@ class MonitorFactory:
         end_time: EndTime = None,
         mode: Mode = "local",
         keep: int | None = DEFAULT_KEEP,
+        unknown: Unknown = None,
     ) -> LiveMonitor:
         """A monitor for this test; the arguments are those of `LiveMonitor`."""
         __tracebackhide__ = True
@@ -77,6 +79,7 @@ class MonitorFactory:
             end_time=end_time,
             mode=mode,
             keep=keep,
+            unknown=unknown,
             # The test's thread is told, also of a monitor that another one has made.
             owner=None if get_ident() == self._thread else self._thread,
         )

@@ -10,11 +10,13 @@ from mtlmon._core import Monitor
 from mtlmon.errors import MtlmonError
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
+from mtlmon.testing.seen import SeenNames
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mtlmon._core import Verdict
+    from mtlmon.testing.seen import Unknown
 
     Atoms = Iterable[str] | Mapping[str, object]
     Pair = tuple[int, Collection[str]]
@@ -54,10 +56,12 @@ class Recording:
         mode: that of the monitor.
         at_end: what the end of the stream means, see `finish`.
         keep: how many events to remember for reports; None for all.
+        unknown: what is said of atoms that no event has, as `SeenNames` takes it.
 
     Attributes:
         pairs: the last events as they were read, (time_stamp, atoms), in order. Whoever steps the
-            monitor appends them.
+            monitor appends them, and notes their names in `seen` while some are missing.
+        seen: the names that events have had.
         end_time: what is known about the time after the last event, as `Monitor.finish` takes it.
         undecided: the time-points that `finish` left open, without equivalents.
 
@@ -73,6 +77,7 @@ class Recording:
         mode: Mode = "local",
         at_end: AtEnd = "decided",
         keep: int | None = DEFAULT_KEEP,
+        unknown: Unknown = None,
     ) -> None:
         __tracebackhide__ = True
         if at_end not in AT_END:
@@ -86,6 +91,7 @@ class Recording:
             self.monitor = Monitor(formula, mode)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
+        self.seen = SeenNames(self.monitor.atoms, unknown)
         self.pairs: deque[Pair] = deque(maxlen=keep)
         self.end_time: EndTime = None
         self.undecided: list[tuple[int, int]] = []
@@ -133,6 +139,8 @@ class Recording:
         """
         verdicts = self.monitor.step(time_stamp, atoms)
         self.pairs.append((time_stamp, atoms))
+        if self.seen.missing:
+            self.seen.note(atoms)
         return verdicts
 
     def advance(self, time_stamp: int) -> list[Verdict]:

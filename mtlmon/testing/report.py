@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import MtlmonError, ViolationError
+from mtlmon.names import nearest
 from mtlmon.testing.expectation import expectation
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def undecided(recording: Recording) -> ViolationError:
         f"{_count(count, 'time-point')} {verb} undecided at the end: {shown}\nby {formula}",
         _events(recording, points[0]),
         _until_when(recording, points[0]),
+        *_misspelt(recording),
         'Let the stream go on, or say what its end means: at_end="closed" if no event follows, '
         'at_end="undecided-ok" if open obligations are no failure.',
     ]
@@ -87,17 +89,10 @@ def _until_when(recording: Recording, time_point: TimePoint) -> str:
 
 
 def _misspelt(recording: Recording) -> Iterable[str]:
-    """A hint at names that never occurred, where others occurred that look alike."""
-    if not recording.is_complete:
-        return
-    from difflib import get_close_matches
-
-    seen = frozenset[str]().union(*(atoms for _, atoms in recording.pairs))
-    named = recording.formula.atoms
-    others = sorted(seen.difference(named))
-    for name in named:
-        if name not in seen and (similar := get_close_matches(name, others)):
-            yield f"hint: no event has {name}, but some have {' or '.join(similar)}"
+    """A hint at atoms that never occurred, where a name occurred that looks alike."""
+    for name in recording.seen.absent:
+        if guess := nearest(name, recording.seen.names()):
+            yield f"hint: no event has the atom {name}; did you mean {guess}?"
 
 
 def _events(recording: Recording, time_point: TimePoint) -> str:

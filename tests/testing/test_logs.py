@@ -130,7 +130,7 @@ def test_records_after_the_end_are_ignored() -> None:
 def test_the_root_logger_is_the_default() -> None:
     root = logging.getLogger()
     before = list(root.handlers), root.level
-    with LiveMonitor("NOT a", clock="monotonic") as monitor:
+    with LiveMonitor("NOT a", clock="monotonic", unknown="ignore") as monitor:
         monitor.listen(LogRule("b"), level="INFO")
         logging.getLogger("mtlmon-test.anything").info("x")
         assert "1 events" in repr(monitor)

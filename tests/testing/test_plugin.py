@@ -40,7 +40,9 @@ def test_open_end(mtl_monitor):
 
 
 def test_open_end_is_fine(mtl_monitor):
-    monitor = mtl_monitor("EVENTUALLY[0,5] response", at_end="undecided-ok")
+    monitor = mtl_monitor(
+        "EVENTUALLY[0,5] response", at_end="undecided-ok", unknown="ignore"
+    )
     monitor.step(1, {"request"})
 
 
@@ -212,7 +214,7 @@ def test_unittest(pytester: pytest.Pytester) -> None:
                 thread.join()
 
             def test_good(self):
-                self.mtl_monitor("NOT boom").step(1)
+                self.mtl_monitor("NOT boom", unknown="ignore").step(1)
         """
     )
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
