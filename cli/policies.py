@@ -24,6 +24,7 @@ from mtlmon.cli.report import (
     show_summary,
 )
 from mtlmon.cli.signals import Interrupted, Signals
+from mtlmon.option_names import COMMAND
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.reading import Policy
 
@@ -159,6 +160,7 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
             key=options.key_columns,
             on_error=options.on_error,
             sort=options.sort,
+            option_names=COMMAND,
         )
     except OSError as error:
         raise unreadable(error) from None

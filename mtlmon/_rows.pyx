@@ -7,6 +7,7 @@ readers of CSV see it (RFC 4180), so that blocks cut here are read as the whole 
 
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memset
 
 from mtlmon._arrays cimport Memory
@@ -157,21 +158,56 @@ cdef inline bint ends_cell(uint8_t byte, uint8_t delimiter) noexcept nogil:
 
 
 def row_starts(text, size_t size, str delimiter, str quote=""):
-    """Where each row begins, and where the last one ends; lines without any character are none.
+    """Where each row begins, and where the last one ends.
 
     text: `size` bytes of complete rows, as in `complete_rows`.
+
+    Lines without any character are no rows; nor are lines of blanks, where there are no quotes: in
+    JSON lines they mean nothing.
     """
     cdef Memory memory = Memory(text, 1, size)
     cdef const uint8_t *start = <const uint8_t *> memory.buffer.buf
+    cdef bint has_quotes = quote != ""
+    cdef uint8_t mark = ord(quote) if has_quotes else 0
+    cdef uint8_t comma = ord(delimiter)
+    cdef size_t count, k
+    cdef size_t *starts
+    with nogil:
+        count = find_rows(start, size, has_quotes, mark, comma, NULL)
+    starts = <size_t *> malloc((count + 1) * sizeof(size_t))
+    if starts == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            find_rows(start, size, has_quotes, mark, comma, starts)
+        return [starts[k] for k in range(count)] + [size]
+    finally:
+        free(starts)
+
+
+def count_rows(text, size_t size, str delimiter, str quote=""):
+    """How many rows `row_starts` finds."""
+    cdef Memory memory = Memory(text, 1, size)
+    cdef const uint8_t *start = <const uint8_t *> memory.buffer.buf
+    cdef bint has_quotes = quote != ""
+    cdef uint8_t mark = ord(quote) if has_quotes else 0
+    cdef uint8_t comma = ord(delimiter)
+    cdef size_t count
+    with nogil:
+        count = find_rows(start, size, has_quotes, mark, comma, NULL)
+    return count
+
+
+cdef size_t find_rows(
+    const uint8_t *start, size_t size, bint has_quotes, uint8_t mark, uint8_t comma, size_t *starts
+) noexcept nogil:
+    """The number of rows; `starts`, if it is not NULL, has room for where they begin."""
     cdef const uint8_t *place = start
     cdef const uint8_t *end = start + size
     cdef const uint8_t *row = start
     cdef const uint8_t *found
-    cdef bint has_quotes = quote != ""
-    cdef uint8_t mark = ord(quote) if has_quotes else 0
-    cdef uint8_t comma = ord(delimiter)
     cdef Quoted quoted
-    cdef list starts = []
+    cdef size_t count = 0
     while True:
         if has_quotes:
             quoted = next_quoted(start, place, end, mark, comma)
@@ -182,16 +218,69 @@ def row_starts(text, size_t size, str delimiter, str quote=""):
             found = <const uint8_t *> memchr(place, c"\n", <size_t> (quoted.start - place))
             if found == NULL:
                 break
-            if not (found == row or found == row + 1 and row[0] == c"\r"):
-                starts.append(row - start)
+            if is_row(row, found, has_quotes):
+                if starts != NULL:
+                    starts[count] = <size_t> (row - start)
+                count += 1
             row = place = found + 1
         if not quoted.is_closed:
             break
         place = quoted.end
-    if row < end:
-        starts.append(row - start)
-    starts.append(<Py_ssize_t> size)
-    return starts
+    if row < end and (has_quotes or is_row(row, end, has_quotes)):
+        if starts != NULL:
+            starts[count] = <size_t> (row - start)
+        count += 1
+    return count
+
+
+cdef inline bint is_row(
+    const uint8_t *start, const uint8_t *end, bint has_quotes
+) noexcept nogil:
+    """Whether a line, without its line feed, is a row."""
+    if has_quotes:
+        return not (end == start or end == start + 1 and start[0] == c"\r")
+    while start < end and is_blank(start[0]):
+        start += 1
+    return start < end
+
+
+def object_rows(text, size_t size):
+    """How many lines are not blank, and whether each of these begins and ends like a JSON object.
+
+    text: `size` bytes of complete lines.
+
+    A reader that takes one value behind the other finds as many rows as there are such lines only
+    if each of them is one object: an object cannot go on in a line that begins with a brace, as no
+    brace can follow what ends a line here, nor an open text.
+    """
+    cdef Memory memory = Memory(text, 1, size)
+    cdef const uint8_t *place = <const uint8_t *> memory.buffer.buf
+    cdef const uint8_t *end = place + size
+    cdef const uint8_t *first
+    cdef const uint8_t *last
+    cdef const uint8_t *found
+    cdef size_t count = 0
+    cdef bint are_objects = True
+    with nogil:
+        while place < end:
+            found = <const uint8_t *> memchr(place, c"\n", <size_t> (end - place))
+            if found == NULL:
+                found = end
+            first, last = place, found
+            while first < last and is_blank(first[0]):
+                first += 1
+            while first < last and is_blank((last - 1)[0]):
+                last -= 1
+            if first < last:
+                count += 1
+                # A brace alone is not both.
+                are_objects &= last - first >= 2 and first[0] == c"{" and (last - 1)[0] == c"}"
+            place = found + 1
+    return count, are_objects
+
+
+cdef inline bint is_blank(uint8_t byte) noexcept nogil:
+    return byte == c" " or byte == c"\t" or byte == c"\r"
 
 
 def count_line_feeds(text, size_t size):

@@ -175,7 +175,7 @@ class TableError(MtlmonError, ValueError):
             place += f":{line}"
         elif row is not None:
             place += f": row {row}"
-        if column is not None:
+        if column is not None and repr(column) not in message:
             place += f": column {column!r}"
         super().__init__(f"{place}: {message}")
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.event_columns import listed
+from mtlmon.option_names import SPARK
 from mtlmon.policy import parse_predicate
 from mtlmon.tables.blocks import Block
 from mtlmon.tables.columns import Selection
@@ -91,7 +92,8 @@ def event_source(
     policies = policies._replace(predicates=predicates)
     columns = [column for predicate in predicates.values() for column in predicate.columns]
     others = [name for name in policies.atoms if name not in predicates]
-    selection = Selection(time, event, keys, () if event is not None else others, columns)
+    booleans = () if event is not None else others
+    selection = Selection(time, event, keys, booleans, columns, SPARK)
     source = EventSource(
         policies, selection, separator, time_unit, resolution or policies.unit, place
     )

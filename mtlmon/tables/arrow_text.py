@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ from mtlmon._cells import Offsets, TextCells
 
 if TYPE_CHECKING:
     from typing import Any
+
+_SHOWN = 60
 
 
 def is_text(data_type: pa.DataType) -> bool:
@@ -52,6 +55,37 @@ def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:
     items = array.values
     is_large = pa.types.is_large_list(array.type)
     return Offsets(array.buffers()[1], array.offset, len(array), len(items), is_large), items
+
+
+def shown_value(array: pa.Array, place: int) -> str:
+    """A value for a message, which must not fail whatever the value is.
+
+    Python has no times before the year 1 and none of nanoseconds, and no decimals of more digits
+    than their type says; Arrow's files may have all of them.
+    """
+    try:
+        value = array[place].as_py()
+        text = f"{value:f}" if isinstance(value, Decimal) else str(value)
+        if isinstance(value, Decimal) and "." in text:
+            text = text.rstrip("0").rstrip(".")
+        return shortened(repr(value) if isinstance(value, str) else text)
+    except (ValueError, OverflowError, ArithmeticError, ImportError, pa.ArrowException):
+        kind = array.type
+    try:
+        if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+            number = array.slice(place, 1).view(pa.int64())[0]
+        elif pa.types.is_date32(kind):
+            number = array.slice(place, 1).view(pa.int32())[0]
+        else:
+            return f"a value of type {kind}"
+    except pa.ArrowException:
+        return f"a value of type {kind}"
+    return f"{number} (of type {kind})"
+
+
+def shortened(text: str) -> str:
+    """A text for a message, not too long."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _is_plain(data_type: pa.DataType) -> bool:

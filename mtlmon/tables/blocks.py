@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -21,12 +22,14 @@ class Block(NamedTuple):
         first_row: the number of the first of these rows in the file, from 1.
         line_of: from the place of a row in the batch to its line in the file, from 1; None where
             files have no lines.
+        absent: columns of nulls only that no row so far has had, and what to say of them.
     """
 
     batch: pa.RecordBatch
     path: str
     first_row: int
     line_of: Callable[[int], int] | None
+    absent: Mapping[str, str] = MappingProxyType({})
 
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
         """What is wrong with the row at a place in the batch."""
@@ -40,9 +43,15 @@ class Block(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A row that the reader cannot read at all, where it stands among the blocks."""
+    """A row that the reader cannot read at all, where it stands among the blocks.
+
+    Attributes:
+        error: what is wrong with it.
+        has_advice: the error says what to do.
+    """
 
     error: TableError
+    has_advice: bool = False
 
 
 def usable_parts(

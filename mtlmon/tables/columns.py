@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
 from mtlmon.event_columns import listed
+from mtlmon.option_names import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
+    from mtlmon.option_names import OptionNames
+
 DEFAULT_TIME = "ts"
 # what ends cells of text in other formats than CSV
 _SEPARATOR = re.compile(r"[,;|\t]")
+# by which a column of times gives itself away, where its name is not said
+_TIME_NAME = re.compile(r"time|date|stamp|(?:^|[^a-z])(?:ts|at|when|epoch)(?:$|[^a-z])", re.I)
+_TEXT_MARK = "\0text"
 
 
 class Selection:
@@ -27,7 +34,8 @@ class Selection:
         event: of names of events, None if atoms are columns.
         keys: of which each distinct row of values is a trace.
         booleans: atoms that are columns.
-        predicates: what predicates speak of.
+        predicates: what predicates speak of, each column once.
+        options: how messages write the options that choose columns.
     """
 
     def __init__(
@@ -37,12 +45,14 @@ class Selection:
         keys: Sequence[str],
         booleans: Sequence[str],
         predicates: Sequence[str],
+        options: OptionNames = PYTHON,
     ) -> None:
         self.time = time
         self.event = event
         self.keys = tuple(keys)
         self.booleans = tuple(booleans)
-        self.predicates = tuple(predicates)
+        self.predicates = tuple(dict.fromkeys(predicates))
+        self.options = options
 
     @property
     def time_name(self) -> str:
@@ -52,10 +62,7 @@ class Selection:
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is wanted, once."""
-        wanted = [self.time_name, *self.keys, *self.booleans, *self.predicates]
-        if self.event is not None:
-            wanted.append(self.event)
-        return tuple(dict.fromkeys(wanted))
+        return tuple(dict.fromkeys([*self.texts, *self.booleans, *self.predicates]))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -63,7 +70,24 @@ class Selection:
         wanted = [self.time_name, *self.keys]
         if self.event is not None:
             wanted.append(self.event)
-        return tuple(name for name in wanted if name not in self.predicates)
+        return tuple(dict.fromkeys(wanted))
+
+    def typed_and_text(self) -> dict[str, str]:
+        """The columns of which a text format gives two: as the predicates want it, under its own
+        name, and the text of times, keys and names of events, under the name that belongs to it.
+
+        Though a predicate compares a key as a number, `007` and `7` are two keys, and times keep
+        all their digits.
+        """
+        return {name: name + _TEXT_MARK for name in self.texts if name in self.predicates}
+
+    def cells(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        """The column of a batch with times, keys, names of events or atoms."""
+        if name in self.predicates:
+            place = batch.schema.get_field_index(name + _TEXT_MARK)
+            if place >= 0:
+                return batch.column(place)
+        return batch.column(name)
 
     def require(self, present: Sequence[str], path: str) -> None:
         """Every column wanted is there, and once.
@@ -71,36 +95,54 @@ class Selection:
         Raises:
             TableError: it is not; the message has names like it.
         """
-        known = set(present)
+        known = Counter(present)
         for name in self.names:
-            if name not in known:
+            if not known[name]:
                 raise TableError(self.missing(name, present), path=path)
-            if sum(other == name for other in present) > 1:
-                raise TableError(f"there is more than one column {name!r}", path=path)
+            if known[name] > 1:
+                raise TableError(
+                    f"{known[name]} columns are called {name!r}: rename all but one", path=path
+                )
 
-    def missing(self, name: str, present: Sequence[str]) -> str:
-        """The message that a column is not among those present."""
-        message = f"there is no column {name!r}"
-        if name == self.time_name and self.time is None:
-            message = f"which column has the times is not said, and there is no {name!r}"
-        elif name == self.time_name:
-            message += " of times"
-        elif name in self.booleans:
-            message += " for the atom of this name"
-        elif name in self.keys:
-            message += " of keys"
+    def missing(self, name: str, present: Sequence[str], subject: str = "no column") -> str:
+        """The message that a column is not among those present, and what to do."""
+        message = f"{subject} {name!r}"
+        if name in self.keys:
+            message += " for the key"
         elif name == self.event:
-            message += " of events"
-        close = get_close_matches(name, list(present), 3)
+            message += " for the names of events"
+        elif name == self.time:
+            message += " for the times"
+        elif name in self.booleans:
+            message += f" for the atom {name}"
+        elif name in self.predicates:
+            message += " for the predicates"
         if len(present) == 1 and (found := _SEPARATOR.search(present[0])):
-            return f"{message}, only {present[0]!r}: do its cells end at {found[0]!r}?"
-        if close:
-            return f"{message}; perhaps {' or '.join(map(repr, close))} is meant"
-        if present:
-            message += f" among {listed(present)}"
-        if name in self.booleans:
-            message += "; if a column names events, say which (--event)"
-        return message
+            return (
+                f"{message}, only {present[0]!r}: cells end at commas in CSV and at tabs in TSV, "
+                f"not at {found[0]!r}"
+            )
+        is_default_time = name == self.time_name and self.time is None
+        close = [other for other in nearest(name, present) if not is_default_time]
+        if is_default_time and present:
+            guess = next(filter(_TIME_NAME.search, present), present[0])
+            option = self.options.written("time")
+            example = self.options.written("time", guess)
+            message += f": name the time column with {option}, for instance {example}"
+        elif close:
+            return f"{message}; did you mean {' or '.join(map(repr, close))}?"
+        elif name in self.booleans and (option := self.options.written("event")):
+            message += f"; if one column names the events, say which with {option}"
+        return f"{message}. Columns: {listed(present)}" if present else message
+
+
+def nearest(name: str, present: Sequence[str]) -> list[str]:
+    """The names most like one that is missing, upper and lower case taken as alike."""
+    by_small: dict[str, list[str]] = {}
+    for other in present:
+        by_small.setdefault(other.casefold(), []).append(other)
+    close = get_close_matches(name.casefold(), by_small, 3)
+    return [other for small in close for other in by_small[small]][:3]
 
 
 def joined_types(

@@ -31,6 +31,7 @@ _PARSED_BYTES = 1 << 20
 # How much of a block is looked at for types that are not known yet. What comes later makes the
 # reader fail, and is looked for then.
 _TYPED_BYTES = 1 << 16
+_CARRIAGE_RETURN = "a carriage return that no line feed follows: end rows with LF or CRLF"
 _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
@@ -85,7 +86,10 @@ class DelimitedReader:
         except UnicodeDecodeError as error:
             raise TableError(f"the header is not UTF-8: {error}", path=file.name, line=1) from None
         rows = csv_of_python.reader([text], delimiter=block.delimiter, quotechar=_QUOTE)
-        names = next(rows)
+        try:
+            names = next(rows)
+        except csv_of_python.Error:
+            raise TableError(f"the header has {_CARRIAGE_RETURN}", path=file.name, line=1) from None
         self._selection.require(names, file.name)
         # The reader takes columns by name, and others may share one.
         wanted = self._selection.names
@@ -126,7 +130,8 @@ class DelimitedReader:
             if is_again or name not in self._types or pa.types.is_null(self._types[name])
         ]
         for name in self._selection.texts:
-            self._types[name] = pa.string()
+            if name not in self._selection.predicates:
+                self._types[name] = pa.string()
         for name in self._selection.booleans:
             if name not in self._selection.predicates and name not in self._types:
                 self._types[name] = pa.bool_()
@@ -136,7 +141,7 @@ class DelimitedReader:
         if unknown:
             seen = block if is_again else block.head(_TYPED_BYTES)
             size = max(_PARSED_BYTES, 2 * len(seen.text))
-            table = self._parse(seen, names, size, inferred=unknown)
+            table = self._read_columns(seen, names, size, unknown, None)
             found = {name: _or_text(table.schema.field(name).type) for name in unknown}
             self._types = joined_types(self._types, self._demanded(table, found))
 
@@ -153,16 +158,29 @@ class DelimitedReader:
         }
         return demanded if self._fits(pa.schema({**types, **demanded})) else found
 
-    def _parse(
+    def _parse(self, block: TextBlock, names: list[str], block_size: int) -> pa.Table:
+        """Read rows; raises one of _REFUSALS if not all of them can be read."""
+        table = self._read_columns(block, names, block_size, self._selection.names, self._types)
+        if table.num_rows != block.row_count:
+            raise pa.ArrowInvalid(_CARRIAGE_RETURN)
+        both = self._selection.typed_and_text()
+        if both:
+            # The reader gives a column once, so what is wanted twice takes a second reading.
+            types = dict.fromkeys(both, pa.string())
+            texts = self._read_columns(block, names, block_size, list(both), types)
+            for name, text_name in both.items():
+                table = table.append_column(text_name, texts.column(name))
+        return table
+
+    def _read_columns(
         self,
         block: TextBlock,
         names: list[str],
         block_size: int,
-        inferred: Sequence[str] | None = None,
+        wanted: Sequence[str],
+        types: dict[str, pa.DataType] | None,
     ) -> pa.Table:
-        """Read rows; of the columns whose types are wanted these alone, without a known type."""
-        columns = self._selection.names if inferred is None else inferred
-        types = {} if inferred is not None else self._types
+        """Read columns of known types; or of types found here, by the rows that can be read."""
         return csv.read_csv(
             block.buffer,
             read_options=csv.ReadOptions(column_names=names, block_size=block_size),
@@ -171,10 +189,10 @@ class DelimitedReader:
                 quote_char=_QUOTE,
                 newlines_in_values=block.has_inner_line_feeds,
                 # types are found by the rows that have as many cells as they should
-                invalid_row_handler=None if inferred is None else _skip,
+                invalid_row_handler=_skip if types is None else None,
             ),
             convert_options=csv.ConvertOptions(
-                include_columns=list(columns),
+                include_columns=list(wanted),
                 column_types=types,
                 null_values=self._null_values,
                 true_values=TRUE_TEXTS,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mtlmon._keys import KeyTable
 from mtlmon.errors import MtlmonError, PolicyError, TableError
+from mtlmon.option_names import PYTHON
 from mtlmon.policy import compile_predicates
 from mtlmon.tables.binary import BinaryReader
 from mtlmon.tables.blocks import BadRow, Block
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon._arrays import EventColumns
+    from mtlmon.option_names import OptionNames
     from mtlmon.policy import Predicate
     from mtlmon.tables.files import Tables
     from mtlmon.tables.usable import UsableRows
@@ -208,6 +210,7 @@ class TableEvents:
                     yield from binary.blocks(file, stream)
                 self._stream = None
                 self._bytes_done += stream.size or 0
+        json_lines.check_columns()
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether the predicates can be about columns of these types."""
@@ -226,7 +229,7 @@ class TableEvents:
             for item in blocks:
                 if isinstance(item, BadRow):
                     self.rows += 1
-                    self._check.refuse(item.error)
+                    self._check.refuse(item)
                     continue
                 self.rows += item.batch.num_rows
                 rows = self._check.usable(item)
@@ -263,7 +266,7 @@ class TableEvents:
     def _numbers(self, rows: UsableRows) -> NDArray[np.uint32] | None:
         if self.keys is None:
             return None
-        columns = [rows.batch.column(name) for name in self._selection.keys]
+        columns = [self._selection.cells(rows.batch, name) for name in self._selection.keys]
         try:
             return number_rows(self.keys, columns)
         except pa.ArrowException as error:
@@ -296,6 +299,7 @@ def open_tables(
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
     sort_memory: int = DEFAULT_MEMORY,
+    option_names: OptionNames = PYTHON,
 ) -> TableEvents:
     """Read tables as events, in batches.
 
@@ -323,6 +327,7 @@ def open_tables(
             "stop" raises an error behind the events before them, "skip" counts them.
         sort: order the rows by time first, those of one time as they are; with about `sort_memory`
             bytes in memory, and what is more in temporary files.
+        option_names: how messages write these options.
 
     Raises:
         MtlmonError: what is asked for is contradictory or unknown.
@@ -358,7 +363,8 @@ def open_tables(
     columns = [
         column for name in atoms if name in predicates for column in predicates[name].columns
     ]
-    selection = Selection(time, event, keys, () if event is not None else others, columns)
+    booleans = () if event is not None else others
+    selection = Selection(time, event, keys, booleans, columns, option_names)
     return TableEvents(
         table_sources(tables, format),
         atoms,

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
+from mtlmon._rows import object_rows
 from mtlmon.errors import TableError
+from mtlmon.tables.arrow_text import shortened
 from mtlmon.tables.blocks import BadRow, Block, usable_parts
 from mtlmon.tables.columns import joined_types
 from mtlmon.tables.rows import text_blocks
@@ -30,7 +32,17 @@ _PARSED_BYTES = 1 << 20
 _TYPED_BYTES = 1 << 16
 # Of times with a point: 20 digits before it, and 18 behind.
 _EXACT = pa.decimal128(38, 18)
-_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
+# How many rows are parsed by Python to see whether they have a column, and how many names of others
+# are kept for messages.
+_LOOKED_AT = 100
+_KEPT_NAMES = 1000
+
+
+class _RefusedRow(Exception):
+    """A line that is not one object, which the reader would take for something else."""
+
+
+_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _RefusedRow)
 
 
 class JsonLinesReader:
@@ -51,6 +63,10 @@ class JsonLinesReader:
         self._types: dict[str, pa.DataType] = dict.fromkeys(selection.names, pa.null())
         self._nested: set[str] = set()
         self._present: dict[str, None] = {}
+        # the columns that no row has had yet, not even with null
+        self._absent = set(selection.names)
+        self._has_false = False
+        self._last_path: str | None = None
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
         """The rows of a file."""
@@ -59,6 +75,25 @@ class JsonLinesReader:
             for read in self._read(block, file, row):
                 yield read
                 row += read.batch.num_rows if isinstance(read, Block) else 1
+                self._last_path = file.name
+
+    def check_columns(self) -> None:
+        """Once all files have been read: whether some row had each column.
+
+        Atoms that are columns may be absent where rows name only what is true. Where some value is
+        false rows say of every atom whether it holds, so one that is not there is misspelt.
+
+        Raises:
+            TableError: no row had a column.
+        """
+        if self._last_path is None:
+            return
+        for name in self._selection.names:
+            is_sparse = name in self._selection.booleans and not self._has_false
+            if name in self._absent and not is_sparse:
+                present = list(self._present)
+                message = self._selection.missing(name, present, "no row has a column")
+                raise TableError(message, path=self._last_path)
 
     def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
         if any(pa.types.is_null(found) for found in self._types.values()):
@@ -75,32 +110,32 @@ class JsonLinesReader:
                 return self._parse(part, max(_PARSED_BYTES, 2 * len(part.text)))
 
             tables = usable_parts(len(block.starts) - 1, parse, _REFUSALS)
+        absent = self._absent_columns(block)
         for first, _, table in tables:
             if isinstance(table, BaseException):
-                reason, column = _reason(table)
-                line = block.line_of(first)
-                if row + first == 1 and column is None:
-                    reason += "; in JSON lines each line is an object"
-                yield BadRow(
-                    TableError(reason, path=file.name, row=row + first, line=line, column=column)
-                )
+                yield _bad_row(table, file, row + first, block.line_of(first))
                 continue
             done = first
             for batch in table.to_batches():
-                yield from self._checked(
-                    Block(batch, file.name, row + done, block.lines_from(done))
-                )
+                yield Block(batch, file.name, row + done, block.lines_from(done), absent)
                 done += batch.num_rows
 
-    def _checked(self, block: Block) -> Iterator[Block | BadRow]:
-        """The rows, if those so far have had times and keys: else which columns there are."""
-        for name in (self._selection.time_name, *self._selection.keys):
-            if pa.types.is_null(self._types[name]) and name not in self._present:
-                message = self._selection.missing(name, list(self._present))
-                for place in range(block.batch.num_rows):
-                    yield BadRow(block.error(place, message))
-                return
-        yield block
+    def _absent_columns(self, block: TextBlock) -> dict[str, str]:
+        """The columns of times and keys that no row so far has, and what to say of them."""
+        if not self._absent:
+            return {}
+        text: bytes | None = None
+        for name in tuple(self._absent):
+            if pa.types.is_null(self._types[name]):
+                text = block.buffer.to_pybytes() if text is None else text
+                if not _has_column(text, name):
+                    continue
+            self._absent.discard(name)
+        present = list(self._present)
+        wanted = (self._selection.time_name, *self._selection.keys)
+        return {
+            name: self._selection.missing(name, present) for name in wanted if name in self._absent
+        }
 
     def _learn(self, block: TextBlock) -> None:
         """Find the types of columns: those of most rows."""
@@ -108,14 +143,20 @@ class JsonLinesReader:
         for start, end in pairwise(block.starts):
             try:
                 row = json.loads(block.text[start:end].tobytes())
-            except ValueError:
+                if isinstance(row, dict):
+                    self._look_at(row, seen)
+            except (ValueError, RecursionError):
+                # Objects that are too deep for Python may still be read.
                 continue
-            if isinstance(row, dict):
-                self._present.update(dict.fromkeys(row))
-                for name, counter in seen.items():
-                    counter[self._type(name, row)] += 1
         found = {name: _most_common(counter) for name, counter in seen.items()}
         self._types = joined_types(self._types, found)
+
+    def _look_at(self, row: dict[str, Any], seen: dict[str, Counter[pa.DataType]]) -> None:
+        if len(self._present) < _KEPT_NAMES:
+            self._present.update(dict.fromkeys(row))
+        self._has_false = self._has_false or any(value is False for value in row.values())
+        for name, counter in seen.items():
+            counter[self._type(name, row)] += 1
 
     def _type(self, name: str, row: dict[str, Any]) -> pa.DataType:
         if name in row:
@@ -135,6 +176,13 @@ class JsonLinesReader:
         return data_type
 
     def _parse(self, block: TextBlock, block_size: int) -> pa.Table:
+        # A line that is null ends the process within the reader if it comes first, and two objects
+        # in a line are two rows for it.
+        count, are_objects = object_rows(block.text, len(block.text))
+        if not are_objects:
+            raise _RefusedRow("not a JSON object")
+        if not count:
+            return pa.table({name: pa.nulls(0, found) for name, found in self._types.items()})
         parsed = json_of_arrow.read_json(
             block.buffer,
             read_options=json_of_arrow.ReadOptions(block_size=block_size),
@@ -142,6 +190,8 @@ class JsonLinesReader:
                 explicit_schema=self._schema(), unexpected_field_behavior="ignore"
             ),
         )
+        if parsed.num_rows != count:
+            raise _RefusedRow("more than one JSON object in the line")
         columns = {name: self._column(parsed, name) for name in self._types}
         for column in columns.values():
             # texts need not be UTF-8 for this reader
@@ -205,23 +255,74 @@ def _type_of(value: object) -> pa.DataType:
 
 
 _CHANGED = re.compile(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)")
+_TWICE = re.compile(r"Column\(/?(.*?)\) was specified twice")
 _CONVERTED = re.compile(r"Failed to convert JSON to (.+), couldn't parse: ?(.*)")
 _IN_ROW = re.compile(r"(?:JSON parse error: )?(.*?)\.?(?: in row \d+)?$")
+
+
+def _bad_row(error: BaseException, file: TableFile, row: int, line: int) -> BadRow:
+    """What is wrong with one row, from what the reader says of it."""
+    reason, column = _reason(error)
+    is_first = row == 1 and column is None
+    if is_first:
+        # Most probably the whole file is something else.
+        reason = f"{reason}: in JSON lines each line is one object"
+    return BadRow(TableError(reason, path=file.name, row=row, line=line, column=column), is_first)
 
 
 def _reason(error: BaseException) -> tuple[str, str | None]:
     """What is wrong with one row, and the column if that is known."""
     reason = " ".join(str(error).split())
+    if isinstance(error, _RefusedRow):
+        return reason, None
     changed = _CHANGED.search(reason)
     if changed is not None and changed[1] and changed[2] == "null":
         # the line has values only together with others: alone it told no types
         return "not a JSON object", None
     if changed is not None and changed[1]:
         return f"a {changed[3]} instead of a {changed[2]}", changed[1].replace("/", ".")
-    if changed is not None:
-        return f"the row is a JSON {changed[3]}, not an object", None
+    twice = _TWICE.search(reason)
+    if twice is not None:
+        return "the row has it twice", twice[1].replace("/", ".")
     converted = _CONVERTED.search(reason)
     if converted is not None:
-        return f"{converted[2]} is not of type {converted[1]}", None
+        return f"{shortened(converted[2])} is not of type {converted[1]}", None
     found = _IN_ROW.match(reason)
-    return f"not a JSON object: {found[1] if found else reason}", None
+    return f"not a JSON object ({shortened(found[1] if found else reason)})", None
+
+
+def _has_column(text: bytes, name: str) -> bool:
+    """Whether some row seems to have a column, with a value or with null."""
+    last = name.rpartition(".")[2]
+    spellings = {
+        json.dumps(part, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+        for part in (name, last)
+        for is_ascii in (True, False)
+    }
+    tried = 0
+    for spelling in spellings:
+        place = text.find(spelling)
+        while place >= 0:
+            following = text[place + len(spelling) : place + len(spelling) + 20].lstrip()
+            if following.startswith(b":"):
+                start = text.rfind(b"\n", 0, place) + 1
+                end = text.find(b"\n", place)
+                tried += 1
+                if tried > _LOOKED_AT or _row_has(text[start : end if end >= 0 else None], name):
+                    return True
+            place = text.find(spelling, place + 1)
+    return False
+
+
+def _row_has(text: bytes, name: str) -> bool:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if isinstance(value, dict) and name in value:
+        return True
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True

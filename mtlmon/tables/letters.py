@@ -101,7 +101,7 @@ class LetterReader:
         """
         bad = {}
         for name in self._selection.booleans:
-            column = batch.column(name)
+            column = self._selection.cells(batch, name)
             if pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
                 continue
             is_true, is_false = _truth(column, name)
@@ -120,7 +120,7 @@ class LetterReader:
         """
         booleans: dict[int, pa.Array] = {}
         for name in self._selection.booleans:
-            column = batch.column(name)
+            column = self._selection.cells(batch, name)
             if pa.types.is_null(column.type):
                 continue
             is_true = column if pa.types.is_boolean(column.type) else _truth(column, name)[0]
@@ -132,7 +132,7 @@ class LetterReader:
                 booleans[self._number_of[name]] = array
         names = None
         if self._selection.event is not None:
-            names = self._names(batch.column(self._selection.event))
+            names = self._names(self._selection.cells(batch, self._selection.event))
         return Letters(names, booleans)
 
     def _predicates_for(self, schema: pa.Schema) -> CompiledPredicates:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._rows import complete_rows, count_line_feeds, row_starts
+from mtlmon._rows import complete_rows, count_line_feeds, count_rows, row_starts
 from mtlmon.errors import TableError
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class TextBlock:
         self.delimiter = delimiter
         self.quote = quote
         self._starts: list[int] | None = None
+        # a place in the text, and its line: what is asked for next is mostly behind it
+        self._known_line = (0, first_line)
 
     @property
     def starts(self) -> list[int]:
@@ -57,9 +59,20 @@ class TextBlock:
             self._starts = row_starts(self.text, len(self.text), self.delimiter, self.quote)
         return self._starts
 
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        if self._starts is not None:
+            return len(self._starts) - 1
+        return count_rows(self.text, len(self.text), self.delimiter, self.quote)
+
     def line_of(self, row: int) -> int:
         """The number of a row's first line."""
-        return self.first_line + count_line_feeds(self.text, self.starts[row])
+        place = self.starts[row]
+        known, line = self._known_line if self._known_line[0] <= place else (0, self.first_line)
+        line += count_line_feeds(self.text[known:], place - known)
+        self._known_line = place, line
+        return line
 
     def lines_from(self, row: int) -> Callable[[int], int]:
         """`line_of` for rows counted from this one on."""

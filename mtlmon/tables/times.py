@@ -13,18 +13,21 @@ import pyarrow as pa
 from mtlmon._time_formats import TimeFormat
 from mtlmon._time_reader import FAULTS, TimeReader
 from mtlmon.errors import MtlmonError
+from mtlmon.option_names import PYTHON
 from mtlmon.syntax.bounds import UNITS
-from mtlmon.tables.arrow_text import is_text, text_array, text_cells
+from mtlmon.tables.arrow_text import is_text, shown_value, text_array, text_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
+    from mtlmon.option_names import OptionNames
+
 _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
+MISSING = _FAULT_NUMBER["missing"]
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _LARGEST = 2**63 - 1
-_SHOWN = 40
 # How many texts tell whether times are numbers.
 _TYPED_ROWS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -102,15 +105,17 @@ class Times:
             self._notation = "number"
         return self._texts(text_array(column))
 
-    def message(self, column: pa.Array, place: int, fault: int) -> str:
-        """What is wrong with the time in a row."""
-        value = column[place].as_py() if column[place].is_valid else None
-        shown = repr(value)[:_SHOWN] if isinstance(value, str) else str(value)
-        if isinstance(value, Decimal):
-            shown = f"{value.normalize():f}"
-        name = FAULTS[fault]
-        if name == "missing":
+    def message(
+        self, column: pa.Array, place: int, fault: int, options: OptionNames = PYTHON
+    ) -> str:
+        """What is wrong with the time in a row, and what to do.
+
+        options: how to write the options that may help.
+        """
+        if fault == MISSING:
             return "no time"
+        shown = shown_value(column, place)
+        name = FAULTS[fault]
         if name == "negative":
             return f"{shown} is below 0" if self._is_number else f"{shown} is before 1970"
         if name == "too large":
@@ -118,8 +123,9 @@ class Times:
             return f"{shown} is above 2^63-1" + (f" in units of {unit}" if unit else "")
         if name == "fractional":
             return (
-                f"{shown} is not a whole number; declare what numbers count (--time-unit) and in "
-                "what time-stamps are to be (--resolution)"
+                f"{shown} is not a whole number: say what the numbers count and what time-stamps "
+                f"are to count, for instance {options.written('time_unit', 's')} "
+                f"{options.written('resolution', 'ms')}"
             )
         if self._notation == "iso":
             return f"{shown} is not a time of ISO 8601, as 2024-05-01T12:30:00Z"
@@ -162,7 +168,7 @@ class Times:
         """Whole numbers of units of so many nanoseconds, 0 if that is not known."""
         faults = np.zeros(len(column), np.uint8)
         if column.null_count:
-            faults[np.asarray(column.is_null())] = _FAULT_NUMBER["missing"]
+            faults[np.asarray(column.is_null())] = MISSING
             column = column.fill_null(0)
         if pa.types.is_uint64(column.type):
             values = np.asarray(column)
@@ -201,7 +207,7 @@ class Times:
 def _none(count: int) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
     if not count:
         return np.zeros(0, np.int64), None
-    return np.zeros(count, np.int64), np.full(count, _FAULT_NUMBER["missing"], np.uint8)
+    return np.zeros(count, np.int64), np.full(count, MISSING, np.uint8)
 
 
 def _notation_of(column: pa.Array) -> Literal["number", "iso"] | None:

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
+from mtlmon.tables.arrow_text import shown_value
+from mtlmon.tables.times import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from mtlmon.tables.blocks import Block
+    from mtlmon.tables.blocks import BadRow, Block
     from mtlmon.tables.columns import Selection
     from mtlmon.tables.letters import LetterReader, Letters
     from mtlmon.tables.times import Times
 
 # How many unusable rows are kept for messages.
 _KEPT_ERRORS = 10
-_NEITHER = "neither true nor false"
+
+
+class _Reason(NamedTuple):
+    """Why some rows of a block are not usable; a column may have several reasons.
+
+    Attributes:
+        column: that is at fault.
+        mask: by row, whether this is wrong with it.
+        message: what to say, or what makes this from the place of the row.
+    """
+
+    column: str
+    mask: NDArray[np.bool_]
+    message: str | Callable[[int], str]
+
+
+def _neither(cells: pa.Array, row: int) -> str:
+    return f"{shown_value(cells, row)} is neither true nor false"
 
 
 class UsableRows:
@@ -102,13 +122,26 @@ class RowCheck:
         self._found: list[TableError] = []
         self.clock: int | None = None
 
-    def refuse(self, error: TableError) -> None:
+    def refuse(self, row: BadRow) -> None:
         """A row cannot be read at all."""
         if self._on_error == "stop":
-            raise error
+            raise row.error if row.has_advice else self._advised(row.error)
         self.skipped += 1
         if len(self.errors) < _KEPT_ERRORS:
-            self.errors.append(error)
+            self.errors.append(row.error)
+
+    def _advised(self, error: TableError) -> TableError:
+        """The same error, and how to go on without its row."""
+        skipping = self._selection.options.written("on_error", "skip")
+        if skipping is None:
+            return error
+        return TableError(
+            f"{error.message}; {skipping} leaves such rows out",
+            path=error.path,
+            row=error.row,
+            line=error.line,
+            column=error.column,
+        )
 
     def usable(self, block: Block) -> UsableRows:
         """The usable rows of a block; with "stop", those before the first unusable one.
@@ -119,7 +152,7 @@ class RowCheck:
         """
         name = self._selection.time_name
         try:
-            time_stamps, faults = self._times.read(block.batch.column(name))
+            time_stamps, faults = self._times.read(self._selection.cells(block.batch, name))
         except MtlmonError as error:
             raise TableError(str(error), path=block.path, column=name) from None
         rows = UsableRows(block, time_stamps)
@@ -142,30 +175,41 @@ class RowCheck:
 
     def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
         """Leave out rows without time or key, or with atoms that are neither true nor false."""
-        time_name = self._selection.time_name
-        bad: dict[str, tuple[NDArray[np.bool_], str]] = {}
+        found: list[_Reason] = []
         if faults is not None:
-            bad[time_name] = faults != 0, ""
+            found.append(self._time_reason(rows.block, faults))
         for name in self._selection.keys:
-            if rows.batch.column(name).null_count:
-                bad[name] = np.asarray(rows.batch.column(name).is_null()), "no key"
+            keys = self._selection.cells(rows.batch, name)
+            if keys.null_count:
+                message = rows.block.absent.get(name)
+                message = message or f"the key column {name!r} is empty in this row"
+                found.append(_Reason(name, np.asarray(keys.is_null()), message))
         for name, mask in self._letters.bad_booleans(rows.batch).items():
-            bad[name] = mask, _NEITHER
-        if not bad:
+            cells = self._selection.cells(rows.block.batch, name)
+            found.append(_Reason(name, mask, partial(_neither, cells)))
+        if not found:
             return
 
         def error_at(row: int) -> TableError:
-            name, (_, message) = next(item for item in bad.items() if item[1][0][row])
-            if not message:
-                assert faults is not None
-                time = rows.block.batch.column(time_name)
-                message = self._times.message(time, row, int(faults[row]))
-            elif message == _NEITHER:
-                value = rows.block.batch.column(name)[row].as_py()
-                message = f"{value!r} is {message}"
-            return rows.block.error(row, message, name)
+            reason = next(one for one in found if one.mask[row])
+            message = reason.message
+            text = message if isinstance(message, str) else message(row)
+            return rows.block.error(row, text, reason.column)
 
-        self._drop(rows, np.logical_or.reduce([mask for mask, _ in bad.values()]), error_at)
+        is_bad = np.logical_or.reduce([one.mask for one in found])
+        self._drop(rows, is_bad, error_at, has_advice=bool(rows.block.absent))
+
+    def _time_reason(self, block: Block, faults: NDArray[np.uint8]) -> _Reason:
+        name = self._selection.time_name
+        times = self._selection.cells(block.batch, name)
+
+        def message(row: int) -> str:
+            if faults[row] == MISSING:
+                absent = block.absent.get(name)
+                return absent or f"the time column {name!r} is empty in this row"
+            return self._times.message(times, row, int(faults[row]), self._selection.options)
+
+        return _Reason(name, faults != 0, message)
 
     def _check_order(self, rows: UsableRows) -> None:
         """Leave out events before the latest so far."""
@@ -174,15 +218,16 @@ class RowCheck:
         if not len(stamps) or (stamps[0] >= clock and not (stamps[1:] < stamps[:-1]).any()):
             return
         latest = np.maximum.accumulate(np.concatenate([[clock], stamps]))[:-1]
+        sorting = self._selection.options.written("sort", True)
+        advice = f": add {sorting}" if sorting else ""
 
         def error_at(row: int) -> TableError:
             message = (
-                f"time-stamp {stamps[row]} is below {latest[row]}: time-stamps must not decrease; "
-                "sorting orders them (--sort)"
+                f"time-stamp {stamps[row]} comes after {latest[row]}, so the rows are out of order"
             )
-            return rows.block.error(rows.place(row), message, self._selection.time_name)
+            return rows.block.error(rows.place(row), message + advice, self._selection.time_name)
 
-        self._drop(rows, stamps < latest, error_at)
+        self._drop(rows, stamps < latest, error_at, has_advice=True)
 
     def _read_letters(self, rows: UsableRows) -> None:
         """Read the atoms, and leave out rows on which a predicate has no value."""
@@ -209,15 +254,19 @@ class RowCheck:
         rows: UsableRows,
         is_bad: NDArray[np.bool_],
         error_at: Callable[[int], TableError],
+        has_advice: bool = False,
     ) -> None:
         """Leave out rows, or with "stop" the first of them and all behind it.
 
         Args:
             error_at: what is wrong with one of the rows that are left so far.
+            has_advice: it says what to do.
         """
         if self._on_error == "stop":
             first = int(is_bad.argmax())
             rows.error = error_at(first)
+            if not has_advice:
+                rows.error = self._advised(rows.error)
             rows.cut(first)
             return
         if len(self.errors) < _KEPT_ERRORS:

@@ -166,7 +166,10 @@ def test_policies_and_keys(command: Command, shop: tuple[Path, Path]) -> None:
         log = shop[1]
         done = command("--verdicts", "false", "--resolve", "--key", *keys, "-e", "NOT p", log)
         assert done.status == 2
-        assert done.errors == f"mtlmon: {log}:2: column 'kind': no key\n"
+        assert done.errors == (
+            f"mtlmon: {log}:2: the key column 'kind' is empty in this row; --on-error skip leaves "
+            "such rows out\n"
+        )
     done = command("--verdicts", "false", "--key", "user,size", "-e", "NOT p", "--on-error", "skip",
                    log)  # fmt: skip
     assert done.output == "ann\t1\t1:0 false\nann\t90\t1:0 false\nbob\t3\t5:0 false\n"
@@ -289,8 +292,8 @@ def test_times(command: Command, tmp_path: Path, options: str, rows: str, expect
     if "skip" in options:
         assert done.errors == (
             "mtlmon: skipped 2 rows that could not be read\n"
-            f"mtlmon:   {log}:3: column 'ts': time-stamp 3 is below 9: time-stamps must not "
-            "decrease; sorting orders them (--sort)\n"
+            f"mtlmon:   {log}:3: column 'ts': time-stamp 3 comes after 9, so the rows are "
+            "out of order: add --sort\n"
             f"mtlmon:   {log}:4: column 'ts': 'x' is not a number\n"
         )
     else:

@@ -243,10 +243,10 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ({"time": "tss"}, TableError, "no column 'tss' of times; perhaps 'ts' is meant"),
+        ({"time": "tss"}, TableError, "no column 'tss' for the times; did you mean 'ts'"),
         ({"time": "flag"}, TableError, "column 'flag': there are no times in values of type bool"),
         ({"time": "nothing"}, TableError, "column 'nothing': all values are null"),
-        ({"key": "kk"}, TableError, "no column 'kk' of keys; perhaps 'k' is meant"),
+        ({"key": "kk"}, TableError, "no column 'kk' for the key; did you mean 'k'"),
         ({"key": ["k", "k"]}, MtlmonError, "given twice"),
         ({"key": "nothing"}, TableError, "column 'nothing': all values are null"),
         ({"key": "list"}, MtlmonError, "'list' is of type list.*: cast it"),
@@ -277,8 +277,14 @@ def test_mistakes_are_found_when_the_plan_is_built(
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("a", None, 1), "DataFrame: column 'ts': no time; the row is ts=None, k='a', speed=1"),
-        ((None, 3, 1), "DataFrame: column 'k': no key; the row is ts=3, k=None, speed=1"),
+        (
+            ("a", None, 1),
+            "column 'ts' is empty in this row; the row is ts=None, k='a', speed=1",
+        ),
+        (
+            (None, 3, 1),
+            "column 'k' is empty in this row; the row is ts=3, k=None, speed=1",
+        ),
         (("a", -3, 1), "column 'ts': -?.*; the row is ts=-3, k='a', speed=1"),
         (("a", 3, 2**62), f"atom fast: .*; the row is ts=3, k='a', speed={2**62}"),
     ],

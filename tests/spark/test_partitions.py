@@ -131,7 +131,7 @@ def test_partitions_of_a_data_frame(spark: SparkSession) -> None:
         ([(1, ["p"]), (0, ["q"])], r"partition 0: row 2: .*; the event is \(0, \['q'\]\)"),
         ([(1, "p")], r"partition 0: row 1: .*; the event is \(1, 'p'\)"),
         ([Row(ts=1, p=True), Row(ts=0, p=True)], "is below 1.*; the row is ts=0, p=True"),
-        ([Row(ts=1, p=True), Row(ts=None, p=True)], "'ts': no time; the row is ts=None, p=True"),
+        ([Row(ts=1, p=True), Row(ts=None, p=True)], "is empty in this row; the row is ts=None"),
         ([Row(time=1, p=True)], "partition 0: .*no column 'ts'"),
         ([3], "partition 0: an event is a line .*, not int"),
     ],

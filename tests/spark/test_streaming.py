@@ -68,7 +68,10 @@ def test_keys_time_and_late_rows(spark: SparkSession, tmp_path: Path, source: Pa
         *("policy", "key", "time", "offset", "verdict"),
         *("reference_time", "reference_offset", "late"),
     ]
-    no_time = "DataFrame: column 'ts': no time; the row is ts=None, key='a', what='request'"
+    no_time = (
+        "DataFrame: the time column 'ts' is empty in this row; the row is ts=None, key='a', "
+        "what='request'"
+    )
     with streaming(spark, verdict_rows, tmp_path, source) as stream:
         # nothing is known before the watermark, which is 8, has passed; then the past is decided
         new = stream.send(event("a", 5, "request"), event("a", 10, "request"), event("b", 7, "x"))

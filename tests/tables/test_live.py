@@ -36,7 +36,7 @@ def test_rows_come_one_by_one(ending: str, tmp_path: Path) -> None:
                 if ending == "csv":
                     row = f"{number},{truth},\n".encode()
                 else:
-                    row = f'{{"ts": {number}, "p": {truth}}}\n'.encode()
+                    row = f'{{"ts": {number}, "p": {truth}, "q": null}}\n'.encode()
                 pipe.write(row[:5])
                 pipe.write(row[5:])
                 # the next row is written when this one has been seen, and no sooner

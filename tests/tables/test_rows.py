@@ -24,7 +24,11 @@ P, Q, NONE = frozenset("p"), frozenset("q"), frozenset[str]()
 
 # A table, and what is said of its first row that is not usable. The others are at 1 and 9.
 BAD_ROWS = [
-    ("log.csv", "ts,p,q\n1,true,\n,true,\n9,,t\n", "log.csv:3: column 'ts': no time"),
+    (
+        "log.csv",
+        "ts,p,q\n1,true,\n,true,\n9,,t\n",
+        "log.csv:3: the time column 'ts' is empty",
+    ),
     (
         "log.csv",
         "ts,p,q\n1,true,\n\nx7,,\n9,0,1\n",
@@ -34,8 +38,8 @@ BAD_ROWS = [
     (
         "log.csv",
         "ts,p,q\n1,1,0\n1.5,,\n9,0,1\n",
-        "log.csv:3: column 'ts': '1.5' is not a whole number; declare what numbers count "
-        "(--time-unit) and in what time-stamps are to be (--resolution)",
+        "log.csv:3: column 'ts': '1.5' is not a whole number: say what the numbers count and what "
+        "time-stamps are to count, for instance time_unit='s' resolution='ms'",
     ),
     (
         "log.csv",
@@ -60,8 +64,8 @@ BAD_ROWS = [
     (
         "log.csv",
         "ts,p,q\n1,true,\n0,true,\n9,,t\n",
-        "log.csv:3: column 'ts': time-stamp 0 is below 1: time-stamps must not decrease; "
-        "sorting orders them (--sort)",
+        "log.csv:3: column 'ts': time-stamp 0 comes after 1, so the rows are out of order: "
+        "add sort=True",
     ),
     (
         "log.tsv",
@@ -71,7 +75,7 @@ BAD_ROWS = [
     (
         "log.jsonl",
         '{"ts": 1, "p": true}\n{"p": true}\n{"ts": 9, "q": true}\n',
-        "log.jsonl:2: column 'ts': no time",
+        "log.jsonl:2: the time column 'ts' is empty in this row",
     ),
     (
         "log.jsonl",
@@ -81,12 +85,12 @@ BAD_ROWS = [
     (
         "log.jsonl",
         '{"ts": 1, "p": true}\n\n{"ts": 2, \n{"ts": 9, "q": true}\n',
-        "log.jsonl:3: not a JSON object: ",
+        "log.jsonl:3: not a JSON object",
     ),
     (
         "log.jsonl",
         '{"ts": 1, "p": true}\n[1, 2]\n{"ts": 9, "q": true}\n',
-        "log.jsonl:2: the row is a JSON array, not an object",
+        "log.jsonl:2: not a JSON object",
     ),
     (
         "log.jsonl",
@@ -112,7 +116,9 @@ def test_a_bad_row_stops_or_is_skipped(name: str, text: str, message: str, tmp_p
         assert all_rows(tables, ("p", "q")) == [(1, P), (9, Q)]
         assert tables.skipped == 1
         assert tables.rows == 3
-        assert [str(error) for error in tables.errors] == [str(caught.value)]
+        (said,) = map(str, tables.errors)
+        # what to do is said where it has not been done
+        assert str(caught.value) in (said, f"{said}; on_error='skip' leaves such rows out")
 
 
 def test_a_column_that_is_no_atom_anywhere(tmp_path: Path) -> None:
@@ -149,8 +155,8 @@ def test_rows_of_binary_formats_have_numbers(tmp_path: Path) -> None:
         assert all_rows(tables, ("p",)) == [(2, P)]
         assert [str(error).partition(": ")[2] for error in tables.errors] == [
             "row 1: column 'p': 'yes' is neither true nor false",
-            "row 3: column 'ts': no time",
-            "row 4: column 'k': no key",
+            "row 3: the time column 'ts' is empty in this row",
+            "row 4: the key column 'k' is empty in this row",
         ]
 
 
@@ -220,10 +226,13 @@ def test_predicates_without_a_value(tmp_path: Path) -> None:
 
 
 MISSING = [
-    ({"time": "tme"}, "there is no column 'tme' of times; perhaps 'time' is meant"),
-    ({}, "which column has the times is not said, and there is no 'ts' among 'time', 'user', 'p'"),
-    ({"time": "time", "key": "usr"}, "no column 'usr' of keys; perhaps 'user' is meant"),
-    ({"time": "time", "event": "evnt"}, "no column 'evnt' of events among"),
+    ({"time": "tme"}, "no column 'tme' for the times; did you mean 'time'?"),
+    (
+        {},
+        "no column 'ts': name the time column with time=, for instance time='time'. Columns:",
+    ),
+    ({"time": "time", "key": "usr"}, "no column 'usr' for the key; did you mean 'user'?"),
+    ({"time": "time", "event": "evnt"}, "column 'evnt' for the names of events. Columns: "),
 ]
 
 
@@ -239,9 +248,6 @@ def test_columns_that_are_not_there(
         path.write_text('{"time": 1, "user": "ann", "p": true}\n')
     else:
         parquet.write_table(pa.table({"time": [1], "user": ["ann"], "p": [True]}), path)
-    if ending == "jsonl" and "event" in options:
-        assert read(path, "p", **options) == [(1, NONE)]
-        return
     with pytest.raises(TableError) as caught:
         read(path, "p", **options)
     assert message in str(caught.value)
@@ -251,10 +257,10 @@ def test_duplicate_columns_are_errors_where_they_are_wanted(tmp_path: Path) -> N
     path = tmp_path / "log.csv"
     path.write_text("ts,x,p,x\n1,7,true,8\n")
     assert read(path, "p") == [(1, P)]
-    with pytest.raises(TableError, match="more than one column 'x'"):
+    with pytest.raises(TableError, match="2 columns are called 'x'"):
         read(path, "p", key="x")
     path.write_text("ts,p,p\n1,true,false\n")
-    with pytest.raises(TableError, match="more than one column 'p'"):
+    with pytest.raises(TableError, match="2 columns are called 'p'"):
         read(path, "p")
 
 
