@@ -237,7 +237,12 @@ def test_what_is_no_snapshot_of_this_monitor() -> None:
 def test_a_snapshot_may_come_in_any_buffer() -> None:
     snapshot = snapshot_of(MIXED)
     every_second = memoryview(bytes(byte for byte in snapshot for _ in range(2)))[::2]
-    for buffer in [bytearray(snapshot), memoryview(snapshot), every_second]:
+    buffers: list[bytearray | memoryview] = [
+        bytearray(snapshot),
+        memoryview(snapshot),
+        every_second,
+    ]
+    for buffer in buffers:
         monitor = Monitor(MIXED)
         monitor.restore(buffer)
         assert monitor.snapshot() == snapshot
