@@ -206,3 +206,13 @@ def test_time_stamps_back_to_texts() -> None:
     for times, texts, expected in cases:
         found, _ = times.read(pa.array(texts))
         assert times.texts(found.tolist()) == expected
+
+
+def test_a_time_format_is_not_pickled() -> None:
+    """It holds a pointer into its own bytes, which Cython would have written out as a string."""
+    import pickle
+
+    from mtlmon._time_formats import TimeFormat
+
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(TimeFormat("%Y-%m-%d"))
