@@ -140,7 +140,8 @@ cdef class PolicyMonitors:
         Args:
             events: for each policy, the events as EventColumns with the atoms of its monitors.
             numbers: of their streams, contiguous array of type uint32.
-            first, count: which of them; all behind the first if not given.
+            first: the first one.
+            count: how many; all from `first` on if not given.
 
         Raises:
             TimeStampError: nothing has happened.

@@ -283,7 +283,8 @@ cdef class VerdictCounter:
     """Counts the verdicts of a stream, resolved.
 
     Attributes:
-        true_count, false_count: time-points, equivalents included.
+        true_count: time-points that are true, equivalents included.
+        false_count: time-points that are false, equivalents included.
         open_count: time-points whose equivalence still waits for its value.
         reference_count: time-points that those wait for.
         equivalent_count: verdicts that were equivalences.

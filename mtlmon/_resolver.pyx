@@ -32,7 +32,8 @@ cdef class Resolver:
 
     Attributes:
         open_count: the number of time-points whose equivalence still waits for its value.
-        true_count, false_count: how many got which value.
+        true_count: how many became true.
+        false_count: how many became false.
     """
 
     def __cinit__(self):

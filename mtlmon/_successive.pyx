@@ -32,7 +32,10 @@ cdef class SuccessiveMonitor:
     """Monitors streams of events against one formula, one stream after the other.
 
     Args:
-        formula, mode, bdd, unit: as of `Monitor`.
+        formula: as for `Monitor`.
+        mode: as for `Monitor`.
+        bdd: as for `Monitor`.
+        unit: as for `Monitor`.
         resolve: give every time-point its Boolean verdict instead of equivalences. Memory then
             grows with what is open.
         end_time: what is known about the time after a stream's last event. None: nothing. A

@@ -42,7 +42,8 @@ cdef class TextResolver:
 
     Attributes:
         writer: holds the lines until they are flushed.
-        true_count, false_count: time-points resolved.
+        true_count: time-points resolved to true.
+        false_count: time-points resolved to false.
         open_count: time-points whose equivalence still waits for its value.
         held_count: resolved ones that wait for their turn.
     """

@@ -132,10 +132,12 @@ class VerdictArray:
 
     Attributes:
         records: the same as a contiguous array of `verdict_type()`; `numpy.asarray` returns it too.
-        time_stamp, offset: arrays of int64 and uint64.
+        time_stamp: an array of int64.
+        offset: an array of uint64.
         kind: array of uint8: FALSE, TRUE or EQUIVALENT.
-        reference_time_stamp, reference_offset: arrays of int64 and uint64; 0 in what monitors give
-            unless the kind is EQUIVALENT.
+        reference_time_stamp: an array of int64; 0 in what monitors give unless the kind is
+            EQUIVALENT.
+        reference_offset: an array of uint64; 0 likewise.
 
     Raises:
         MtlmonError: `records` are no such array.

@@ -29,7 +29,8 @@ class Violation(NamedTuple):
     Attributes:
         policy: its number.
         number: of the trace; 0 if there is only one.
-        time_stamp, offset: the name of the time-point.
+        time_stamp: that of the time-point.
+        offset: the number of the time-point within its time-stamp.
     """
 
     policy: int

@@ -58,7 +58,8 @@ class PolicyCounts(NamedTuple):
 
     Attributes:
         events: time-points.
-        true, false: those decided.
+        true: time-points decided to be true.
+        false: time-points decided to be false.
     """
 
     events: int

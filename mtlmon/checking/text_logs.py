@@ -65,7 +65,8 @@ class TextLog:
         skip_errors: pass over lines that cannot be read.
 
     Attributes:
-        descriptor, name: as given.
+        descriptor: as given.
+        name: as given.
         rows: how many events have been read.
         bytes_read: how much of the log.
         is_regular: whether it is a file, whose bytes are all there already.

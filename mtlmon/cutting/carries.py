@@ -39,7 +39,8 @@ class Finding(NamedTuple):
     Attributes:
         family: its number.
         stretch: the number of the stretch between two boundaries, or AT_END.
-        time_stamp, offset: the time-point.
+        time_stamp: that of the time-point.
+        offset: the number of the time-point within its time-stamp.
         value: FALSE, TRUE or OPEN.
     """
 

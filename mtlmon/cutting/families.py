@@ -28,7 +28,8 @@ class Family(NamedTuple):
 
     Attributes:
         is_future: whether they are UNTILs.
-        left, right: the operands, as `mtlmon.compile` numbers them.
+        left: the left operand, as `mtlmon.compile` numbers it.
+        right: the right operand, likewise.
         rows: the numbers of the instructions, in ascending order.
         level: 0 if no other family is inside the operands, else one more than the highest of those.
     """

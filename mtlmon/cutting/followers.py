@@ -71,7 +71,8 @@ class Decisive(Seeker):
     """Looks for the decisive time-points of stretches: those with g, and with neither f nor g.
 
     Args:
-        first, last: the time-stamps of the time-points that count.
+        first: the time-stamp of the first time-point that counts.
+        last: the time-stamp of the last one.
     """
 
     def __init__(self, reader: RangeReader, stretches: Stretches, first: int, last: int) -> None:

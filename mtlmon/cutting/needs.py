@@ -55,8 +55,10 @@ class Needs(NamedTuple):
     """What ranges need, an array item for each.
 
     Attributes:
-        starts, lasts: the first and last time-stamp of the ranges themselves.
-        first, last: the time-stamps of events to be read, both included.
+        starts: the first time-stamp of each range itself.
+        lasts: the last time-stamp of each range itself.
+        first: the time-stamp of the first event to be read for each range.
+        last: the time-stamp of the last event to be read, included.
         boundaries: of each family: for SINCE the least time-stamp that operands must be known at,
             for UNTIL the least one that they need not be known at, or NO_BOUNDARY.
     """

@@ -25,7 +25,8 @@ class Plan(NamedTuple):
     """A trace cut into ranges of time; picklable.
 
     Attributes:
-        program, families: the formula, and its operators that look as far as the stream goes.
+        program: the formula.
+        families: its operators that look as far as the stream goes.
         atoms: the names of the bits of letters, at least those of the program.
         mode: of monitors.
         end_time: what is known about the time after the trace: nothing, a time-stamp up to which

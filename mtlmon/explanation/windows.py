@@ -28,8 +28,9 @@ class Windows(NamedTuple):
 
     Attributes:
         first: the first position that is looked from.
-        far, near: the window of position `first + x` is `far[x] .. near[x]`; if nothing is there,
-            `far[x]` is `near[x] + 1`.
+        far: the window of position `first + x` is `far[x] .. near[x]`; if it is empty, `far[x]` is
+            `near[x] + 1`.
+        near: the other end of these windows.
     """
 
     first: int

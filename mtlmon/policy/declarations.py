@@ -48,7 +48,8 @@ class Declaration:
         kind: `UNIT`, `LET`, `ATOM`, `POLICY` or `FORMULA`.
         name: what is declared, of `UNIT` the unit; empty for `FORMULA`.
         place: where the name stands.
-        start, end: its formula or predicate is text[start:end].
+        start: its formula or predicate is text[start:end].
+        end: the end of that part.
     """
 
     __slots__ = ("end", "kind", "name", "place", "start")

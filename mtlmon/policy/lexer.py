@@ -71,7 +71,8 @@ class Token:
     Attributes:
         kind: `COLUMN`, `FUNCTION` (a name before a parenthesis), `NUMBER`, `TEXT`, `INVALID`,
             `END`; keywords (in small letters) and symbols are kinds of their own.
-        start, end: it is text[start:end].
+        start: the token is text[start:end].
+        end: the end of that part.
         value: the column's or function's name, the number, the text; what is wrong with an invalid
             token.
         hint: how to mend an invalid token, where known.

@@ -43,7 +43,8 @@ def parse_expression(
     Args:
         text: a text whose part is a predicate, or another expression.
         source: what errors call the text.
-        start, end: the part.
+        start: where the part begins.
+        end: where the part ends.
 
     Raises:
         PolicyError: it cannot be read.

@@ -22,7 +22,8 @@ class Predicate:
         expression: the syntax tree.
         columns: the names of the columns, in order of first occurrence.
         name: the atom that it defines, None if it has no name.
-        text, source: the text that spans refer to, and what errors call it.
+        text: the text that spans refer to.
+        source: what errors call this text.
 
     >>> predicate = parse_predicate('speed>120 AND NOT (lane IN (1,2))')
     >>> print(predicate)

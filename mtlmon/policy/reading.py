@@ -63,7 +63,8 @@ class PolicyFile:
         lets: the named subformulas by name, with earlier ones in their places.
         atoms: the predicates by the name of the atom that they define.
         policies: in the order of the file. Subformulas that several of them name are one object.
-        text, source: the text that spans refer to, and what errors call it.
+        text: the text that spans refer to.
+        source: what errors call this text.
     """
 
     __slots__ = ("atoms", "lets", "policies", "source", "text", "unit")

@@ -43,7 +43,8 @@ class Mark:
 
     Attributes:
         left: percent of the width.
-        label, date: its lines.
+        label: its first line.
+        date: its second line.
         side: "start" and "end" near the ends of the axis, else "middle".
     """
 

@@ -136,7 +136,8 @@ class Collector:
         """Take false time-points alone, where the others are only counted (`add_true`).
 
         Args:
-            time_stamps, offsets: their names; arrays of integers of one length.
+            time_stamps: an array of integers.
+            offsets: an array of integers of the same length.
             keys: as for `add`.
 
         Raises:
@@ -160,7 +161,8 @@ class Collector:
         """Take time-points that have no verdict at the end of the log.
 
         Args:
-            time_stamps, offsets: their names; arrays of integers of one length.
+            time_stamps: an array of integers.
+            offsets: an array of integers of the same length.
             keys: as for `add`.
             weights: how many time-points each of them stands for; 1 if not given.
 

@@ -42,7 +42,8 @@ class Violation:
     """A time-point at which a policy does not hold.
 
     Attributes:
-        time_stamp, offset: its name.
+        time_stamp: that of the time-point.
+        offset: the number of the time-point within its time-stamp.
         key: of its trace; None where there is one trace only.
         explanation: None if it was not explained.
     """
@@ -62,7 +63,8 @@ class UndecidedTimePoint:
     """A time-point without a verdict when the log ended.
 
     Attributes:
-        time_stamp, offset: its name.
+        time_stamp: that of the time-point.
+        offset: the number of the time-point within its time-stamp.
         key: of its trace; None where there is one trace only.
         until: it has its verdict once time has passed this time-stamp; None if it may wait without
             limit.
@@ -107,7 +109,8 @@ class KeyCount:
     Attributes:
         key: as it is to be shown.
         violations: how many.
-        first, last: the time-stamps of the earliest and the latest one.
+        first: the time-stamp of the earliest one.
+        last: the time-stamp of the latest one.
     """
 
     key: str
@@ -136,7 +139,9 @@ class PolicyReport:
     Attributes:
         name: None where a single policy has none.
         formula: its text.
-        true, false, undecided: numbers of time-points, those answered by an equivalence included.
+        true: number of time-points that are true, those answered by an equivalence included.
+        false: number of time-points that are false, likewise.
+        undecided: number of time-points without a verdict.
         timeline: None if there is no violation.
         keys: None where there is one trace only.
         violations: the first ones, by time-stamp.
@@ -173,7 +178,8 @@ class Run:
         started: when it began.
         end_time: what was said about the time after the log: a time-stamp, "last" or "inf".
         unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`.
-        first, last: the earliest and the latest time-stamp read.
+        first: the time-stamp of the earliest one.
+        last: the time-stamp of the latest one.
         keys: how many there are.
         key_columns: what keys are made of.
         remarks: sentences about the run.

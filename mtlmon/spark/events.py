@@ -36,7 +36,8 @@ class EventSource(NamedTuple):
         policies: what the events are for, with predicates over columns.
         selection: the columns, and what they are wanted for.
         separator: stands between the names in a text of the column of events.
-        time_unit, resolution: as `mtlmon.tables.Times` takes them.
+        time_unit: as `mtlmon.tables.Times` takes them.
+        resolution: as `mtlmon.tables.Times` takes them.
         place: what messages call the rows.
     """
 

@@ -47,7 +47,9 @@ class FileTraces:
     """From paths to verdicts; picklable, a function for `mapInArrow`.
 
     Args:
-        policies, resolve, end_time: as of `monitor_files`.
+        policies: as for `monitor_files`.
+        resolve: as for `monitor_files`.
+        end_time: as for `monitor_files`.
         format: of all files, None if their names tell.
         options: of tables, as `mtlmon.tables.open_tables` takes them.
     """
@@ -136,7 +138,9 @@ def monitor_files(
     Args:
         spark: the session.
         paths: files, or patterns of names such as `logs/*.log`. Executors open the same paths.
-        policy, mode, resolve: as for `monitor`.
+        policy: as for `monitor`.
+        mode: as for `monitor`.
+        resolve: as for `monitor`.
         format: "text" for text logs, or one of those of `mtlmon.tables.open_tables`; if not given
             names tell, and what does not end like a table is a log. Either may be compressed.
         end_time: what is known about the time after a file's last event, as for

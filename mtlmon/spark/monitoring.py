@@ -93,7 +93,9 @@ class OrderedRows:
     Rows of a key come one after the other, by time. Memory does not depend on how many there are.
 
     Args:
-        source, resolve, end_time: as of `RowMonitors`.
+        source: as for `RowMonitors`.
+        resolve: as for `RowMonitors`.
+        end_time: as for `RowMonitors`.
     """
 
     def __init__(self, source: EventSource, resolve: bool, end_time: EndTime) -> None:

@@ -62,7 +62,14 @@ def monitor_trace(
 
     Args:
         df: the rows, in any order.
-        policy, time, atoms, event, event_separator, mode, time_unit, resolution: as of `monitor`.
+        policy: as for `monitor`.
+        time: as for `monitor`.
+        atoms: as for `monitor`.
+        event: as for `monitor`.
+        event_separator: as for `monitor`.
+        mode: as for `monitor`.
+        time_unit: as for `monitor`.
+        resolution: as for `monitor`.
         order_within: what tells the order of rows of one time: columns or expressions. If not
             given it is that of file paths and rows in them, where the data frame comes from
             Parquet. Rows that it does not tell apart must be equal events; if they are not, that
@@ -240,7 +247,8 @@ def ranges_of(first: NDArray[np.int64], last: NDArray[np.int64]) -> Column:
     Rows without time are given to the first one, which will not take them.
 
     Args:
-        first, last: the time-stamps of events that ranges read, both included; increasing.
+        first: the time-stamp of the first event that each range reads; increasing.
+        last: the time-stamp of the last event that each range reads, included; increasing.
     """
     from pyspark.sql import functions as F
 

@@ -50,11 +50,18 @@ def monitor_partitions(
 
     Args:
         events: an RDD or a data frame.
-        policy, mode, resolve: as for `monitor`.
+        policy: as for `monitor`.
+        mode: as for `monitor`.
+        resolve: as for `monitor`.
         end_time: what is known about the time after a partition's last event: nothing; it is
             complete up to and including a time-stamp, or with "last" that of its last event; or no
             event ever follows, "inf".
-        time, atoms, event, event_separator, time_unit, resolution: of rows, as for `monitor`.
+        time: of rows, as for `monitor`.
+        atoms: of rows, as for `monitor`.
+        event: of rows, as for `monitor`.
+        event_separator: of rows, as for `monitor`.
+        time_unit: of rows, as for `monitor`.
+        resolution: of rows, as for `monitor`.
 
     Raises:
         FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.

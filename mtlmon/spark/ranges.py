@@ -54,7 +54,8 @@ class Piece(NamedTuple):
 
     Attributes:
         place: the number of the range.
-        time_stamps, words: as `mtlmon.cutting` takes them.
+        time_stamps: as `mtlmon.cutting` takes them.
+        words: as `mtlmon.cutting` takes them.
     """
 
     place: int

@@ -43,7 +43,9 @@ class PartitionTrace:
     """From the elements of a partition to verdicts; picklable, for `mapPartitionsWithIndex`.
 
     Args:
-        policies, resolve, end_time: as of `monitor_partitions`.
+        policies: as for `monitor_partitions`.
+        resolve: as for `monitor_partitions`.
+        end_time: as for `monitor_partitions`.
         columns: what is asked for of rows.
     """
 

@@ -16,8 +16,8 @@ class Cursor:
     """Tokens and the index of the one that is read next.
 
     Attributes:
-        text, source: the text whose part from `start` to `end` is a formula, and what its errors
-            call it.
+        text: the text whose part from `start` to `end` is a formula.
+        source: what errors call this text.
         tokens: all tokens; the last is of kind `END` or `INVALID`.
         index: of the present token.
     """

@@ -35,7 +35,8 @@ class Token:
 
     Attributes:
         kind: `ATOM`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `PUNCTUATION`.
-        start, end: it is text[start:end].
+        start: the token is text[start:end].
+        end: the end of that part.
         value: the atom's name, the number's digits, what is wrong with an invalid token.
         operator: of an operator token.
         hint: how to mend an invalid token, where known.

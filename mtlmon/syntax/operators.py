@@ -19,7 +19,8 @@ class Operator:
         spellings: every spelling the parser reads, the canonical `word` first.
         arity: number of operands.
         binding: how tightly it binds; the larger, the tighter.
-        is_past, is_future: which way a temporal operator looks; both False for the others.
+        is_past: a temporal operator that looks back.
+        is_future: a temporal operator that looks ahead.
         is_temporal: whether it looks either way, and so carries an interval.
         is_prefix: whether it is written before its single operand.
         groups_right: whether `a op b op c` is `a op (b op c)`.

@@ -105,7 +105,8 @@ def check_tables(
         tables: as `open_tables` takes them.
         policies: a policy file as `parse_policies` returns it, the text of one, or a formula. The
             unit of time-stamps is theirs, if `resolution` is not given.
-        mode, bdd: as for `Monitor`.
+        mode: as for `Monitor`.
+        bdd: as for `Monitor`.
         verdicts: which are wanted; "first" is the earliest violation, behind which nothing is read.
         resolve: the Boolean verdict of every time-point instead of equivalences.
         end_time: what is known about the time after the last row, as for `Monitor.finish`, or

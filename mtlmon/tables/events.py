@@ -318,7 +318,9 @@ def open_tables(
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of what the names tell. Whether
             a file is compressed (gzip, zstd, bz2) tells its content.
         time: the column of times, `ts` if not given.
-        time_unit, time_format, resolution: as `Times` takes them.
+        time_unit: as `Times` takes them.
+        time_format: as `Times` takes them.
+        resolution: as `Times` takes them.
         event: the column of names of events: lists of texts, or texts in which `event_separator`
             stands between names.
         key: one or more columns; the rows of equal values in them are a stream of their own.

@@ -31,7 +31,8 @@ class TextBlock:
         text: the same bytes.
         first_line: the number of the first line of these in the file, from 1.
         has_inner_line_feeds: whether there may be line feeds within a cell.
-        delimiter, quote: of cells, as `mtlmon._rows` takes them.
+        delimiter: between cells, as `mtlmon._rows` takes it.
+        quote: around cells, as `mtlmon._rows` takes it.
     """
 
     def __init__(

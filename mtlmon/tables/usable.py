@@ -49,7 +49,9 @@ class UsableRows:
 
     Attributes:
         block: where they are from.
-        batch, time_stamps, letters: of these rows.
+        batch: these rows.
+        time_stamps: those of these rows.
+        letters: those of these rows.
         error: what is to be raised behind them, None if nothing is.
     """
 
@@ -93,7 +95,9 @@ class RowCheck:
     """Tells usable rows from others: without a time or a key, or with one that cannot be read.
 
     Args:
-        selection, times, letters: what the columns are for.
+        selection: which columns are read, and what for.
+        times: reads the column of times.
+        letters: reads the columns of atoms.
         on_error: "stop" makes the first unusable row an error, "skip" counts and passes over them.
         is_ordered: time-stamps must not decrease.
 

@@ -31,8 +31,9 @@ class Result:
     Attributes:
         formula: that was checked.
         event_count: how many time-points the trace has.
-        true_count, false_count, undecided_count: how many of them satisfy the formula, violate it
-            and are left undecided by the end of the trace.
+        true_count: how many of them satisfy the formula.
+        false_count: how many of them violate the formula.
+        undecided_count: how many of them the end of the trace leaves undecided.
         violations: the names (time_stamp, offset) of those that violate it, in stream order.
         undecided: the names of those that are open, without those known to be equivalent to one
             of them, in stream order.
