@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,13 @@ settings.register_profile(
 )
 # for builds that are slow
 settings.register_profile("brief", settings.get_profile("ci"), max_examples=20)
+# for mutants: that a test fails is enough, the smallest example takes minutes
+settings.register_profile(
+    "unshrunk",
+    settings.get_profile("ci"),
+    phases=(Phase.explicit, Phase.generate),
+    report_multiple_bugs=False,
+)
 settings.register_profile("hunt", settings.get_profile("ci"), derandomize=False, max_examples=20000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

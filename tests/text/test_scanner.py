@@ -35,7 +35,8 @@ def scan(
 PIECES = st.sampled_from(
     [
         b"@", b"@1", b"@1 ", b"@2", b"@007", b"@12345678901234567890", b"@9223372036854775807",
-        b"@9223372036854775808", b"0", b"5", b" ", b"  ", b"\t", b"\n", b"\n", b"\n@3 ", b"\r\n",
+        b"@9223372036854775808", b"@18446744073709551620",
+        b"0", b"5", b" ", b"  ", b"\t", b"\n", b"\n", b"\n@3 ", b"\r\n",
         b"\r", b"p", b"q", b"pp", b"(p)", b"p()", b"(", b")", b'"', b'"p"', b'"a b"', b'"p"()',
         b'("q")', b'"say \\"hi\\""', b'"back\\\\slash"', b"\\", b",", b"#", b"# p", b"it's",
         "länger_1".encode(), b"\xff", b"\x00", b"\x7f", b"\xef\xbb\xbf", b"x.y$z", b"-", b'""',
@@ -93,6 +94,14 @@ def test_many_atoms() -> None:
         (1, 0),
         (2, (1 << len(atoms)) - 1),
     ]
+
+
+@pytest.mark.parametrize("present", [0, 1, 62, 63, 64, 65, 127, 128, 129])
+def test_each_atom_is_noted_in_its_own_word(present: int) -> None:
+    atoms = tuple(f"atom_{k}" for k in range(130))
+    scanner = Scanner(atoms)
+    assert scanner.feed(f"@1 atom_{present}\n".encode()) == [(1, 1 << present)]
+    assert scanner.absent == atoms[:present] + atoms[present + 1 :]
 
 
 def test_names_that_differ_late() -> None:
@@ -156,6 +165,14 @@ NO_INTEGER = "is not an integer from 0 to 9223372036854775807"
             "@9223372036854775808 p",
             "1:2: time-stamp 9223372036854775808 is above 9223372036854775807 "
             "(@9223372036854775808 p)",
+        ),
+        # 2^64 + 4 and 2^65 + 4, which are 4 to whoever counts in words and does not look
+        *(
+            (
+                f"@{number} p",
+                f"1:2: time-stamp {number} is above 9223372036854775807 (@{number} p)",
+            )
+            for number in ("18446744073709551620", "36893488147419103236", "0" * 30 + "9" * 19)
         ),
         ("@5\n  @4 p", "2:4: time-stamp 4 is below the one before it, 5 (  @4 p)"),
         ("@5 p, q", "1:5: unexpected ',' (@5 p, q)"),

@@ -119,6 +119,21 @@ def test_every_byte_of_a_time_stamp(digits: int) -> None:
             check(b"@%s p\n@%s p\n@%s q\n" % (stamp, stamp, other))
 
 
+@pytest.mark.parametrize(
+    "byte", [b"x", b" ", b"#", b"5", b"\r", b"\x00", b"\xff", b"", b" @", b"@ "]
+)
+def test_what_is_not_an_at_sign_before_a_known_time_stamp(byte: bytes) -> None:
+    check(b"@5 p\n%s5 p\n@5 q\n" % byte)
+    check(b"@5 p\n@5 p\n%s5 q\n" % byte)
+
+
+@pytest.mark.parametrize(
+    "blank", [b"\r\n", b" \r\n", b"\t\n", b"\r\r\n", b"\r", b"#\r\n", b" # x\n"]
+)
+def test_lines_without_an_event(blank: bytes) -> None:
+    check(b"%s@5 p\n%s%s@5 q\n%s\n" % (blank, blank, blank, blank))
+
+
 @pytest.mark.parametrize("size", range(2, 40))
 def test_repeated_lines(size: int) -> None:
     line = b"@1 " + b"p" * (size - 3) if size > 3 else b"@1"[:size]

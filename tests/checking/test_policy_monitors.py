@@ -1,0 +1,134 @@
+"""Monitors of several policies, at their edges: errors, keys that are forgotten, keys that wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mtlmon import LimitError, Monitor, Verdict, VerdictArray, bdd
+from mtlmon._arrays import EventColumns
+from mtlmon._keyed import KeyedMonitors
+from mtlmon._policies import PolicyMonitors
+from mtlmon.verdict_arrays import verdict_type
+
+Step = tuple[int, int, str]
+"""A time-stamp, the number of a stream, the atoms that hold."""
+
+
+def feed(policies: PolicyMonitors, *steps: Step) -> None:
+    time_stamps = np.array([step[0] for step in steps], np.int64)
+    events = []
+    for monitors in policies.monitors:
+        columns = EventColumns(time_stamps, len(steps))
+        for place, name in enumerate(monitors.atoms):
+            columns.add_bytes(place, np.array([name in step[2] for step in steps], bool))
+        events.append(columns)
+    policies.feed(events, np.array([step[1] for step in steps], np.uint32))
+
+
+def taken(policies: PolicyMonitors) -> list[tuple[int, int, str]]:
+    """The verdicts so far, each behind the numbers of its policy and its stream."""
+    records, streams, numbers = policies.verdicts.taken()
+    verdicts: list[Verdict] = list(VerdictArray(np.frombuffer(records, verdict_type())))
+    rows = zip(
+        np.frombuffer(numbers, np.uint32).tolist(),
+        np.frombuffer(streams, np.uint32).tolist(),
+        map(str, verdicts),
+        strict=True,
+    )
+    return list(rows)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_ends_all_policies_at_the_same_event(
+    monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """A verdict on an event behind the error would be written again when the log is resumed."""
+    wide = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
+    monitor = Monitor(wide)
+    events = 0
+    with pytest.raises(LimitError):
+        while True:
+            monitor.step(events)
+            events += 1
+    formulas = ["NOT p"]
+    formulas.insert(failing, wide)
+    policies = PolicyMonitors([KeyedMonitors(formula) for formula in formulas])
+    with pytest.raises(LimitError):
+        feed(policies, *((time_stamp, 0, "") for time_stamp in range(2 * events)))
+    expected = [(1 - failing, 0, f"{time_stamp}:0 true") for time_stamp in range(events)]
+    assert [verdict for verdict in taken(policies) if verdict[0] != failing] == expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "atoms", "settling"),
+    [
+        ("ONCE[0,9] p", "p", 10),
+        ("ONCE[3,9] p", "p", 10),
+        ("PREVIOUS[0,4] p", "p", 5),
+        ("p SINCE[2,8] q", "q", 9),
+        ("ONCE[0,2] ONCE[0,3] p", "p", 4),
+    ],
+)
+def test_a_stream_is_forgotten_once_nothing_can_tell_and_not_before(
+    formula: str, atoms: str, settling: int
+) -> None:
+    """One time unit before, an event would still have had another verdict than in a new stream."""
+    last = 20
+    for clock in range(last, last + settling + 2):
+        policies = PolicyMonitors([KeyedMonitors(formula)])
+        feed(policies, (last, 0, atoms))
+        forgotten = policies.forget_idle(clock) is not None
+        assert forgotten == (clock >= last + settling)
+        assert policies.stream_count == (0 if forgotten else 1)
+        # what the stream remembers, had it been kept
+        taken(policies)
+        feed(policies, (clock, 0, "p"))
+        monitor = Monitor(formula)
+        monitor.step(last, tuple(atoms))
+        assert taken(policies) == [(0, 0, str(one)) for one in monitor.step(clock, ("p",))]
+
+
+def test_a_stream_that_got_further_waits_again() -> None:
+    """It waits with the time-stamp of its first event; what that event waited for came, so only
+    later ones are pending when its turn comes. It must come again."""
+    policies = PolicyMonitors([KeyedMonitors("p IMPLIES EVENTUALLY[0,5] q")], delays=[5])
+    feed(policies, (0, 0, "p"))
+    feed(policies, (3, 0, "q"), (4, 0, "p"))
+    assert taken(policies) == [(0, 0, "0:0 true"), (0, 0, "3:0 true")]
+    policies.advance(7)
+    assert taken(policies) == []
+    policies.advance(9)
+    assert taken(policies) == []
+    policies.advance(10)
+    assert taken(policies) == [(0, 0, "4:0 false")]
+
+
+def test_streams_are_settled_when_their_time_is_over_and_not_before() -> None:
+    count = 40
+    policies = PolicyMonitors([KeyedMonitors("p IMPLIES EVENTUALLY[0,5] q")], delays=[5])
+    # numbers against the order of time, so that the longest wait is not that of the first stream
+    numbers = [(7 * k) % count for k in range(count)]
+    feed(policies, *((k, number, "p") for k, number in enumerate(numbers)))
+    assert taken(policies) == []
+    for clock in range(count, count + 8):
+        policies.advance(clock)
+        over = [k for k in range(count) if clock - k > 5]
+        told = [k for k in range(count) if clock > count and clock - 1 - k > 5]
+        expected = sorted((numbers[k], f"{k}:0 false") for k in over if k not in told)
+        assert [(stream, verdict) for _, stream, verdict in taken(policies)] == expected
+
+
+def test_streams_that_wait_do_so_under_new_numbers() -> None:
+    policies = PolicyMonitors([KeyedMonitors("p IMPLIES EVENTUALLY[0,5] q")], delays=[5])
+    feed(policies, *((k, k, "p" if k in (3, 8) else "") for k in range(10)))
+    taken(policies)
+    numbers = policies.forget_idle(9)
+    assert numbers is not None
+    kept = [k for k, number in enumerate(np.frombuffer(numbers, np.uint32)) if number < 10]
+    assert kept == [3, 8, 9]
+    policies.advance(9)
+    assert taken(policies) == [(0, 0, "3:0 false")]
+    policies.advance(14)
+    assert taken(policies) == [(0, 1, "8:0 false")]

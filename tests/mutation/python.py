@@ -1,0 +1,115 @@
+"""Mutants of Python, made by the operators of cosmic-ray.
+
+Only its operators are used. Its sessions write each mutant over the file in the tree, where the
+tests of an installed package do not see it, and know no native modules; mutmut copies the tree
+and runs the tests there, which fails for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import parso
+from cosmic_ray.ast import get_ast
+from cosmic_ray.mutating import MutationVisitor
+from cosmic_ray.operators.operator import Operator
+from cosmic_ray.plugins import get_operator
+
+_NAMES = (
+    "NumberReplacer",
+    "AddNot",
+    "ReplaceAndWithOr",
+    "ReplaceOrWithAnd",
+    "ReplaceTrueWithFalse",
+    "ReplaceFalseWithTrue",
+    "ReplaceBreakWithContinue",
+    "ReplaceContinueWithBreak",
+    "ZeroIterationForLoop",
+    "ReplaceUnaryOperator_Delete_Not",
+    # Of the operators between two operands, the ones that are nearest to each other.
+    "ReplaceComparisonOperator_Lt_LtE",
+    "ReplaceComparisonOperator_LtE_Lt",
+    "ReplaceComparisonOperator_Gt_GtE",
+    "ReplaceComparisonOperator_GtE_Gt",
+    "ReplaceComparisonOperator_Eq_NotEq",
+    "ReplaceComparisonOperator_NotEq_Eq",
+    "ReplaceComparisonOperator_Is_IsNot",
+    "ReplaceComparisonOperator_IsNot_Is",
+    "ReplaceBinaryOperator_Add_Sub",
+    "ReplaceBinaryOperator_Sub_Add",
+    "ReplaceBinaryOperator_BitAnd_BitOr",
+    "ReplaceBinaryOperator_BitOr_BitAnd",
+    "ReplaceBinaryOperator_LShift_RShift",
+    "ReplaceBinaryOperator_RShift_LShift",
+)
+
+
+class DropStatement(Operator):  # type: ignore[misc]
+    """Replaces a statement by `pass`, which cosmic-ray has no operator for."""
+
+    def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
+        if node.type == "simple_stmt" and parso.tree.search_ancestor(node, "funcdef"):
+            statement = node.children[0]
+            kept = ("import_name", "import_from", "string", "global_stmt", "nonlocal_stmt")
+            if statement.type not in kept and statement.get_code().strip() != "pass":
+                yield statement.start_pos, statement.end_pos
+
+    def mutate(self, node: Any, index: int) -> Any:
+        statement = node.children[0]
+        dropped = parso.python.tree.Keyword("pass", statement.start_pos)
+        dropped.prefix = statement.get_first_leaf().prefix
+        node.children[0] = dropped
+        return node
+
+    @classmethod
+    def examples(cls) -> tuple[()]:
+        return ()
+
+
+class _Counting(MutationVisitor):  # type: ignore[misc]
+    """Finds which places an operator can change, without changing any."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(-1, operator)
+        self.wanted: list[int] = []
+
+    def visit(self, node: Any) -> Any:
+        for _ in self.operator.mutation_positions(node):
+            if not (_is_annotation(node) or _is_for_types(node)):
+                self.wanted.append(self._count)
+            self._count += 1
+        return node
+
+
+def mutants(source: str) -> Iterator[tuple[str, str]]:
+    """The name of an operator and the whole text after it, for every mutant of a module."""
+    seen = {source}
+    operators = [get_operator(f"core/{name}")() for name in _NAMES]
+    for operator in [*operators, DropStatement()]:
+        counting = _Counting(operator)
+        counting.walk(get_ast(source))
+        for occurrence in counting.wanted:
+            text = MutationVisitor.mutate_code(source, operator, occurrence)
+            if text is not None and text not in seen:
+                seen.add(text)
+                yield type(operator).__name__, text
+
+
+def _is_for_types(node: Any) -> bool:
+    """The condition of a block that only type checkers read."""
+    return "TYPE_CHECKING" in getattr(node, "get_code", str)().partition("\n")[0]
+
+
+def _is_annotation(node: Any) -> bool:
+    """Annotations are not evaluated here: every module postpones them."""
+    while node.parent is not None:
+        parent = node.parent
+        if parent.type == "annassign" and node is parent.children[1]:
+            return True
+        if parent.type == "tfpdef" and node is parent.children[2]:
+            return True
+        if parent.type == "funcdef" and node is parent.annotation:
+            return True
+        node = parent
+    return False

@@ -1,0 +1,133 @@
+"""What became of each mutant: one JSON line each, the score of each module, what survived."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.mutation.modules import Module
+from tests.mutation.mutants import Mutant
+
+_HERE = Path(__file__).parent
+KILLED = ("failed", "crashed", "timeout")
+
+
+@dataclass(frozen=True)
+class Result:
+    """outcome: that of the tests; "passed" means survived, "invalid" that it is no program, and
+    "equivalent" that a reason stands in `equivalent.toml`. by: the test that failed.
+    stage: how far the tests went, "nearest" or "corpus".
+    """
+
+    module: str
+    mutant: str
+    source: str
+    line: int
+    where: str
+    operator: str
+    before: str
+    after: str
+    outcome: str
+    by: str = ""
+    stage: str = "nearest"
+    seconds: float = 0.0
+
+    @property
+    def is_counted(self) -> bool:
+        return self.outcome != "invalid"
+
+
+def result_of(
+    module: Module, mutant: Mutant, outcome: str, by: str = "", stage: str = "", seconds: float = 0
+) -> Result:
+    return Result(
+        module.name,
+        mutant.identity,
+        mutant.source.as_posix(),
+        mutant.line,
+        mutant.where,
+        mutant.operator,
+        mutant.before,
+        mutant.after,
+        outcome,
+        by,
+        stage,
+        round(seconds, 1),
+    )
+
+
+class Journal:
+    """The results so far, kept in a file that a later run goes on with."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.known: dict[str, Result] = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                try:
+                    result = Result(**json.loads(line))
+                except (ValueError, TypeError):
+                    continue  # the line that an interruption left unfinished
+                self.known[result.mutant] = result
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def add(self, result: Result) -> None:
+        self.known[result.mutant] = result
+        with self._path.open("a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+
+
+class Equivalents:
+    """Mutants that no test can tell from the original, with reasons."""
+
+    def __init__(self, path: Path = _HERE / "equivalent.toml") -> None:
+        self._entries: list[dict[str, str]] = tomllib.loads(path.read_text()).get("mutant", [])
+        for entry in self._entries:
+            if not {"module", "before", "after", "reason"} <= entry.keys():
+                raise SystemExit(f"{path.name}: an entry lacks a field: {entry}")
+
+    def of(self, module: Module) -> set[str]:
+        """Those of a module. An entry that fits no mutant of it any more is an error."""
+        found: set[str] = set()
+        for entry in self._entries:
+            if entry["module"] != module.name:
+                continue
+            fitting = {
+                mutant.identity
+                for mutant in module.mutants
+                if mutant.before == entry["before"]
+                and mutant.after == entry["after"]
+                and mutant.where == entry.get("where", mutant.where)
+            }
+            if not fitting:
+                raise SystemExit(
+                    f"equivalent.toml: no mutant of {module.name} is "
+                    f"'{entry['before']}' -> '{entry['after']}' any more"
+                )
+            found |= fitting
+        return found
+
+
+def score_table(results: dict[str, list[Result]]) -> str:
+    """Markdown, a line for each module."""
+    lines = [
+        "| module | mutants | killed | crashed or timed out | equivalent | survived | score |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, counted in results.items():
+        killed = _count(counted, KILLED)
+        violent = _count(counted, ("timeout", "crashed"))
+        equivalent = _count(counted, ("equivalent",))
+        survived = _count(counted, ("passed",))
+        rest = killed + survived
+        score = f"{100 * killed / rest:.0f} %" if rest else "-"
+        cells = (name, len(counted), killed, violent, equivalent, survived, score)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _count(results: Iterable[Result], outcomes: tuple[str, ...]) -> int:
+    return sum(result.outcome in outcomes for result in results)

@@ -1,0 +1,139 @@
+"""Mutants are what they should be, and what becomes of them is told and remembered rightly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import native
+from tests.mutation.modules import find_modules
+from tests.mutation.mutants import make_mutant
+from tests.mutation.results import Equivalents, Journal, result_of, score_table
+from tests.mutation.testing import Limits, run_tests
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NATIVE = '''\
+"""A text with 1 < 2."""
+from mtlmon._memory cimport reserve
+
+cdef enum:
+    MOST = 3
+
+cdef struct Pair:
+    int first
+
+cdef class Table:
+    cdef int grow(
+        self, size_t count, bint is_final=False
+    ) except -1 nogil:
+        """Another text: 1 + 1."""
+        cdef uint64_t *place = <uint64_t *> self.start
+        if count <= self.count and not is_final:  # no more than 2
+            return 0
+        reserve(<void **> &self.items, &count)
+        self.count += count - 1
+        return 0
+'''
+
+
+def changes(text: str, *, where: str | None = None) -> set[tuple[str, str]]:
+    mutants = [make_mutant(Path("x"), text, *found) for found in native.mutants(text)]
+    return {(one.before, one.after) for one in mutants if where is None or one.where == where}
+
+
+def test_native_mutants() -> None:
+    condition = "if count <= self.count and not is_final:  # no more than 2"
+    assert changes(NATIVE) == {
+        ("MOST = 3", "MOST = 4"),
+        ("MOST = 3", "MOST = 2"),
+        (
+            "self, size_t count, bint is_final=False",
+            "self, size_t count, bint is_final=True",
+        ),
+        (condition, condition.replace("<=", "<")),
+        (condition, condition.replace("and", "or")),
+        (condition, condition.replace("not ", " ")),
+        (condition, "if not (count <= self.count and not is_final):  # no more than 2"),
+        ("return 0", "pass"),
+        ("reserve(<void **> &self.items, &count)", "pass"),
+        ("self.count += count - 1", "self.count -= count - 1"),
+        ("self.count += count - 1", "self.count += count + 1"),
+        ("self.count += count - 1", "self.count += count - 2"),
+        ("self.count += count - 1", "self.count += count - 0"),
+        ("self.count += count - 1", "pass"),
+    }
+    assert len(changes(NATIVE, where="Table.grow")) == 12
+
+
+def test_python_mutants() -> None:
+    pytest.importorskip("cosmic_ray")
+    from tests.mutation import python
+
+    text = (
+        "from __future__ import annotations\n"
+        "def f(x: int | None) -> int | None:\n"
+        '    """A text."""\n'
+        "    y: int | None = x\n"
+        "    return y\n"
+    )
+    found = {make_mutant(Path("x"), text, *one).after for one in python.mutants(text)}
+    assert found == {"pass"}
+    text = "def f(x):\n    if x < 1:\n        x += 1\n"
+    found = {make_mutant(Path("x"), text, *one).after for one in python.mutants(text)}
+    assert {"if x <= 1:", "if not x < 1:", "if x < 2:", "pass"} <= found
+
+
+def test_every_mutant_is_another_text_of_a_module_that_is_found() -> None:
+    modules = find_modules(ROOT)
+    assert modules["scanner"].is_native
+    assert not modules["cutting"].is_native
+    mutants = modules["memo"].mutants
+    assert len({mutant.identity for mutant in mutants}) == len(mutants) > 20
+    assert all(mutant.where for mutant in mutants if mutant.operator == "drop")
+
+
+def test_limits(tmp_path: Path) -> None:
+    cases = {
+        "passed": "pass",
+        "failed": "assert False",
+        "crashed": "import os; os.abort()",
+        "timeout": "while True: pass",
+    }
+    for outcome, statement in cases.items():
+        test = tmp_path / f"test_{outcome}.py"
+        test.write_text(f"def test():\n    {statement}\n")
+        run = run_tests(tmp_path, tmp_path, (str(test),), Limits(2, 60))
+        assert run.outcome == outcome, run.output
+    hungry = tmp_path / "test_hungry.py"
+    hungry.write_text("def test():\n    bytes(1 << 40)\n")
+    assert run_tests(tmp_path, tmp_path, (str(hungry),), Limits(5, 60)).outcome == "failed"
+
+
+def test_results_are_remembered(tmp_path: Path) -> None:
+    module = find_modules(ROOT)["memo"]
+    path = tmp_path / "results.jsonl"
+    journal = Journal(path)
+    first, second, third = module.mutants[:3]
+    journal.add(result_of(module, first, "passed"))
+    journal.add(result_of(module, first, "failed", "test_x"))
+    journal.add(result_of(module, second, "passed"))
+    with path.open("a") as file:
+        file.write('{"module": "memo", "mut')
+    known = Journal(path).known
+    assert [known[one.identity].outcome for one in (first, second)] == ["failed", "passed"]
+    results = [*known.values(), result_of(module, third, "equivalent")]
+    assert score_table({"memo": results}).splitlines()[-1] == "| memo | 3 | 1 | 0 | 1 | 1 | 50 % |"
+
+
+def test_a_reason_that_fits_no_mutant_is_an_error(tmp_path: Path) -> None:
+    module = find_modules(ROOT)["memo"]
+    mutant = module.mutants[0]
+    path = tmp_path / "equivalent.toml"
+    entry = "[[mutant]]\nmodule = 'memo'\nbefore = '''{}'''\nafter = '''{}'''\nreason = 'none'\n"
+    path.write_text(entry.format(mutant.before, mutant.after))
+    assert mutant.identity in Equivalents(path).of(module)
+    path.write_text(entry.format("gone", "away"))
+    with pytest.raises(SystemExit, match="any more"):
+        Equivalents(path).of(module)
