@@ -11,8 +11,6 @@ trap 'rm -rf "$scratch"' EXIT
 
 unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=2
-# Tests are shared out among the processors, those of a group to one: there is one Spark session.
-export PYTEST_ADDOPTS="--numprocesses=auto --dist=loadgroup ${PYTEST_ADDOPTS:-}"
 
 # The files under version control, and new ones that are not ignored; nothing that was built.
 copy_tree() { # DIRECTORY

@@ -1,4 +1,4 @@
-"""Check what stands in an sdist and in a wheel: `python contents.py SDIST WHEEL`."""
+"""Check what is in an sdist and in a wheel: `python contents.py SDIST WHEEL`."""
 
 from __future__ import annotations
 
@@ -30,16 +30,34 @@ def main() -> int:
         and name.endswith((".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js"))
     }
     plugin = {"_mtlmon_pytest.py"}
-    documents = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"}
+    documents = {
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+    }
+    tools = {"tests/conftest.py", "bench/__main__.py", "bench/pytest.ini"}
     complaints = missing_and_surplus(
         source,
-        wanted=documents | plugin | {"mtlmon/py.typed", "tests/conftest.py", "bench/__main__.py"},
+        wanted=documents | plugin | tools | {"mtlmon/py.typed"},
         unwanted={".c", ".so", ".pyc"},
     ) + missing_and_surplus(
         built,
-        wanted=package | plugin | {name.removesuffix(".pyx") for name in natives},
+        # _shared is Cython's support code, which has no source of its own.
+        wanted=package
+        | plugin
+        | {"mtlmon/_shared"}
+        | {name.removesuffix(".pyx") for name in natives},
         unwanted={".c", ".pyx", ".pyc"},
     )
+    installed = {PurePath(name).parts[0] for name in built}
+    complaints += [
+        f"surplus: {name}/"
+        for name in sorted(installed - plugin - {"mtlmon"})
+        if not name.endswith(".dist-info")
+    ]
     if not natives:
         complaints.append("no native module")
     print("\n".join(complaints) or f"{sdist}, {wheel}: as they should be")

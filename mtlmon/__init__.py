@@ -8,7 +8,15 @@
 ['1:0 true', '4:0 true']
 """
 
-from mtlmon._core import Monitor, Verdict
+try:
+    from mtlmon._core import Monitor, Verdict
+except ModuleNotFoundError as error:
+    # A native module, of this package; what it imports itself may be missing as well.
+    if error.name is None or not error.name.startswith("mtlmon._"):
+        raise
+    from mtlmon._unbuilt import advice
+
+    raise ImportError(advice(__path__[0], error.name), name=error.name) from None
 from mtlmon._monitors import Monitors
 from mtlmon._program import Program
 from mtlmon._version import __version__

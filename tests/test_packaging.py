@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.resources
+import os
+import shutil
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -52,6 +54,38 @@ def test_python_m_is_the_command_too() -> None:
         [sys.executable, "-m", "mtlmon", "--version"], capture_output=True, text=True, check=True
     )
     assert mtlmon.__version__ in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("is_checkout", "advice"),
+    [(True, "Run `pip install -e .` there"), (False, "pip install --force-reinstall mtlmon")],
+)
+def test_an_import_without_native_modules_says_what_to_do(
+    is_checkout: bool, advice: str, tmp_path: Path
+) -> None:
+    """The current directory comes first in the path: in a checkout where nothing is compiled, it
+    hides the mtlmon that is installed.
+    """
+    package = Path(mtlmon.__file__).parent
+    copied = shutil.ignore_patterns(*(f"*{suffix}" for suffix in EXTENSION_SUFFIXES))
+    shutil.copytree(package, tmp_path / "mtlmon", ignore=copied)
+    if is_checkout:
+        (tmp_path / "setup.py").touch()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    for arguments in (["-c", "import mtlmon"], ["-m", "mtlmon", "--version"]):
+        done = subprocess.run(
+            # -S: without the site directories, so that nothing else is found
+            [sys.executable, "-S", *arguments],
+            capture_output=True,
+            check=False,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("ImportError: ")
+        assert "mtlmon._core" in last
+        assert advice in last
 
 
 def test_types_are_installed() -> None:

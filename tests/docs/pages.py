@@ -64,10 +64,15 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(language, title and title[1], line, content)
 
 
-def run(page: str) -> Iterator[str]:
-    """Run the blocks of a page in the working directory; complaints about what differs."""
+def run(page: str, without: str | None = None) -> Iterator[str]:
+    """Run the blocks of a page in the working directory; complaints about what differs.
+
+    Blocks that contain the text `without` are left out.
+    """
     variables: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
+        if without is not None and without in block.text:
+            continue
         if block.title is not None:
             path = Path(block.title)
             path.parent.mkdir(parents=True, exist_ok=True)
