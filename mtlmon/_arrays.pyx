@@ -13,7 +13,7 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cpython.exc cimport PyErr_CheckSignals
-from cython cimport final
+from cython cimport final, no_gc
 from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -33,6 +33,8 @@ cdef enum:
 cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 
 
+# As for Block: the garbage collector must not drop the array before its buffer is released.
+@no_gc
 @final
 cdef class Memory:
     """The one-dimensional buffer of an array, held as long as this object lives."""

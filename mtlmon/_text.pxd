@@ -4,6 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
 
+from mtlmon._blocks cimport Block
 from mtlmon._core cimport Monitor
 from mtlmon._encoding cimport NumberReader
 from mtlmon._resolver cimport Resolver
@@ -28,13 +29,11 @@ cdef class TextMonitor:
     cdef uint64_t *letters
     cdef size_t batch_room, batch_count, batch_next
     cdef ScanStatus status
-    cdef Py_buffer block
-    cdef bint has_block
+    cdef Block block
     # bytes of the log that were loaded, and whether its end was
     cdef uint64_t loaded
     cdef bint has_end
 
-    cdef void release_block(self)
     cdef int work(self, bint scans) except -1 nogil
     cdef int push_events(self, size_t words) except -1 nogil
     cdef int deliver(self) except -1 nogil

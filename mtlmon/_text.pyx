@@ -7,12 +7,12 @@ the writer when it sees fit.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stddef cimport size_t
-from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from mtlmon._blocks cimport Block
 from mtlmon._core cimport Monitor
 from mtlmon._encoding cimport DIGEST_BYTES, NumberReader, NumberWriter, as_bytes, damaged, digest
 from mtlmon._resolver cimport Resolver
@@ -94,28 +94,25 @@ cdef class TextMonitor:
             raise MemoryError
 
     def __dealloc__(self):
-        self.release_block()
         free(self.time_stamps)
         free(self.letters)
 
     def load(self, block):
         """Make a block of bytes the one that `run` works on; it must not change until then."""
-        self.release_block()
-        PyObject_GetBuffer(block, &self.block, PyBUF_SIMPLE)
-        self.has_block = True
-        self.loaded += <uint64_t> self.block.len
-        self.scanner.load(<const uint8_t *> self.block.buf, <size_t> self.block.len)
+        self.block = Block(block)
+        self.loaded += self.block.size
+        self.scanner.load(self.block.data, self.block.size)
         self.status = SCAN_FULL
 
     def unload(self):
         """Let go of the block; nothing more can be read."""
         self.status = SCAN_EMPTY
         self.batch_next = self.batch_count = 0
-        self.release_block()
+        self.block = None
 
     def load_end(self):
         """The log has ended: `run` reads its last line, if that has no line feed."""
-        self.release_block()
+        self.block = None
         self.has_end = True
         self.scanner.load_end()
         self.status = SCAN_FULL
@@ -272,11 +269,6 @@ cdef class TextMonitor:
             (self.candidate.time_stamp, self.candidate.offset),
             (time_stamp, offset),
         )
-
-    cdef void release_block(self):
-        if self.has_block:
-            PyBuffer_Release(&self.block)
-            self.has_block = False
 
     cdef int work(self, bint scans) except -1 nogil:
         """The loop; 1 when it returns before the block is used up, else 0.

@@ -2,11 +2,11 @@
 """Text logs as columns: blocks of bytes in, arrays of time-stamps and letters out."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint64_t
 
+from mtlmon._blocks cimport Block
 from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner, ScanStatus
 
 cdef enum:
@@ -25,28 +25,22 @@ cdef class TextEvents:
     """
 
     cdef readonly Scanner scanner
-    cdef Py_buffer block
-    cdef bint has_block
+    cdef Block block
     cdef ScanStatus status
 
     def __cinit__(self, tuple atoms not None, *, str path="<log>", bint skip_errors=False):
         self.scanner = Scanner(atoms, path=path, skip_errors=skip_errors)
         self.status = SCAN_EMPTY
 
-    def __dealloc__(self):
-        self.release()
-
     def load(self, block):
         """Make a block of bytes the one that `read` works on; it must not change until then."""
-        self.release()
-        PyObject_GetBuffer(block, &self.block, PyBUF_SIMPLE)
-        self.has_block = True
-        self.scanner.load(<const uint8_t *> self.block.buf, <size_t> self.block.len)
+        self.block = Block(block)
+        self.scanner.load(self.block.data, self.block.size)
         self.status = SCAN_FULL
 
     def load_end(self):
         """The log has ended: `read` reads its last line, if that has no line feed."""
-        self.release()
+        self.block = None
         self.scanner.load_end()
         self.status = SCAN_FULL
 
@@ -82,8 +76,3 @@ cdef class TextEvents:
         return (
             time_stamps[:count * sizeof(uint64_t)], letters[:count * words * sizeof(uint64_t)]
         )
-
-    cdef void release(self):
-        if self.has_block:
-            PyBuffer_Release(&self.block)
-            self.has_block = False

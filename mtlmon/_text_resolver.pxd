@@ -3,6 +3,7 @@
 
 from libc.stddef cimport size_t
 
+from mtlmon._blocks cimport Block
 from mtlmon._order cimport Sequencer
 from mtlmon._prefixes cimport PrefixTable
 from mtlmon._resolver cimport Resolver
@@ -26,10 +27,8 @@ cdef class TextResolver:
     # the log is over, and what was held of the streams before this one is written
     cdef bint is_ended
     cdef size_t ended_stream
-    cdef Py_buffer block
-    cdef bint has_block
+    cdef Block block
 
-    cdef void release_block(self)
     cdef int work(self) except -1 nogil
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil
     cdef bint find_stream(self, const VerdictRecord *verdict) noexcept nogil

@@ -6,11 +6,11 @@ Reading and writing files is the caller's, as it is for `TextMonitor`.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from mtlmon._blocks cimport Block
 from mtlmon._order cimport Sequencer
 from mtlmon._prefixes cimport Prefix, PrefixTable
 from mtlmon._resolver cimport Resolver
@@ -66,9 +66,6 @@ cdef class TextResolver:
         self.filter = _FILTERS[verdicts]
         self.status = LINE_NONE
 
-    def __dealloc__(self):
-        self.release_block()
-
     @property
     def true_count(self):
         return self.resolver.true_count
@@ -97,19 +94,17 @@ cdef class TextResolver:
 
     def load(self, block):
         """Make a block of bytes the one that `run` works on; it must not change until then."""
-        self.release_block()
-        PyObject_GetBuffer(block, &self.block, PyBUF_SIMPLE)
-        self.has_block = True
-        self.lines.load(<const uint8_t *> self.block.buf, <size_t> self.block.len)
+        self.block = Block(block)
+        self.lines.load(self.block.data, self.block.size)
         self.status = LINE_READ
 
     def unload(self):
         """Let go of the block."""
-        self.release_block()
+        self.block = None
 
     def load_end(self):
         """The text has ended: `run` reads its last line, if that has no line feed."""
-        self.release_block()
+        self.block = None
         self.lines.load_end()
         self.status = LINE_READ
 
@@ -132,11 +127,6 @@ cdef class TextResolver:
         """The text is over: `run` writes what is held. No end time has a meaning here."""
         self.sequencer.release_all()
         self.is_ended = True
-
-    cdef void release_block(self):
-        if self.has_block:
-            PyBuffer_Release(&self.block)
-            self.has_block = False
 
     cdef int work(self) except -1 nogil:
         """The loop; 1 when it returns before the block is used up, else 0."""
