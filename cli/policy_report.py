@@ -152,7 +152,7 @@ class Findings:
             self.check.atoms,
             violations,
             source,
-            self.check.counts[0].events,
+            self.check.event_count,
             self.options.end_time,
         )
 
@@ -173,6 +173,10 @@ class Findings:
             collector.add_true(self.check.counts[policy].true)
             if first is not None and last is not None:
                 collector.cover(first, last)
+            if self.check.is_stopped:
+                # More has been read than counts: which ones were undecided then is not known.
+                collector.undecided = self.check.counts[policy].undecided
+                continue
             for number in self.check.pending_keys(policy):
                 key = None if self.source.keys is None else number
                 collector.add_pending(self.check.pending(policy, number), key)
@@ -182,7 +186,7 @@ class Findings:
                 self.explain_in_report(log)
         run = Run(
             inputs=self.inputs,
-            rows=self.source.rows,
+            rows=self.check.event_count if self.check.is_stopped else self.source.rows,
             skipped=self.source.skipped,
             seconds=seconds,
             peak_memory=peak_memory(),

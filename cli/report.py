@@ -155,7 +155,9 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     from mtlmon.syntax.report import visible
 
     what = "events" if isinstance(source, TextLog) else "rows"
-    rows = [(what, source.rows, "")]
+    # Where the first violation is all that was wanted, more may have been read than counts.
+    count = check.event_count if check.is_stopped else source.rows
+    rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
     if source.keys is not None:
@@ -169,14 +171,14 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     if len(counts) == 1:
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
-        return table(rows, source.rows, what, seconds)
+        return table(rows, count, what, seconds)
     cells = [["policy", "true", "false", "undecided"]]
     for policy, one in zip(check.policies, counts, strict=True):
         cells.append(
             [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
         )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [table(rows, source.rows, what, seconds), ""]
+    lines = [table(rows, count, what, seconds), ""]
     for name, *numbers in cells:
         shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
         lines.append("  ".join([name.ljust(widths[0]), *shown]))

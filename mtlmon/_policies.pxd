@@ -5,6 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mtlmon._arrays cimport EventColumns
+from mtlmon._first_violation cimport FirstViolation
 from mtlmon._keyed cimport KeyedMonitors
 from mtlmon._resolver cimport Resolver
 from mtlmon._streams cimport Owner
@@ -39,14 +40,17 @@ cdef class PolicyMonitors:
     cdef object executor
     cdef bint is_wanted[3]          # by kind of verdict
     cdef readonly VerdictRows verdicts, violations
+    cdef readonly FirstViolation first
+    cdef uint64_t event_count       # of the events that verdicts have been taken of
 
     cdef int go_on(
         self, list events, const uint32_t *numbers, size_t first, size_t count
     ) except -1
-    cdef int merge(self, size_t count) except -1 nogil
+    cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil
     cdef int deliver(
         self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
     ) except -1 nogil
+    cdef void end_of_time(self) noexcept
     cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept
     cdef int put(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy

@@ -2,6 +2,7 @@ from concurrent.futures import Executor
 from typing import Literal, final
 
 from mtlmon._arrays import EventColumns, _Array
+from mtlmon._first_violation import FirstViolation
 from mtlmon._keyed import KeyedMonitors
 
 @final
@@ -15,6 +16,8 @@ class PolicyMonitors:
     monitors: list[KeyedMonitors]
     verdicts: VerdictRows
     violations: VerdictRows
+    @property
+    def first(self) -> FirstViolation | None: ...
     def __init__(
         self,
         monitors: list[KeyedMonitors],
@@ -22,6 +25,7 @@ class PolicyMonitors:
         verdicts: Literal["all", "boolean", "false", "none"] = "all",
         resolve: bool = False,
         collect: bool = False,
+        find_first: bool = False,
         delays: list[int | None] | None = None,
         executor: Executor | None = None,
     ) -> None: ...
@@ -35,5 +39,5 @@ class PolicyMonitors:
     @property
     def open_count(self) -> int: ...
     @property
-    def earliest_pending(self) -> int | None: ...
+    def earliest_pending(self) -> tuple[int, int, int] | None: ...
     def forget_idle(self, clock: int) -> bytes | None: ...

@@ -12,6 +12,7 @@ from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 from mtlmon._arrays cimport EventColumns, Memory
+from mtlmon._first_violation cimport FirstViolation
 from mtlmon._keyed cimport KeyedMonitors, stream_numbers
 from mtlmon._memory cimport reserve
 from mtlmon._resolver cimport Resolver
@@ -89,6 +90,7 @@ cdef class PolicyMonitors:
         verdicts: which are wanted: "all", "boolean", "false" or "none".
         resolve: whether equivalences become the Boolean verdict that they stand for.
         collect: whether all violations are wanted besides, resolved.
+        find_first: whether the earliest violation is wanted.
         delays: for each policy, how long no time-point can stay pending, None if there is no such
             limit; given if `advance` is used.
         executor: of concurrent.futures, whose threads work on policies; None for this one alone.
@@ -99,15 +101,16 @@ cdef class PolicyMonitors:
             policy, for each of these in time-point order. At the end, stream takes the place of
             event.
         violations: likewise the false time-points, if they are collected.
+        first: the earliest violation so far, None if it is not wanted.
     """
 
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
-        bint collect=False, list delays=None, executor=None
+        bint collect=False, bint find_first=False, list delays=None, executor=None
     ):
         cdef KeyedMonitors one
         if not monitors or len(monitors) > UINT32_MAX:
-            raise ValueError("at least one policy, please")
+            raise ValueError("expected at least one policy")
         for one in monitors:
             if one is None:
                 raise TypeError("monitors are KeyedMonitors")
@@ -118,7 +121,7 @@ cdef class PolicyMonitors:
             raise MemoryError("mtlmon: out of memory")
         for kind in _WANTED[verdicts]:
             self.is_wanted[<int> kind] = True
-        if not resolve and not collect:
+        if not resolve and not collect and not find_first:
             for one in monitors:
                 one.is_wanted = self.is_wanted
         for one, delay in zip(monitors, delays or ()):
@@ -130,6 +133,8 @@ cdef class PolicyMonitors:
         self.collects = collect
         self.verdicts = VerdictRows()
         self.violations = VerdictRows()
+        if find_first:
+            self.first = FirstViolation(self.policy_count)
 
     def __dealloc__(self):
         free(self.parts)
@@ -153,7 +158,7 @@ cdef class PolicyMonitors:
         cdef Memory memory
         cdef size_t total
         if len(events) != <Py_ssize_t> self.policy_count:
-            raise ValueError("events of as many policies as there are, please")
+            raise ValueError(f"expected events for each of {self.policy_count} policies")
         columns = events[0]
         total = columns.count
         for columns in events:
@@ -183,6 +188,7 @@ cdef class PolicyMonitors:
     cdef int go_on(
         self, list events, const uint32_t *numbers, size_t first, size_t count
     ) except -1:
+        cdef EventColumns columns
         cdef KeyedMonitors one
         cdef uint32_t policy
         cdef size_t place = <size_t> numbers
@@ -198,8 +204,9 @@ cdef class PolicyMonitors:
             # Where one has failed, the others do not count for more.
             count = min(count, one.done)
             self.prepare(one, policy)
+        columns = events[0]
         with nogil:
-            self.merge(count)
+            self.merge(count, columns, first)
         for failure in failures:
             if failure is not None:
                 raise failure
@@ -247,6 +254,7 @@ cdef class PolicyMonitors:
         while True:
             first = min([(<KeyedMonitors> each).next_due() for each in self.monitors])
             if first == NO_NUMBER:
+                self.end_of_time()
                 return
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
@@ -255,7 +263,7 @@ cdef class PolicyMonitors:
                     one.settle_due(first, BATCH, time_stamp)
                 self.prepare(one, policy)
             with nogil:
-                self.merge(BATCH)
+                self.merge(BATCH, None, 0)
             PyErr_CheckSignals()
 
     def finish(self, uint64_t time_stamp, bint is_closed):
@@ -271,8 +279,16 @@ cdef class PolicyMonitors:
                     one.end(first, BATCH, time_stamp, is_closed)
                 self.prepare(one, policy)
             with nogil:
-                self.merge(BATCH)
+                self.merge(BATCH, None, 0)
             PyErr_CheckSignals()
+        self.end_of_time()
+
+    cdef void end_of_time(self) noexcept:
+        """What the passing of time has brought belongs to the event before."""
+        cdef KeyedMonitors one = self.monitors[0]
+        if self.first is not None:
+            self.first.begin_event(one.clock)
+            self.first.end_event(self.event_count)
 
     @property
     def stream_count(self):
@@ -286,20 +302,27 @@ cdef class PolicyMonitors:
 
     @property
     def earliest_pending(self):
-        """The least time-stamp of a pending time-point of any policy and stream, None without."""
+        """The earliest pending time-point of any policy and stream: its time-stamp, its offset and
+        the policy's number; None without one."""
         cdef KeyedMonitors one
-        cdef uint64_t earliest = 0
-        cdef uint64_t time_stamp = 0
+        cdef uint64_t earliest = 0, earliest_offset = 0
+        cdef uint64_t time_stamp = 0, offset = 0
+        cdef uint32_t earliest_policy = 0
+        cdef uint32_t policy, k
         cdef bint is_found = False
-        cdef uint32_t k
-        for one in self.monitors:
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
             for k in range(one.streams.count):
-                if one.streams.earliest_pending(k, &time_stamp) and (
-                    not is_found or time_stamp < earliest
+                if one.streams.earliest_point(k, &time_stamp, &offset) and (
+                    not is_found
+                    or time_stamp < earliest
+                    or (time_stamp == earliest and offset < earliest_offset)
                 ):
                     earliest = time_stamp
+                    earliest_offset = offset
+                    earliest_policy = policy
                     is_found = True
-        return earliest if is_found else None
+        return (earliest, earliest_offset, earliest_policy) if is_found else None
 
     def forget_idle(self, uint64_t clock):
         """Forget streams that are as good as new, if no event comes below `clock`.
@@ -348,14 +371,20 @@ cdef class PolicyMonitors:
         part.count = monitors.record_count
         part.taken = 0
 
-    cdef int merge(self, size_t count) except -1 nogil:
-        """Take the verdicts of the first `count` events, or streams, of all policies."""
+    cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil:
+        """Take the verdicts of the first `count` events, or streams, of all policies.
+
+        columns: the events, from number `start` on; None for streams.
+        """
         cdef Part *part
         cdef size_t place = 0
         cdef size_t next_place
         cdef uint32_t policy, first
+        cdef bint finds_first = self.first is not None and columns is not None
         while place < count:
             next_place = count
+            if finds_first:
+                self.first.begin_event(columns.time_stamp_of(start + place))
             for policy in range(self.policy_count):
                 part = &self.parts[policy]
                 first = part.taken
@@ -368,7 +397,14 @@ cdef class PolicyMonitors:
                     )
                 if part.taken < part.count:
                     next_place = min(next_place, <size_t> part.owners[part.taken].place)
+            if finds_first:
+                self.first.end_event(self.event_count + place + 1)
+                if self.first.waits_for_time():
+                    # An event matters then even if it brings no verdicts.
+                    next_place = place + 1
             place = next_place
+        if columns is not None:
+            self.event_count += count
         return 0
 
     cdef int deliver(
@@ -381,7 +417,7 @@ cdef class PolicyMonitors:
         if not self.resolves:
             for k in range(count):
                 self.put(&records[k], stream, policy)
-        if not self.resolves and not self.collects:
+        if not self.resolves and not self.collects and self.first is None:
             return 0
         self.resolver.stream = <uint64_t> stream * self.policy_count + policy
         if not self.resolver.push(records, count):
@@ -392,6 +428,8 @@ cdef class PolicyMonitors:
             for k in range(found):
                 if self.resolves:
                     self.put(&resolved[k], stream, policy)
+                if self.first is not None:
+                    self.first.note(&resolved[k], stream, policy)
                 if self.collects and resolved[k].kind == VERDICT_FALSE:
                     self.violations.add(&resolved[k], stream, policy)
         return 0

@@ -65,6 +65,9 @@ cdef class Streams:
     cdef list pending(self, uint32_t number, uint64_t time_stamp)
     cdef void count_verdicts(self) noexcept nogil
     cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil
+    cdef bint earliest_point(
+        self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
     cdef int keep(self, const uint32_t *new_numbers) except -1
 

@@ -374,22 +374,32 @@ cdef class Streams:
 
     cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil:
         """The time-stamp of a stream's earliest pending time-point; False if it has none."""
+        cdef uint64_t offset
+        return self.earliest_point(number, time_stamp, &offset)
+
+    cdef bint earliest_point(
+        self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil:
+        """A stream's earliest pending time-point; False if it has none."""
         cdef Resting *resting = &self.resting[number]
         cdef const State *state = resting.whole
+        cdef const Register *register = NULL
         if resting.is_broken:
             return False
         if state == NULL:
-            if resting.register_count == 0:
-                return False
-            time_stamp[0] = resting.registers[0].time_stamp
-            return True
-        if not state.is_structured:
+            if resting.register_count:
+                register = &resting.registers[0]
+        elif not state.is_structured:
             if state.register_count:
-                time_stamp[0] = state.registers[state.register_base].time_stamp
-            return state.register_count > 0
-        if state.history.first == NO_ENTRY:
+                register = &state.registers[state.register_base]
+        elif state.history.first != NO_ENTRY:
+            time_stamp[0] = state.history.entries[state.history.first].time_stamp
+            offset[0] = state.history.entries[state.history.first].offset
+            return True
+        if register == NULL:
             return False
-        time_stamp[0] = state.history.entries[state.history.first].time_stamp
+        time_stamp[0] = register.time_stamp
+        offset[0] = register.offset
         return True
 
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil:

@@ -11,7 +11,6 @@ import numpy as np
 from mtlmon._keyed import KeyedMonitors
 from mtlmon._policies import PolicyMonitors
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon._arrays import EventColumns
+    from mtlmon._first_violation import FirstViolation
     from mtlmon._policies import VerdictRows
     from mtlmon.checking.sources import EventSource
     from mtlmon.pending import PendingTimePoint
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     EndTime = int | Literal["last", "inf"] | None
 
-__all__ = ["FirstViolation", "LogCheck", "PolicyCounts", "end_time_of_all"]
+__all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
 
 # Idle keys are looked for when there are twice as many as after the last time, and so many.
 _IDLE_KEYS = 1 << 16
@@ -71,15 +71,6 @@ class PolicyCounts(NamedTuple):
         return self.events - self.true - self.false
 
 
-class FirstViolation(NamedTuple):
-    """The earliest violation of all policies: by time-stamp, then policy, key and offset."""
-
-    time_stamp: int
-    policy: int
-    number: int
-    offset: int
-
-
 class LogCheck:
     """Monitors of several policies on the events of a log, in one pass.
 
@@ -90,9 +81,10 @@ class LogCheck:
         policies: of one log.
         mode: as for `Monitor`.
         bdd: likewise.
-        verdicts: which are wanted; "first" is the earliest violation, after which nothing is read.
+        verdicts: which are wanted; "first" is the earliest violation, after which nothing is read:
+            by time-point and policy, with keys by time-stamp, policy and key.
         resolve: the Boolean verdict of every time-point instead of equivalences.
-        collect: keep all violations, resolved, in `violations`.
+        collect: keep all violations, resolved, in `violations`; with "first", that one.
         advance_every: whenever so much time has passed, let all keys know that it has, so that
             what time alone decides does not wait for their next event.
         keep_keys: never forget a key, so that its number stays the same; so it is with `collect`.
@@ -101,7 +93,8 @@ class LogCheck:
         atoms: what the policies speak of, in order of first occurrence.
         monitors: the native monitors, by policy.
         first_time_stamp: of the log, None before the first event.
-        is_stopped: the first violation has been found.
+        is_stopped: the first violation has been found. Counts are then those of the events up to
+            the one at which it was known to be the first, although more may have been read.
         keys_forgotten: how many keys had nothing left to remember and were forgotten.
     """
 
@@ -123,6 +116,7 @@ class LogCheck:
         self._wants_first = verdicts == "first"
         # Violations that are kept are of keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
+        self._collects_first = collect and self._wants_first
         self._executor = _executor(len(self.monitors))
         delays = None
         if advance_every is not None:
@@ -131,14 +125,17 @@ class LogCheck:
             self.monitors,
             verdicts="none" if verdicts == "first" else verdicts,
             resolve=resolve,
-            collect=collect or self._wants_first,
+            collect=collect and not self._wants_first,
+            find_first=self._wants_first,
             delays=delays,
             executor=self._executor,
         )
         self._slice = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
         self._advance_every = advance_every
         self._idle_keys = _IDLE_KEYS
-        self._first: FirstViolation | None = None
+        # how many events were read, and keys, as far as they count
+        self._events = 0
+        self._keys: int | None = None
         self._clock: int | None = None
         # below which no event comes, once the log has ended
         self._end_clock: int | None = None
@@ -159,8 +156,20 @@ class LogCheck:
     @property
     def counts(self) -> list[PolicyCounts]:
         """By policy."""
+        first = self._native.first
+        if self.is_stopped and first is not None:
+            events = first.event_count
+            return [
+                PolicyCounts(events, *first.counts(number)) for number in range(len(self.policies))
+            ]
         counters = [one.counters for one in self.monitors]
         return [PolicyCounts(one["events"], one["true"], one["false"]) for one in counters]
+
+    @property
+    def event_count(self) -> int:
+        """How many events were checked."""
+        first = self._native.first
+        return first.event_count if self.is_stopped and first is not None else self._events
 
     @property
     def state_bytes(self) -> int:
@@ -170,16 +179,17 @@ class LogCheck:
     @property
     def key_count(self) -> int:
         """How many traces there are now."""
-        return self._native.stream_count
+        return self._native.stream_count if self._keys is None else self._keys
 
     @property
     def open_first(self) -> tuple[FirstViolation, int] | None:
         """A violation of which it is not known whether it is the first, and the time-stamp of the
         earliest undecided time-point."""
+        first = self._native.first
         earliest = self._earliest_pending()
-        if self.is_stopped or self._first is None or earliest is None:
+        if self.is_stopped or first is None or not first.is_found or earliest is None:
             return None
-        return self._first, earliest
+        return first, earliest[0]
 
     def pending_keys(self, policy: int) -> list[int]:
         """The numbers of the traces on which time-points of a policy are undecided."""
@@ -211,6 +221,8 @@ class LogCheck:
             yield
 
     def _run(self, source: EventSource) -> Generator[None, None, None]:
+        if self._native.first is not None and source.keys is not None:
+            self._native.first.with_keys()
         for batch in source:
             events = [batch.events_of(one.atoms) for one in self.monitors]
             numbers = batch.numbers
@@ -220,10 +232,15 @@ class LogCheck:
                 time_stamps = batch.time_stamps[first : first + self._slice]
                 if self.first_time_stamp is None:
                     self.first_time_stamp = int(time_stamps[0])
+                keys = self.key_count
                 try:
                     self._feed(events, numbers, first, time_stamps)
                 finally:
                     self._look_for_first()
+                if self.is_stopped:
+                    known = numbers[first : first + self.event_count - self._events]
+                    self._keys = max(keys, int(known.max(initial=0)) + 1)
+                self._events += len(time_stamps)
                 yield
                 if self.is_stopped:
                     return
@@ -269,37 +286,32 @@ class LogCheck:
 
     def _look_for_first(self) -> None:
         """Keep the earliest violation; stop once no earlier one, and none beside it, can come."""
-        if not self._wants_first:
-            return
-        records, numbers, policies = self.violations.taken()
-        found = np.frombuffer(records, verdict_type())
-        if len(found):
-            order = (found["offset"], np.frombuffer(numbers, np.uint32))
-            best = np.lexsort((*order, np.frombuffer(policies, np.uint32), found["time_stamp"]))[0]
-            candidate = FirstViolation(
-                int(found["time_stamp"][best]),
-                int(np.frombuffer(policies, np.uint32)[best]),
-                int(np.frombuffer(numbers, np.uint32)[best]),
-                int(found["offset"][best]),
-            )
-            self._first = candidate if self._first is None else min(self._first, candidate)
-        if self._first is None or (
-            self._clock is not None and self._clock <= self._first.time_stamp
-        ):
+        first = self._native.first
+        if first is None or not first.is_found:
             return
         earliest = self._earliest_pending()
-        if earliest is None or earliest > self._first.time_stamp:
+        if first.has_keys:
+            # By key, the same time-stamp may come again.
+            if self._clock is not None and self._clock <= first.time_stamp:
+                return
+            is_first = earliest is None or earliest[0] > first.time_stamp
+        else:
+            found = (first.time_stamp, first.offset, first.policy)
+            is_first = earliest is None or earliest > found
+        if is_first:
             self.is_stopped = True
-            first = self._first
-            self.verdicts.add_false(first.time_stamp, first.offset, first.number, first.policy)
+            violation = (first.time_stamp, first.offset, first.stream, first.policy)
+            self.verdicts.add_false(*violation)
+            if self._collects_first:
+                self.violations.add_false(*violation)
 
-    def _earliest_pending(self) -> int | None:
-        """The least time-stamp of an undecided time-point of any policy and trace."""
+    def _earliest_pending(self) -> tuple[int, int, int] | None:
+        """The earliest undecided time-point of all traces: time-stamp, offset and policy."""
         if self._end_clock is None:
             return self._native.earliest_pending
         # What the end has decided does not rest with the others.
         pending = (
-            point.time_stamp
+            (point.time_stamp, point.offset, policy)
             for policy in range(len(self.policies))
             for number in self.pending_keys(policy)
             for point in self.pending(policy, number)

@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -323,3 +324,50 @@ def test_the_end_of_time(command: Command, tmp_path: Path) -> None:
     assert done.output == "a\t1:0 false\n"
     done = command("--verdicts", "first", "--key", "k", "-e", "p IMPLIES EVENTUALLY[0,9] q", log)
     assert (done.status, done.output) == (0, "")
+
+
+@pytest.fixture
+def ahead(tmp_path: Path) -> Path:
+    """A directory with logs in which row 5 is the first violation of many rows."""
+    rows = [(number, number != 4) for number in range(20_000)]
+    (tmp_path / "log.csv").write_text(
+        "ts,k,p,q\n" + "".join(f"{ts},a,{str(p).lower()},true\n" for ts, p in rows)
+    )
+    (tmp_path / "log.txt").write_text("".join(f"@{ts} q {'p' * p}\n" for ts, p in rows))
+    (tmp_path / "two.mtl").write_text("policy all: q\npolicy some: p\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("log", ["log.csv", "log.txt"])
+@pytest.mark.parametrize("policy", [["-e", "p"], ["two.mtl"]])
+def test_the_first_violation_is_explained_and_counted(
+    command: Command, ahead: Path, log: str, policy: list[str]
+) -> None:
+    """Tables explained nothing, and counted the rows that had been read ahead."""
+    policy = [str(ahead / one) if one.endswith(".mtl") else one for one in policy]
+    why, report = ahead / "why.txt", ahead / "report.html"
+    done = command("--verdicts", "first", "--explain", "--summary", *policy, ahead / log)
+    assert done.status == 1
+    assert "4:0 violates p\n" in done.errors
+    assert re.search(r"^(rows|events) +5$", done.errors, re.MULTILINE)
+    counts = re.search(
+        r"^some +4 +1 +0$|^true +4\nfalse +1\nundecided +0$", done.errors, re.MULTILINE
+    )
+    assert counts
+    done = command(
+        "--verdicts", "first", "--explain-output", why, "--report", report, *policy, ahead / log
+    )
+    assert why.read_text().count("violates") == 1
+    page = report.read_text()
+    assert "1 violation." in page
+    assert "violates" in page or "<svg" in page
+
+
+def test_the_first_violation_with_keys(command: Command, ahead: Path) -> None:
+    done = command(
+        "--verdicts", "first", "--explain", "--summary", "--key", "k", "-e", "p", ahead / "log.csv"
+    )
+    assert done.errors.startswith("key a\n4:0 violates p\n")
+    # By key, only the next time-stamp tells that no other one of the same time comes before.
+    assert re.search(r"^rows +6$", done.errors, re.MULTILINE)
+    assert re.search(r"^true +5\nfalse +1$", done.errors, re.MULTILINE)
