@@ -2,6 +2,14 @@ from typing import final
 
 from mtlmon._arrays import _Array
 
+def texts_of_views(
+    count: int,
+    first: int,
+    validity: _Array | None,
+    views: _Array | None,
+    pieces: list[_Array | None],
+) -> tuple[bytes, bytes]: ...
+
 @final
 class Offsets:
     def __init__(

@@ -6,8 +6,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mtlmon._cells import Offsets, TextCells
+from mtlmon._cells import Offsets, TextCells, texts_of_views
 
 if TYPE_CHECKING:
     from typing import Any
@@ -48,13 +49,74 @@ def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:
     A list that is null has no items.
     """
     if array.null_count:
-        import pyarrow.compute as pc
-
         empty = pa.scalar([], array.type)
         array = pc.if_else(array.is_valid(), array, empty)
     items = array.values
     is_large = pa.types.is_large_list(array.type)
     return Offsets(array.buffers()[1], array.offset, len(array), len(items), is_large), items
+
+
+def is_readable(kind: pa.DataType) -> bool:
+    """Whether columns of a type can be read at all, whatever they are wanted for.
+
+    The other types have parts that nothing here makes use of, and that libraries do not check well
+    enough to be let near a damaged file.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_readable(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _is_simple(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return is_text(kind.value_type)
+    return _is_simple(kind)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        (is_text(kind) and not types.is_dictionary(kind))
+        or types.is_null(kind)
+        or types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or (types.is_temporal(kind) and not types.is_interval(kind))
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def without_views(array: pa.Array) -> pa.Array:
+    """A readable column without texts as views, of which few functions of Arrow know.
+
+    Raises:
+        ValueError: views are damaged, which full validation does not find where values are null.
+    """
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return without_views(array.storage)
+    if str(kind) == "string_view":
+        validity, views, *pieces = array.buffers()
+        offsets, text = texts_of_views(len(array), array.offset, validity, views, pieces)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+        texts = pa.Array.from_buffers(pa.large_string(), len(array), buffers)
+        if not array.null_count:
+            return texts
+        return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.large_string()))
+    if pa.types.is_dictionary(kind) and str(kind.value_type) == "string_view":
+        return pa.DictionaryArray.from_arrays(array.indices, without_views(array.dictionary))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        items = without_views(array.values)
+        if items.type == kind.value_type:
+            return array
+        is_large = pa.types.is_large_list(kind)
+        plain = pa.large_list(items.type) if is_large else pa.list_(items.type)
+        buffers = array.buffers()[:2]
+        return pa.Array.from_buffers(
+            plain, len(array), buffers, offset=array.offset, children=[items]
+        )
+    return array
 
 
 def shown_value(array: pa.Array, place: int) -> str:
@@ -69,7 +131,8 @@ def shown_value(array: pa.Array, place: int) -> str:
         if isinstance(value, Decimal) and "." in text:
             text = text.rstrip("0").rstrip(".")
         return shortened(repr(value) if isinstance(value, str) else text)
-    except (ValueError, OverflowError, ArithmeticError, ImportError, pa.ArrowException):
+    except Exception:
+        # Libraries of time zones have exceptions of their own.
         kind = array.type
     try:
         if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):

@@ -181,8 +181,9 @@ class DelimitedReader:
         types: dict[str, pa.DataType] | None,
     ) -> pa.Table:
         """Read columns of known types; or of types found here, by the rows that can be read."""
+        buffer = block.buffer if types is not None else _with_utf_8(block.buffer)
         return csv.read_csv(
-            block.buffer,
+            buffer,
             read_options=csv.ReadOptions(column_names=names, block_size=block_size),
             parse_options=csv.ParseOptions(
                 delimiter=block.delimiter,
@@ -201,6 +202,19 @@ class DelimitedReader:
                 quoted_strings_can_be_null=False,
             ),
         )
+
+
+def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
+    """A text with other characters where it is not UTF-8.
+
+    Such rows are wrong, but the reader cannot pass over them to find the types of the others.
+    """
+    content = buffer.to_pybytes()
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return pa.py_buffer(content.decode(errors="replace").encode())
+    return buffer
 
 
 def _most(column: pa.ChunkedArray) -> pa.DataType:

@@ -208,6 +208,7 @@ class TableEvents:
                     yield from json_lines.blocks(file, stream)
                 else:
                     yield from binary.blocks(file, stream)
+                stream.check_size()
                 self._stream = None
                 self._bytes_done += stream.size or 0
         json_lines.check_columns()

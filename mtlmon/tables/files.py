@@ -191,17 +191,34 @@ class ByteStream:
         self.bytes_read = self.size or 0
         self.raw.close()
 
+    def check_size(self) -> None:
+        """Whether a file is as long as it was when it was opened.
+
+        Raises:
+            TableError: it has been cut meanwhile, so rows may be missing.
+        """
+        if self.size is not None:
+            left = os.fstat(self.raw.fileno()).st_size
+            if left < self.size:
+                raise TableError(
+                    f"the file was cut from {self.size} to {left} bytes while it was read",
+                    path=self.name,
+                )
+
     def read_into(self, room: NDArray[np.uint8]) -> int:
         """Fill an array with the next bytes; returns how many there are, 0 at the end.
 
         A stream that is not a file fills it as far as it can at once.
 
         Raises:
-            TableError: what is compressed is damaged.
+            TableError: what is compressed is damaged; a file has been cut while it was read.
         """
         count = self._read_into(room.data)
         if self.is_regular:
             self.bytes_read = self.raw.tell()
+            if not count:
+                # before what is left is taken for the last row
+                self.check_size()
         return count
 
     def _read_into(self, view: memoryview) -> int:

@@ -17,7 +17,8 @@ import itertools
 
 from mtlmon import TableError
 from mtlmon._rows import complete_rows, count_line_feeds, row_starts
-from mtlmon.tables import rows
+from mtlmon.policy import parse_policies
+from mtlmon.tables import open_tables, rows
 from tests.tables.reading import keyed, read
 
 if TYPE_CHECKING:
@@ -122,3 +123,28 @@ def test_how_truth_is_written(values: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(f"ts,p,q\n1,{true},{false}\n2,,{true}\n")
     assert read(path) == [(1, frozenset("p")), (2, frozenset("q"))]
+
+
+def test_types_are_found_among_rows_that_are_no_text(tmp_path: Path) -> None:
+    """A row with too few cells that is not UTF-8 either must not keep others from being read."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"ts,n\n1,5\n\xff\n2,\xfe7\n3,9\n")
+    predicates = parse_policies("atom p = n > 4\npolicy x: p").predicates
+    found = read(path, "p", predicates=predicates, on_error="skip")
+    assert found == [(1, frozenset("p")), (3, frozenset("p"))]
+
+
+def test_a_carriage_return_alone(tmp_path: Path) -> None:
+    """The reader of cells ends a row there, but rows are counted by their line feeds."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"ts,p\r\n1,true\r\n2,true\r3,true\r\n\r\n4,true\r\n")
+    with open_tables(path, ("p",), on_error="skip") as tables:
+        assert [stamp for batch in tables for stamp in batch.time_stamps.tolist()] == [1, 4]
+        said = [str(error) for error in tables.errors]
+    expected = "a carriage return that no line feed follows: end rows with LF or CRLF"
+    assert said == [f"{path}:3: {expected}"]
+    path.write_bytes(b"ts,p\r1,true\r2,true\n")
+    with pytest.raises(TableError, match=rf"log.csv:1: the header has {expected}"):
+        read(path, "p")
+    path.write_bytes(b'ts,p,note\n1,true,"a\rb"\n2,true,c\n')
+    assert [stamp for stamp, _ in read(path, "p")] == [1, 2]

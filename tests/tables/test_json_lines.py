@@ -195,7 +195,7 @@ ABSENT = [
 
 @pytest.mark.parametrize("options, policies, message", ABSENT)
 def test_columns_that_no_row_has(
-    options: dict[str, str], policies: str, message: str, tmp_path: Path
+    options: dict[str, Any], policies: str, message: str, tmp_path: Path
 ) -> None:
     """Rows need not have all columns, but a column that none has is a mistake, as in CSV; what the
     rows say is said before.
