@@ -96,6 +96,8 @@ cdef class Workspace(NodeTable):
     cdef uint32_t _reduce_literals(self, uint32_t length) noexcept nogil
     cdef Expression _reduce_mixed(self, uint32_t node) except? NO_EXPRESSION nogil
     cdef int _require_manager(self) except -1
+    cdef object ask(self, str method, tuple arguments)
+    cdef object _negated(self, object function)
     cdef object _function(self, Expression expression)
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION
     cdef int _take(self, list items) except -1

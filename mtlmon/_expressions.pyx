@@ -11,7 +11,7 @@ modulo these implications. They depend on the state, so memo tables hold what wa
 reduction.
 """
 
-from cython cimport final
+from cython cimport final, no_gc
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
@@ -22,6 +22,8 @@ from mtlmon._program cimport Program
 from mtlmon._sequences cimport sort_items
 from mtlmon._slots cimport NO_FAMILY, add_blocks, family_of, member_of
 from mtlmon._windows cimport PHASE_OPEN, Window
+
+from mtlmon.errors import LimitError
 
 cdef extern from *:
     """
@@ -48,10 +50,14 @@ cdef enum:
 
 
 @final
+@no_gc
 cdef class Workspace(NodeTable):
     """The expression tables and memo tables of one thread at work on one program.
 
     Ids are a cache of this workspace: they die with it.
+
+    It knows nothing of its owners, so it is part of no cycle, and the garbage collector need not
+    look into it: BDDs are always given up by the workspace, and their manager after the last one.
     """
 
     def __cinit__(self, Program program not None, str bdd_choice):
@@ -203,7 +209,7 @@ cdef class Workspace(NodeTable):
             left_function = self._function(left)
             right_function = self._function(right)
             return self._intern_function(
-                self.manager.conjunction(left_function, right_function, self._levels(both, 2))
+                self.ask("conjunction", (left_function, right_function, self._levels(both, 2)))
             )
 
     # ---- substitution ----------------------------------------------------------------------
@@ -335,9 +341,12 @@ cdef class Workspace(NodeTable):
             slots.append(self.pool[self.nodes[node].start + i])
             functions.append(self._function(self.images[base + i]))
         return self._intern_function(
-            self.manager.compose(
-                self.functions[node], slots, functions,
-                self._levels(self.images + base, self.nodes[node].length),
+            self.ask(
+                "compose",
+                (
+                    self.functions[node], slots, functions,
+                    self._levels(self.images + base, self.nodes[node].length),
+                ),
             )
         )
 
@@ -491,12 +500,38 @@ cdef class Workspace(NodeTable):
             slot = self.images[base + i]
             chains.setdefault(family_of(&self.slots, slot), []).append(slot)
         return self._intern_function(
-            self.manager.modulo_chains(
-                self.functions[node], [chain for chain in chains.values() if len(chain) > 1]
+            self.ask(
+                "modulo_chains",
+                (self.functions[node], [chain for chain in chains.values() if len(chain) > 1]),
             )
         )
 
     # ---- mixed functions -------------------------------------------------------------------
+
+    cdef object ask(self, str method, tuple arguments):
+        """What the BDD manager answers.
+
+        Its functions must die before it does. The traceback of an error, an interrupt say, keeps
+        the manager's frames and their functions for as long as anybody likes, and the garbage
+        collector takes what belongs to a cycle apart in any order. So the frames are emptied.
+        """
+        try:
+            return getattr(self.manager, method)(*arguments)
+        except BaseException as error:
+            from traceback import clear_frames
+
+            # A limit is noticed before anything is begun.
+            if not isinstance(error, LimitError):
+                self.manager.give_up_counting()
+            clear_frames(error.__traceback__)
+            raise
+
+    cdef object _negated(self, object function):
+        try:
+            return ~function
+        except BaseException:
+            self.manager.give_up_counting()
+            raise
 
     cdef object _function(self, Expression expression):
         """The BDD of an expression; those of cubes are made on demand and kept."""
@@ -507,11 +542,11 @@ cdef class Workspace(NodeTable):
         if function is None:
             # The empty conjunction is true, and the constant node stands for false.
             literals = [self.pool[node.start + i] for i in range(node.length)]
-            function = self.manager.cube(literals)
+            function = self.ask("cube", (literals,))
             if node.kind == NODE_CONSTANT:
-                function = ~function
+                function = self._negated(function)
             self.functions[number] = function
-        return ~function if expression & 1 else function
+        return self._negated(function) if expression & 1 else function
 
     cdef int _require_manager(self) except -1:
         if self.manager is None:
@@ -523,26 +558,27 @@ cdef class Workspace(NodeTable):
     cdef Expression intern_nodes(self, list nodes, uint64_t root) except? NO_EXPRESSION:
         """The expression of nodes that the BDD manager of another workspace has exported."""
         self._require_manager()
-        return self._intern_function(self.manager.build(nodes, root))
+        return self._intern_function(self.ask("build", (nodes, root)))
 
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION:
         """The expression of a BDD: native where it is a constant, a cube or a clause."""
         cdef uint32_t complement, number
-        constant = self.manager.constant(function)
+        constant = self.ask("constant", (function,))
         if constant is not None:
             return TRUE_EXPRESSION if constant else FALSE_EXPRESSION
         number = self.node_of_function.get(int(function), 0)
         if number:
             return 2 * number
-        number = self.node_of_function.get(int(~function), 0)
+        number = self.node_of_function.get(int(self._negated(function)), 0)
         if number:
             return 2 * number + 1
         for complement in range(2):
-            literals = self.manager.literals_of_cube(~function if complement else function)
+            candidate = self._negated(function) if complement else function
+            literals = self.ask("literals_of_cube", (candidate,))
             if literals is not None:
                 self._take(literals)
                 return self.intern_cube(self.merged, <uint32_t> len(literals)) ^ complement
-        support = self.manager.support(function)
+        support = self.ask("support", (function,))
         self._take(support)
         number = self.new_node(NODE_MIXED, self.merged, <uint32_t> len(support))
         self.functions[number] = function
@@ -601,7 +637,7 @@ cdef class Workspace(NodeTable):
         if target.manager is None:
             target.manager = type(self.manager)(self.bdd_choice)
         slots = [self.pool[node.start + i] for i in range(node.length)]
-        function = self.manager.copy(self.functions[number], target.manager, slots)
+        function = self.ask("copy", (self.functions[number], target.manager, slots))
         copy = 2 * target.new_node(NODE_MIXED, self.pool + node.start, node.length)
         target.functions[copy >> 1] = function
         target.node_of_function[int(function)] = copy >> 1

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Hash-consed nodes: what expressions are made of."""
 
+from cython cimport no_gc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mtlmon._program cimport Program
@@ -30,6 +31,7 @@ cdef struct Node:
     uint8_t may_chain           # mentions two slots of one family
 
 
+@no_gc
 cdef class NodeTable:
     cdef Program program
     cdef SlotMap slots

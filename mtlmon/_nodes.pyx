@@ -5,6 +5,7 @@ Conjunctions of literals (*cubes*) and, as their negations, disjunctions (*claus
 literals; a node of any other function, a BDD, lists the slots the function depends on.
 """
 
+from cython cimport no_gc
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
@@ -26,6 +27,7 @@ cdef enum:
     INITIAL_CUBE_TABLE = 1 << 7
 
 
+@no_gc
 cdef class NodeTable:
     """Nodes over the slots of one program; those of equal cubes are one."""
 

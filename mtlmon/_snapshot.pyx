@@ -124,7 +124,7 @@ cdef class _Writer(NumberWriter):
                 for i in range(self.workspace.nodes[node].length):
                     slots.add(self.workspace.pool[self.workspace.nodes[node].start + i])
         if slots:
-            order = self.workspace.manager.in_order(slots)
+            order = self.workspace.ask("in_order", (slots,))
         self.put(len(order))
         for slot in order:
             self.put_variable(self.variable(slot))
@@ -151,7 +151,7 @@ cdef class _Writer(NumberWriter):
                 self.put_variable(variable)
             return 0
         self.put(BDD)
-        nodes, root = self.workspace.manager.export(self.workspace.functions[node])
+        nodes, root = self.workspace.ask("export", (self.workspace.functions[node],))
         self.put(len(nodes))
         for slot, low, high in nodes:
             self.put(order.index(slot))
@@ -329,7 +329,7 @@ cdef class _Reader(NumberReader):
             raise damaged()
         if order:
             self.workspace._require_manager()
-            self.workspace.manager.declare(order)
+            self.workspace.ask("declare", (order,))
         self.expressions = [0]
         for _i in range(self.get_count(2)):
             self.expressions.append(self.get_node(order))

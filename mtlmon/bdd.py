@@ -8,6 +8,7 @@ only when the first such function appears. Variables are the engine's slots, num
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 
 from mtlmon.errors import LimitError, MtlmonError
@@ -219,6 +220,16 @@ class Manager:
         for slot in slots:
             self._name(slot)
 
+    def give_up_counting(self) -> None:
+        """After an error in the middle of an operation: forget nodes only with the manager.
+
+        autoref counts in Python who refers to a node. What an interrupt leaves of the counts may be
+        wrong, and it complains of that on stderr when it deletes functions and itself.
+        """
+        if not self._is_cudd:
+            self._bdd._bdd.__class__ = _uncounted()
+            self._collect_at = sys.maxsize
+
     def _name(self, slot: int) -> str:
         name = self._names.get(slot)
         if name is None:
@@ -246,6 +257,21 @@ class Manager:
             self._bdd.collect_garbage()
             self._collect_at = max(_LEAST_COLLECTION, 4 * len(self._bdd))
         return function
+
+
+@cache
+def _uncounted() -> type:
+    """autoref's managers, but without counts of references."""
+    from dd.bdd import BDD
+
+    class Uncounted(BDD):
+        def decref(self, *_arguments: object, **_options: object) -> None:
+            """Keep the node."""
+
+        def __del__(self) -> None:
+            """Check nothing."""
+
+    return Uncounted
 
 
 def _regular(function: Function) -> Function:
