@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlmon import LimitError, Monitor, Verdict, VerdictArray, bdd
+from mtlmon import LimitError, Monitor, MonitorBrokenError, Verdict, VerdictArray, bdd
 from mtlmon._arrays import EventColumns
 from mtlmon._keyed import KeyedMonitors
 from mtlmon._policies import PolicyMonitors
@@ -59,6 +59,22 @@ def test_an_error_ends_all_policies_at_the_same_event(
         feed(policies, *((time_stamp, 0, "") for time_stamp in range(2 * events)))
     expected = [(1 - failing, 0, f"{time_stamp}:0 true") for time_stamp in range(events)]
     assert [verdict for verdict in taken(policies) if verdict[0] != failing] == expected
+
+
+def test_a_broken_stream_ends_all_policies_before_its_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing that was done in a former batch counts for the batch that fails at once."""
+    monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
+    wide = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    policies = PolicyMonitors([KeyedMonitors(wide), KeyedMonitors("NOT p")])
+    with pytest.raises(LimitError):
+        feed(policies, *((time_stamp, 0, "") for time_stamp in range(20)))
+    feed(policies, *((20, stream, "pq") for stream in range(1, 11)))
+    taken(policies)
+    with pytest.raises(MonitorBrokenError):
+        feed(policies, *((21, stream, "") for stream in range(5)))
+    assert taken(policies) == []
 
 
 @pytest.mark.parametrize(
@@ -132,3 +148,23 @@ def test_streams_that_wait_do_so_under_new_numbers() -> None:
     assert taken(policies) == [(0, 0, "3:0 false")]
     policies.advance(14)
     assert taken(policies) == [(0, 1, "8:0 false")]
+
+
+def test_more_streams_than_are_settled_or_ended_at_a_time() -> None:
+    """Verdicts are brought together by policy for some thousand streams at a time."""
+    count = 20_000
+    formulas = ["p IMPLIES EVENTUALLY[0,5] q", "EVENTUALLY[0,3] q"]
+    for ends in (False, True):
+        policies = PolicyMonitors([KeyedMonitors(one) for one in formulas], delays=[5, 3])
+        feed(policies, *((0, stream, "p") for stream in range(count)))
+        feed(policies, *((9, stream, "q") for stream in range(100, 200)))
+        taken(policies)
+        if ends:
+            policies.finish(0, True)
+        else:
+            policies.advance(9)
+        waiting = [stream for stream in range(count) if not 100 <= stream < 200]
+        assert taken(policies) == [
+            (policy, stream, "0:0 false") for stream in waiting for policy in (0, 1)
+        ]
+        assert policies.earliest_pending is None

@@ -64,6 +64,29 @@ def test_each_stream_is_a_monitor_of_its_own(formula: str, mode: str, streams: i
             assert together.finish(number, "last") == b""
 
 
+def test_an_event_with_more_verdicts_than_are_collected_at_a_time() -> None:
+    """The rest of its block follows once they are, each event once and none beyond the block."""
+    source = random.Random(6)
+    formula = "EVENTUALLY[0,100000] q"
+    together = KeyedMonitors(formula, "naive")
+    apart = [Monitor(formula, "naive") for _ in range(3)]
+    clock = 0
+    for _ in range(4):
+        numbers = [source.randrange(3) for _ in range(9000)]
+        letters = [int(k % 2000 in (700, 701, 900)) for k in range(len(numbers))]
+        events = EventColumns(np.arange(clock, clock + len(numbers), dtype=np.int64), len(numbers))
+        events.add_letters(1, np.array(letters, np.uint64))
+        records, owners = together.feed(events, np.array(numbers, np.uint32))
+        expected = [
+            (number, verdict)
+            for k, (letter, number) in enumerate(zip(letters, numbers, strict=True))
+            for verdict in apart[number].step(clock + k, letter)
+        ]
+        found = zip(np.frombuffer(owners, np.uint32).tolist(), verdicts(records), strict=True)
+        assert list(found) == expected
+        clock += len(numbers)
+
+
 def test_time_is_common_to_all_streams() -> None:
     monitors = KeyedMonitors("EVENTUALLY[0,5] p")
     events = EventColumns(np.array([5, 9], np.int64), 2)
@@ -85,6 +108,9 @@ def test_streams_without_events_are_nothing() -> None:
     assert monitors.feed(events, np.array([1_000_000], np.uint32)) == (b"", b"")
     assert monitors.counters["bytes"] < 150_000_000
     assert monitors.finish(17, "inf") == b""
+    assert monitors.pending(17) == monitors.pending(1_000_001) == monitors.pending(2**32 - 1) == []
+    assert monitors.pending(1_000_000) == [(5, 0)]
+    assert monitors.pending_streams == [1_000_000]
     assert list(map(str, verdicts(monitors.finish(1_000_000, "inf")))) == ["5:0 false"]
     assert monitors.finish(2_000_000, "inf") == b""
 

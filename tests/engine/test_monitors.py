@@ -116,6 +116,18 @@ def test_a_million_streams_are_small() -> None:
     assert counters["bytes"] < 250 * streams
 
 
+def test_streams_that_come_and_go_take_no_memory() -> None:
+    monitors: Monitors[int] = Monitors("EVENTUALLY[0,5] p")
+    for key in range(3000):
+        monitors.step(key, key)
+        monitors.step(key, key + 2)
+        if key >= 3:
+            monitors.forget(key - 3)
+    assert monitors.counters["streams"] == 3
+    assert monitors.counters["bytes"] < 4000
+    assert [monitors.pending(key)[0].time_stamp for key in monitors] == [2997, 2998, 2999]
+
+
 def test_wrong_calls_leave_all_streams_as_they_are() -> None:
     monitors: Monitors[str] = Monitors("EVENTUALLY[0,5] p")
     monitors.step("a", 5)

@@ -279,4 +279,13 @@ def test_a_forged_snapshot_cannot_break_the_monitor(formula: str) -> None:
             monitor.restore(forged)
         except (SnapshotError, MemoryError):
             continue
-        assert isinstance(monitor.snapshot(), bytes)
+        accepted = monitor.snapshot()
+        twin = Monitor(formula)
+        twin.restore(accepted)
+        assert twin.snapshot() == accepted
+        try:
+            assert go_on(monitor, []) == go_on(twin, [])
+        except MtlmonError as error:
+            # counts beyond 64 bits and the like, the same for both
+            with pytest.raises(type(error)):
+                go_on(twin, [])

@@ -59,6 +59,32 @@ def test_random_streams(seed: int) -> None:
         assert resolver.open_count == plain.open_count
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_snapshots_lose_nothing(seed: int) -> None:
+    """Whatever is open, another resolver goes on with it as the first one would."""
+    chance = random.Random(f"snapshots {seed}")
+    resolver, plain = Resolver(), Resolution()
+    points = [(time_stamp, offset) for time_stamp in range(30) for offset in range(4)]
+    left = points[:]
+    while left:
+        verdicts: list[Verdict] = []
+        for point in sorted(chance.sample(left, min(len(left), chance.randrange(1, 9)))):
+            place = left.index(point)
+            if place > 0 and chance.random() < 0.8:
+                verdicts.append((*point, chance.choice(left[:place])))
+            else:
+                verdicts.append((*point, chance.random() < 0.5))
+            left.remove(point)
+        assert resolver.resolve(verdicts) == plain.resolve(verdicts)
+        snapshot = resolver.snapshot()
+        counts = resolver.open_count
+        resolver = Resolver()
+        resolver.restore(snapshot)
+        assert resolver.open_count == counts == plain.open_count
+        # what was restored and what came since are written alike
+        assert sorted(resolver.snapshot()) == sorted(snapshot)
+
+
 def test_both_ends_of_one_event() -> None:
     resolver = Resolver()
     assert resolver.resolve([(1, 3, (1, 0)), (1, 5, (1, 3))]) == []

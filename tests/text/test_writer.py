@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
+from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
@@ -97,3 +100,53 @@ def test_large_batches(verdicts: Filter) -> None:
     assert written([rows], verdicts) == whole
     assert written([rows[:1], rows[1:512], rows[512:1025], rows[1025:]], verdicts) == whole
     assert written([[row] for row in rows], verdicts) == whole
+
+
+def test_flush_writes_all_that_waits(tmp_path: Path) -> None:
+    writer = Writer()
+    path = tmp_path / "verdicts"
+    rows: list[Row] = [(k, k % 7, "equivalent", k, 0) for k in range(3000)]
+    with path.open("wb") as file:
+        writer.flush(file.fileno())
+        for start in range(0, 3000, 1000):
+            VerdictBatch(rows[start : start + 1000]).write(writer, "all")
+            assert len(writer) == len(expected(rows[start : start + 1000], "all"))
+            writer.flush(file.fileno())
+            assert len(writer) == 0
+            assert path.read_bytes() == expected(rows[: start + 1000], "all")
+    assert writer.take() == b""
+
+
+def test_flush_waits_for_a_reader() -> None:
+    """A pipe takes less than is there, so it is written in pieces."""
+    writer = Writer()
+    rows: list[Row] = [(k, 0, "true", 0, 0) for k in range(100_000)]
+    VerdictBatch(rows).write(writer, "all")
+    source, target = os.pipe()
+    thread = threading.Thread(target=lambda: (writer.flush(target), os.close(target)))
+    thread.start()
+    with open(source, "rb") as file:
+        assert file.read() == expected(rows, "all")
+    thread.join()
+    assert len(writer) == 0
+
+
+def test_what_could_not_be_written_still_waits() -> None:
+    writer = Writer()
+    rows: list[Row] = [(k, 0, "false", 0, 0) for k in range(20_000)]
+    VerdictBatch(rows).write(writer, "all")
+    source, target = os.pipe()
+    os.set_blocking(target, False)
+    with pytest.raises(BlockingIOError):
+        writer.flush(target)
+    os.close(target)
+    with open(source, "rb") as file:
+        written = file.read()
+    whole = expected(rows, "all")
+    assert 0 < len(written) < len(whole)
+    assert len(writer) == len(whole) - len(written)
+    assert written + writer.take() == whole
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        VerdictBatch(rows[:1]).write(writer, "all")
+        writer.flush(-1)
+    assert writer.take() == expected(rows[:1], "all")
