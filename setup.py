@@ -13,6 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from Cython import __version__ as cython_version
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -97,6 +98,25 @@ class BuildExtensions(build_ext):
         return digest.hexdigest()
 
 
+def date_unchanged(directory: Path) -> Path:
+    """If no source has changed, date the generated C after all of them.
+
+    Cython compares dates only, with its own declarations too, and those are always new in an
+    environment that was made for one build. Returns a note that names the state of the sources, to
+    be written once the C is there.
+    """
+    digest = hashlib.sha256(cython_version.encode())
+    for path in [Path(__file__), *sorted([*SOURCES.glob("*.px[di]"), *SOURCES.glob("*.pyx")])]:
+        digest.update(path.read_bytes())
+    note = directory / f"{digest.hexdigest()}.sources"
+    if note.exists():
+        for path in directory.rglob("*.c"):
+            os.utime(path)
+    for other in directory.glob("*.sources"):
+        other.unlink()
+    return note
+
+
 def extension(name: str, source: Path) -> Extension:
     return Extension(
         name,
@@ -116,31 +136,36 @@ sources = sorted(SOURCES.glob("*.pyx"), key=lambda source: (-source.stat().st_si
 extensions = [extension(f"mtlmon.{source.stem}", source) for source in sources]
 extensions.append(extension(SHARED, SOURCES / "_shared.c"))
 
+note = date_unchanged(generated)
+modules = cythonize(
+    extensions,
+    build_dir=str(generated),
+    nthreads=os.cpu_count() or 1,
+    # the options are in this file, which Cython does not compare
+    force=any(
+        path.stat().st_mtime < Path(__file__).stat().st_mtime for path in generated.rglob("*.c")
+    ),
+    shared_utility_qualified_name=SHARED,
+    # No module has a typed memoryview, whose support code is larger than all the rest.
+    shared_utility_features_disabled=["MemoryView"],
+    compiler_directives={
+        "language_level": 3,
+        "boundscheck": False,
+        "wraparound": False,
+        "cdivision": True,
+        "initializedcheck": False,
+        "embedsignature": "python",
+        "linetrace": line_trace,
+        # Classes are pickled where they say how. Cython's own way takes pointers for strings.
+        "auto_pickle": False,
+    },
+)
+note.parent.mkdir(parents=True, exist_ok=True)
+note.touch()
+
 setup(
     cmdclass={"build_ext": BuildExtensions},
-    ext_modules=cythonize(
-        extensions,
-        build_dir=str(generated),
-        nthreads=os.cpu_count() or 1,
-        # Cython looks at the dates of the sources only; its options are in this file.
-        force=any(
-            path.stat().st_mtime < Path(__file__).stat().st_mtime for path in generated.rglob("*.c")
-        ),
-        shared_utility_qualified_name=SHARED,
-        # No module has a typed memoryview, whose support code is larger than all the rest.
-        shared_utility_features_disabled=["MemoryView"],
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": False,
-            "wraparound": False,
-            "cdivision": True,
-            "initializedcheck": False,
-            "embedsignature": "python",
-            "linetrace": line_trace,
-            # Classes are pickled where they say how. Cython's own way takes pointers for strings.
-            "auto_pickle": False,
-        },
-    ),
+    ext_modules=modules,
     options={
         "build": {"build_base": build_directory},
         # One C compiler per processor.

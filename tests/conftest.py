@@ -17,11 +17,11 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=100,
+    max_examples=400,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # for builds that are slow
-settings.register_profile("brief", settings.get_profile("ci"), max_examples=20)
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=100)
 # for mutants: that a test fails is enough, the smallest example takes minutes
 settings.register_profile(
     "unshrunk",
