@@ -63,9 +63,9 @@ def explain(
       EVENTUALLY[0,5] response                    ✗
       response                                    ✗    ✗    ✓
     <BLANKLINE>
-    ✗ 1:0  request IMPLIES EVENTUALLY[0,5] response: the left side holds, the right side fails
+    ✗ 1:0  request IMPLIES EVENTUALLY[0,5] response: request holds, but the right side does not
     ├─ ✓ 1:0  request
-    └─ ✗ 1:0  EVENTUALLY[0,5] response: it fails at every time-point up to 5 time units ahead
+    └─ ✗ 1:0  EVENTUALLY[0,5] response: response fails at every time-point up to 5 time units ahead
        └─ ✗ 1:0 to 3:0 (2 time-points)  response
     >>> proof.value, proof.rule, proof.size
     (False, <Rule.BOOLEAN: 'boolean'>, 5)

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _NODE_LIMIT = 400
+# Of operands that reasons speak of by their text.
+_NAME_WIDTH = 20
 _ELLIPSIS = "…"
 
 
@@ -100,24 +102,55 @@ def reason(proof: Proof) -> str:
 def _boolean(proof: Proof) -> str:
     operator, operands = proof.formula.operator, proof.formula.operands
     if operator is ops.NOT:
-        return f"what is negated {_verb(not proof.value)}"
-    values = [_verb(part.value) for part in proof.premises]
+        return f"{_negated(operands[0], not proof.value)}, so the negation {_verb(proof.value)}"
+    values = [part.value for part in proof.premises]
     if len(values) == 2:
-        if values[0] == values[1]:
-            return f"both sides {'hold' if proof.premises[0].value else 'fail'}"
-        return f"the left side {values[0]}, the right side {values[1]}"
+        left, right = _side(proof, 0), _side(proof, 1)
+        if values[0] != values[1]:
+            verbs = ("holds", "does not") if values[0] else ("does not hold", "does")
+            return f"{left} {verbs[0]}, but {right} {verbs[1]}"
+        return f"{left} and {right} both hold" if values[0] else f"neither {left} nor {right} holds"
     # The position of the operand tells the sides apart, equal operands count as the left one.
-    side = "left" if proof.premises[0].formula == operands[0] else "right"
-    return f"the {side} side {values[0]}"
+    side = 0 if proof.premises[0].formula == operands[0] else 1
+    return f"{_side(proof, side)} {'holds' if values[0] else 'does not hold'}"
+
+
+def _negated(operand: Formula, value: bool) -> str:
+    """That what is negated holds, or fails."""
+    if value and operand.operator is ops.AND:
+        names = [_name(part) for part in operand.operands]
+        if None not in names:
+            return f"{names[0]} and {names[1]} hold"
+    return f"{_name(operand) or 'what it negates'} {_verb(value)}"
 
 
 def _verb(value: bool) -> str:
     return "holds" if value else "fails"
 
 
+def _name(formula: Formula) -> str | None:
+    """The formula itself, as it stands in a sentence, if it is short enough for that."""
+    if _is_large(formula):
+        return None
+    text = visible(to_text(formula))
+    if formula.operator.arity == 2:
+        text = f"({text})"
+    return text if len(text) <= _NAME_WIDTH else None
+
+
+def _side(proof: Proof, number: int) -> str:
+    """An operand of a binary operator, by its text or by the side on which it stands."""
+    return _name(proof.formula.operands[number]) or ("the left side", "the right side")[number]
+
+
+def _operand(proof: Proof) -> str:
+    """The operand of a unary operator."""
+    return _name(proof.formula.operands[0]) or "it"
+
+
 def _no_neighbour(proof: Proof) -> str:
     if proof.formula.operator is ops.PREVIOUS:
-        return "no time-point is before"
+        return "there is no time-point before"
     return "no time-point follows"
 
 
@@ -128,11 +161,12 @@ def _outside(proof: Proof) -> str:
     interval = proof.formula.interval
     if neighbour < len(proof.trace):
         how_far = distance(proof.trace, proof.position, neighbour)
+        if how_far == "same time-stamp":
+            how_far = "at the same time-stamp"
         point = point_text(proof.trace, neighbour)
-        return f"the {'previous' if is_past else 'next'} time-point, {point}, is not within " + (
-            f"{interval} but {how_far}"
-        )
-    return f"no time-point within {interval} follows"
+        which = "previous" if is_past else "next"
+        return f"the {which} time-point, {point}, is {how_far}, not within {interval}"
+    return f"no time-point follows within {interval}"
 
 
 def _neighbour(proof: Proof) -> str:
@@ -141,7 +175,8 @@ def _neighbour(proof: Proof) -> str:
     assert part.position is not None
     which = "previous" if proof.formula.operator.is_past else "next"
     how_far = distance(proof.trace, proof.position, part.position)
-    return f"at the {which} time-point, {_at(proof, part)}, it {_verb(part.value)} ({how_far})"
+    verb = _verb(part.value)
+    return f"{_operand(proof)} {verb} at the {which} time-point, {_at(proof, part)} ({how_far})"
 
 
 def _at(proof: Proof, part: Proof) -> str:
@@ -149,11 +184,11 @@ def _at(proof: Proof, part: Proof) -> str:
 
 
 _WITNESSES = {
-    ops.SINCE: "the right side holds at {point} ({how_far}), the left side {ever}",
-    ops.UNTIL: "the right side holds at {point} ({how_far}), the left side {ever}",
-    ops.TRIGGER: "the right side fails at {point} ({how_far}), not triggered {ever}",
-    ops.RELEASE: "the right side fails at {point} ({how_far}), not released {ever}",
-    ops.WEAK_UNTIL: "the left side fails at {point} ({how_far}), and the right side {ever}",
+    ops.SINCE: ("{right} holds at {point} ({how_far})", "and {left} ever since"),
+    ops.UNTIL: ("{right} holds at {point} ({how_far})", "and {left} until then"),
+    ops.TRIGGER: ("{right} fails at {point} ({how_far})", "and {left} has not held since"),
+    ops.RELEASE: ("{right} fails at {point} ({how_far})", "and {left} did not hold before"),
+    ops.WEAK_UNTIL: ("{left} fails at {point} ({how_far})", "and {right} did not hold up to then"),
 }
 
 
@@ -165,16 +200,11 @@ def _witness(proof: Proof) -> str:
     point = _at(proof, witness)
     operator = proof.formula.operator
     if operator.arity == 1:
-        return f"it {_verb(witness.value)} at {point} ({how_far})"
-    words = _WITNESSES[operator]
-    ever = "since" if operator.is_past else "before"
-    if operator in (ops.SINCE, ops.UNTIL):
-        ever = "ever since" if operator.is_past else "until then"
-    elif operator is ops.WEAK_UNTIL:
-        ever = "up to then"
-    if not proof.run and operator is not ops.WEAK_UNTIL:
-        words = words.partition(", ")[0]
-    return words.format(point=point, how_far=how_far, ever=ever)
+        return f"{_operand(proof)} {_verb(witness.value)} at {point} ({how_far})"
+    first, second = _WITNESSES[operator]
+    # Without a run there is nothing in between that the second part could be about.
+    words = f"{first}, {second}" if proof.run or operator is ops.WEAK_UNTIL else first
+    return _filled(words, proof, point=point, how_far=how_far)
 
 
 def _window(proof: Proof) -> str:
@@ -183,25 +213,30 @@ def _window(proof: Proof) -> str:
     when = distance_words(interval, operator.is_past)
     if not proof.run:
         return f"there is no time-point {when}"
-    side = {1: "it"}.get(operator.arity, "the right side")
-    if operator is ops.WEAK_UNTIL:
-        side = "the left side"
+    if operator.arity == 1:
+        side = _operand(proof)
+    else:
+        side = _side(proof, 0 if operator is ops.WEAK_UNTIL else 1)
     return f"{side} {_verb(proof.value)} at every time-point {when}"
 
 
 _CUTS = {
-    ops.SINCE: ("the left side fails at {point}", "the right side from then on"),
-    ops.UNTIL: ("the left side fails at {point}", "the right side up to then"),
-    ops.TRIGGER: ("the left side triggers at {point}", "the right side holds from then on"),
-    ops.RELEASE: ("the left side releases at {point}", "the right side holds up to then"),
-    ops.WEAK_UNTIL: ("the right side holds at {point}", "the left side before"),
+    ops.SINCE: ("{left} fails at {point}", "and {right} from then on"),
+    ops.UNTIL: ("{left} fails at {point}", "and {right} up to then"),
+    ops.TRIGGER: ("{left} holds at {point}", "and {right} from then on"),
+    ops.RELEASE: ("{left} holds at {point}", "and {right} up to then"),
+    ops.WEAK_UNTIL: ("{right} holds at {point}", "and {left} before"),
 }
 
 
 def _cut(proof: Proof) -> str:
     first, second = _CUTS[proof.formula.operator]
     words = f"{first}, {second}" if proof.run else first
-    return words.format(point=_at(proof, proof.premises[0]))
+    return _filled(words, proof, point=_at(proof, proof.premises[0]))
+
+
+def _filled(words: str, proof: Proof, **values: str) -> str:
+    return words.format(left=_side(proof, 0), right=_side(proof, 1), **values)
 
 
 _REASONS: dict[Rule, Callable[[Proof], str]] = {

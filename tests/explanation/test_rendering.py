@@ -47,7 +47,7 @@ def test_witness_and_chain() -> None:
         "  q                   ✓     ✗     ✗\n"
         "  p                   ✓     ✓     ✓\n"
         "\n"
-        "✓ 35:0  p SINCE[2,10] q: the right side holds at 31:0 (4 back), the left side ever since\n"
+        "✓ 35:0  p SINCE[2,10] q: q holds at 31:0 (4 back), and p ever since\n"
         "├─ ✓ 31:0  q\n"
         "└─ ✓ 31:1 to 35:0 (2 time-points)  p"
     )
@@ -65,32 +65,43 @@ def test_gaps_and_everywhere() -> None:
 @pytest.mark.parametrize(
     ("formula", "position", "reason"),
     [
-        ("NEXT[0,3] q", 7, "the next time-point, 35:0, is not within [0,3] but 4 ahead"),
-        ("PREVIOUS q", 7, "at the previous time-point, 31:0, it holds (same time-stamp)"),
-        ("PREVIOUS q", 0, "no time-point is before"),
-        ("PREVIOUS[5,9] q", 8, "the previous time-point, 31:1, is not within [5,9] but 4 back"),
+        ("NEXT[0,3] q", 7, "the next time-point, 35:0, is 4 ahead, not within [0,3]"),
+        ("PREVIOUS q", 7, "q holds at the previous time-point, 31:0 (same time-stamp)"),
+        ("PREVIOUS q", 0, "there is no time-point before"),
+        ("PREVIOUS[5,9] q", 8, "the previous time-point, 31:1, is 4 back, not within [5,9]"),
         ("ONCE[100,*] q", 5, "there is no time-point 100 time units or more back"),
-        ("ONCE[0,4] q", 8, "it holds at 31:0 (4 back)"),
-        ("p SINCE q", 5, "the left side fails at 26:0, the right side from then on"),
-        ("p SINCE[0,2] q", 9, "the right side fails at every time-point up to 2 time units"),
-        ("p UNTIL[1,9] tick", 1, "the left side fails at 20:0"),
-        ("p UNTIL[0,9] q", 5, "the right side holds at 31:0 (1 ahead), the left side until then"),
-        ("q UNTIL p", 5, "the right side holds at 30:0 (same time-stamp)"),
-        ("p TRIGGER[0,9] q", 5, "the right side fails at 30:0 (same time-stamp)"),
+        ("ONCE[0,4] q", 8, "q holds at 31:0 (4 back)"),
+        ("p SINCE q", 5, "p fails at 26:0, and q from then on"),
+        ("p SINCE[0,2] q", 9, "q fails at every time-point up to 2 time units"),
+        ("p UNTIL[1,9] tick", 1, "p fails at 20:0"),
+        ("p UNTIL[0,9] q", 5, "q holds at 31:0 (1 ahead), and p until then"),
+        ("q UNTIL p", 5, "p holds at 30:0 (same time-stamp)"),
+        ("p TRIGGER[0,9] q", 5, "q fails at 30:0 (same time-stamp)"),
         (
             "q TRIGGER[1,9] NOT p",
             5,
-            "the right side holds at every time-point 1 to 9 time units back",
+            "NOT p holds at every time-point 1 to 9 time units back",
         ),
-        ("q RELEASE p", 5, "the left side releases at 31:0, the right side holds up to then"),
-        ("q RELEASE p", 7, "the right side fails at 70:0 (39 ahead), not released before"),
-        ("p WEAK_UNTIL q", 5, "the right side holds at 31:0, the left side before"),
-        ("p WEAK_UNTIL tick", 5, "the left side fails at 70:0 (40 ahead), and the right side up"),
-        ("request EQUIV response", 0, "both sides fail"),
-        ("request OR response", 1, "the left side holds"),
-        ("request AND response", 1, "the right side fails"),
-        ("request IMPLIES response", 1, "the left side holds, the right side fails"),
-        ("NOT request", 1, "what is negated holds"),
+        ("q RELEASE p", 5, "q holds at 31:0, and p up to then"),
+        ("q RELEASE p", 7, "p fails at 70:0 (39 ahead), and q did not hold before"),
+        ("p WEAK_UNTIL q", 5, "q holds at 31:0, and p before"),
+        ("p WEAK_UNTIL tick", 5, "p fails at 70:0 (40 ahead), and tick did not hold up"),
+        ("request EQUIV response", 0, "neither request nor response holds"),
+        ("request OR response", 1, "request holds"),
+        ("request AND response", 1, "response does not hold"),
+        ("request IMPLIES response", 1, "request holds, but response does not"),
+        ("NOT request", 1, "request holds, so the negation fails"),
+        ("NOT response", 1, "response fails, so the negation holds"),
+        ("NOT (p AND q)", 6, "p and q hold, so the negation fails"),
+        ("NOT (p OR q)", 5, "(p OR q) holds, so the negation fails"),
+        ("p EQUIV q", 6, "p and q both hold"),
+        ("response IMPLIES NOT tick", 0, "response does not hold"),
+        (f"NOT ({' OR '.join(['request'] * 9)})", 1, "what it negates holds, so"),
+        (
+            f"request IMPLIES {' OR '.join(['response'] * 9)}",
+            1,
+            "request holds, but the right side does",
+        ),
     ],
 )
 def test_reasons(formula: str, position: int, reason: str) -> None:
@@ -104,7 +115,7 @@ def test_the_end_of_a_closed_stream() -> None:
     proof = mtlmon.explain("NEXT p", EVENTS, 9, end_time="inf")
     assert str(proof).endswith("NEXT p: no time-point follows")
     proof = mtlmon.explain("NEXT[0,5] p", EVENTS, 9, end_time=75)
-    assert str(proof).endswith("NEXT[0,5] p: no time-point within [0,5] follows")
+    assert str(proof).endswith("NEXT[0,5] p: no time-point follows within [0,5]")
 
 
 def test_what_is_left_out_is_counted() -> None:
@@ -120,7 +131,7 @@ def test_what_is_left_out_is_counted() -> None:
 def test_repeated_parts_are_shown_once() -> None:
     formula = "((ONCE p) AND (ONCE p)) AND ONCE p"
     text = shown(formula, 9)
-    assert text.count("ONCE p: it holds at 35:0 (35 back)") == 1
+    assert text.count("ONCE p: p holds at 35:0 (35 back)") == 1
     assert text.count("ONCE p (as above)") == 2
 
 

@@ -183,7 +183,7 @@ def test_the_explanation_of_a_long_stream_needs_its_last_events() -> None:
     assert str(explain("p IMPLIES ONCE[0,5] q", trace, (0, 0))).partition("\n\n")[2] in text
     trace = [(n // 3, {"q"}) for n in range(3000)] + [(1010, {"p"})]
     text = report("p IMPLIES ONCE[0,5] q", trace, keep=40)
-    assert "✗ 1010:0  ONCE[0,5] q: it fails at every time-point up to 5 time units back" in text
+    assert "✗ 1010:0  ONCE[0,5] q: q fails at every time-point up to 5 time units back" in text
 
 
 def test_no_explanation_without_the_events_that_it_needs() -> None:
