@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mtlmon.syntax.lexer import ATOM, END, INVALID, NUMBER, OPERATOR
+from mtlmon.syntax.lexer import ATOM, COMPARISON_HINT, END, INVALID, NUMBER, OPERATOR
 from mtlmon.syntax.operators import BY_SPELLING
 from mtlmon.syntax.report import shorten
 
@@ -38,6 +38,9 @@ def where_operand_is_missing(cursor: Cursor) -> str | None:
 def where_operator_is_missing(cursor: Cursor) -> str | None:
     """A hint where the cursor stands behind a whole formula and at none of what may follow."""
     token, before = cursor.token, cursor.ahead(-1)
+    following = cursor.ahead(1)
+    if (token.value, following.kind, following.start) == ("!", INVALID, token.end):
+        return COMPARISON_HINT
     for word in (token, before):
         if capital := _capital(word):
             return f"did you mean {capital}? operators are written in capitals"

@@ -103,6 +103,16 @@ _NOT_OURS = {
     "⁻": "the operators of the past written this way are U⁻, R⁻, X⁻, G⁻ and F⁻",
 }
 
+COMPARISON_HINT = "conditions on columns are declared in a policy file: atom fast = speed > 5"
+# What stands on both sides of a sign of comparison: names for orders, else a name and a value.
+_COMPARED_BEFORE = re.compile(r"[\w$.'\")\]]\s*\Z")
+_COMPARISON = re.compile(
+    r"""(?: (?: <= | >= | <> | <(?!-) | > ) (?= \s* [-\w"'($] )
+          | == (?= \s* [-\d"'] )
+          | =  (?= \s* [-\d"'] ) )""",
+    re.VERBOSE,
+)
+
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
@@ -215,6 +225,9 @@ def _stray(text: str, position: int) -> Token:
     if name := _glued_name(text, position):
         message = f"{text[position]!r} in an atom's name needs double quotes"
         return Token(INVALID, position, position + 1, message, hint=f'write "{name}"')
+    if sign := _comparison(text, position):
+        message = f"{sign!r} is not part of the syntax"
+        return Token(INVALID, position, position + len(sign), message, hint=COMPARISON_HINT)
     for length in (2, 1):
         piece = text[position : position + length]
         if piece in _NOT_OURS:
@@ -225,6 +238,18 @@ def _stray(text: str, position: int) -> Token:
     shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
     hint = "an atom with unusual characters is written in double quotes"
     return Token(INVALID, position, position + 1, f"unexpected character {shown}", hint=hint)
+
+
+def _comparison(text: str, position: int) -> str | None:
+    """The sign of a comparison of values that stands there, if it is one."""
+    match = _COMPARISON.match(text, position)
+    before = _COMPARED_BEFORE.search(text, max(0, position - 100), position)
+    if match is None or before is None:
+        return None
+    last_word = re.search(r"[^\W\d]\w*\s*\Z", text[max(0, position - 100) : position])
+    if last_word and BY_SPELLING.get(last_word.group().strip()):
+        return None
+    return match.group()
 
 
 def _glued_name(text: str, position: int) -> str | None:

@@ -12,6 +12,8 @@ from mtlmon.syntax import parse
 IN_CAPITALS = "operators are written in capitals"
 INTERVAL_PLACE = "an interval stands right after its operator, as in p UNTIL[0,5] q"
 
+COMPARISON = "conditions on columns are declared in a policy file: atom fast = speed > 5"
+
 # text, column, message, hint
 ERRORS = [
     ("", 1, "expected a formula, found the end", "empty but for blanks"),
@@ -132,6 +134,15 @@ ERRORS = [
     # characters
     ("a = b", 3, "'=' is not part of the syntax", "equivalence is written <->, <=> or EQUIV; impl"),
     ("a == b", 3, "'==' is not part of the syntax", "equivalence is written <->, <=> or EQUIV"),
+    # conditions on columns, which some write as in SQL
+    ("speed > 5", 7, "'>' is not part of the syntax", COMPARISON),
+    ("p AND speed>=5", 12, "'>=' is not part of the syntax", COMPARISON),
+    ("speed < limit", 7, "'<' is not part of the syntax", COMPARISON),
+    ("x = 3", 3, "'=' is not part of the syntax", COMPARISON),
+    ("name == 'x'", 6, "'==' is not part of the syntax", COMPARISON),
+    ("code <> 200", 6, "'<>' is not part of the syntax", COMPARISON),
+    ("code != 200", 6, "expected an operator or the end, found the operator '!'", COMPARISON),
+    ("p UNTIL > 5 q", 9, "'>' is not part of the syntax", "as in UNTIL[0,5]"),
     ("a <- b", 3, "'<-' is not part of the syntax", "points right"),
     ("~a", 1, "'~' is not part of the syntax", "NOT, ! or ¬"),
     ("a /\\ b", 3, r"'/\\' is not part of the syntax", "AND, & or ∧"),
