@@ -16,7 +16,7 @@ from mtlmon.cli.failure import (
     note,
     show,
 )
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import LogError, MtlmonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return SIGNALLED + 2
     except ClosedPipe:
         return CLOSED_PIPE
+    except LogError as error:
+        note(f"{error}{advice(error)}")
+        return CANNOT
     except (Failure, MtlmonError) as error:
         note(str(error))
         return CANNOT
@@ -57,6 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{' '.join(str(error).split())} (MTLMON_TRACEBACK=1 shows where)"
         )
         return FAULT
+
+
+def advice(error: LogError) -> str:
+    """What to do about a line of another format than that of a text log."""
+    if error.guess is None:
+        return ""
+    if error.guess.format is not None:
+        return f": add --format {error.guess.format}"
+    return f": {error.guess.advice}"
 
 
 def dispatch(arguments: Sequence[str]) -> int:

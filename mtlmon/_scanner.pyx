@@ -196,15 +196,24 @@ cdef class Scanner:
             before = <size_t> (self.error_place - self.error_line)
         # not imported before it is needed
         from mtlmon._excerpt import describe
+        line = PyBytes_FromStringAndSize(<const char *> self.error_line, <Py_ssize_t> size)
         message, column = describe(
             error_message(self.error),
-            PyBytes_FromStringAndSize(<const char *> self.error_line, <Py_ssize_t> size),
+            line,
             before,
             largest=LARGEST_TIME_STAMP,
             longest=LONGEST_LINE,
             previous=self.last.value,
         )
-        self.failure = LogError(message, path=self.path, line=self.line_count, column=column)
+        guess = None
+        if self.error == NO_TIME_STAMP:
+            from mtlmon.log_formats import guess_format
+            guess = guess_format(line, self.line_count)
+            if guess is not None:
+                message = f"{message}: {guess.words}"
+        self.failure = LogError(
+            message, path=self.path, line=self.line_count, column=column, guess=guess
+        )
         return 0
 
     cdef void load(self, const uint8_t *data, size_t size) noexcept nogil:

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mtlmon.log_formats import Guess
     from mtlmon.syntax.formula import Formula
 
 __all__ = [
@@ -136,12 +137,16 @@ class LogError(MtlmonError, ValueError):
         path: name of the log.
         line: 1-based line number.
         column: 1-based column, counted in characters.
+        guess: what the line looks like, if it is one of another format.
     """
 
-    def __init__(self, message: str, *, path: str, line: int, column: int) -> None:
+    def __init__(
+        self, message: str, *, path: str, line: int, column: int, guess: Guess | None = None
+    ) -> None:
         self.path = path
         self.line = line
         self.column = column
+        self.guess = guess
         super().__init__(f"{path}:{line}:{column}: {message}")
 
 

@@ -182,3 +182,18 @@ sys.exit(command.main(["-e", "p", __file__]))
         "1:0 true\n2:0 true\n",
         "mtlmon: cannot read x.log: Input/output error\n",
     )
+
+
+def test_a_log_of_another_format(tmp_path: Path) -> None:
+    """The command says which option reads it; Python, which has no options, does not."""
+    log = tmp_path / "events.log"
+    for text, remedy in [
+        ('{"ts": 1}\n', "this looks like JSON: add --format jsonl\n"),
+        ("ts,user\n", "this looks like the header of a CSV file: add --format csv\n"),
+        ("Nov 22 10:00:01 host x\n", "or into a table, see docs/recipes.md\n"),
+    ]:
+        log.write_text(text)
+        done = mtlmon("-e", "p", str(log))
+        assert (done.status, done.output) == (2, "")
+        assert done.errors.startswith(f"mtlmon: {log}:1:1: expected '@' and a time-stamp, not '")
+        assert done.errors.endswith(remedy)

@@ -1,0 +1,81 @@
+"""What a file is that somebody takes for a text log, guessed from a line that is none."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["Guess", "guess_format"]
+
+
+class Guess(NamedTuple):
+    """What a line looks like.
+
+    Attributes:
+        words: the end of a message about the line.
+        format: the format of tables that it is, as options call it; None if it is none.
+        advice: what to do on the command line, if the format alone does not say it.
+    """
+
+    words: str
+    format: str | None = None
+    advice: str | None = None
+
+
+_MAGIC = {
+    b"PAR1": Guess("this is a Parquet file", "parquet"),
+    b"ARROW1": Guess("this is an Arrow file", "arrow"),
+    b"\xff\xff\xff\xff": Guess("this looks like an Arrow stream", "arrow"),
+    b"\x1f\x8b": Guess(
+        "this is compressed by gzip", None, "decompress it first, as in gzip -dc LOG | mtlmon ..."
+    ),
+    b"\x28\xb5\x2f\xfd": Guess(
+        "this is compressed by zstd", None, "decompress it first, as in zstd -dc LOG | mtlmon ..."
+    ),
+    b"BZh": Guess(
+        "this is compressed by bzip2", None, "decompress it first, as in bzip2 -dc LOG | mtlmon ..."
+    ),
+}
+_JSON = Guess("this looks like JSON", "jsonl")
+_JSON_ARRAY = Guess(
+    "this looks like an array of JSON, and lines of JSON hold one object each",
+    None,
+    "jq -c '.[]' makes such lines, for --format jsonl",
+)
+_CSV = Guess("this looks like the header of a CSV file", "csv")
+_TSV = Guess("this looks like the header of a table with tabs", "tsv")
+_OTHER_LOG = Guess(
+    "this looks like the log of another program",
+    None,
+    "turn its lines into '@17 request response' or into a table, see docs/recipes.md",
+)
+_SYSLOG = re.compile(
+    rb"<\d+>|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d|"
+    rb"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d{1,3}(?:\.\d{1,3}){3} "
+)
+_NAME = rb"\"?[A-Za-z_][\w .-]*\"?"
+
+
+def guess_format(line: bytes, number: int) -> Guess | None:
+    """What a line without a time-stamp looks like.
+
+    Args:
+        line: that cannot be read.
+        number: of the line, from 1; magic bytes and headers come first in a file.
+
+    >>> guess_format(b'{"ts": 1}', 7).words
+    'this looks like JSON'
+    """
+    text = line.lstrip(b"\xef\xbb\xbf \t").rstrip()
+    if number == 1:
+        for magic, guess in _MAGIC.items():
+            if line.startswith(magic):
+                return guess
+        for separator, guess in ((b",", _CSV), (b"\t", _TSV)):
+            if re.fullmatch(rb"%b(?:%b%b)+" % (_NAME, separator, _NAME), text):
+                return guess
+    if text.startswith(b"{"):
+        return _JSON
+    if text.startswith(b"[") and text[1:].lstrip()[:1] in (b"", b"{"):
+        return _JSON_ARRAY
+    return _OTHER_LOG if _SYSLOG.match(text) else None
