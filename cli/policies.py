@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["check_logs"]
 
 STANDARD_INPUT = 0
+# after so many rows of a live log a column that none of them has is worth a word
+ABSENT_ROWS = 100
 
 
 def check_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -235,6 +237,7 @@ class Run:
         self.options = options
         self.is_complete = False
         self.is_live = source.size is None
+        self.has_noted_absent = False
         self.progress = progress_for(source.size or 0, verdicts, options)
         self.start = self.flushed_at = time.monotonic()
         self.seconds = 0.0
@@ -271,9 +274,20 @@ class Run:
         with closing(steps):
             for _ in steps:
                 self.take()
+                self.note_absent()
                 self.progress.show(self.source.bytes_read, self.source.rows)
         self.is_complete = not self.check.is_stopped
         self.finish()
+
+    def note_absent(self) -> None:
+        """Say of a live log, whose end may never come, which columns its rows do not have."""
+        source = self.source
+        if not self.is_live or self.has_noted_absent or isinstance(source, TextLog):
+            return
+        if source.rows >= ABSENT_ROWS:
+            self.has_noted_absent = True
+            for message in source.absent_columns:
+                note(message)
 
     def take(self) -> None:
         """Take out the verdicts, and write them if it is time to."""

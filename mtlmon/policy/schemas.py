@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
 from mtlmon.table_formats import FORMATS, table_format
@@ -50,12 +51,23 @@ def _tsv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> 
 
 
 def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
+    import pyarrow as pa
     from pyarrow import csv
 
-    reader = csv.open_csv(
-        stream,
-        read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=csv.ParseOptions(delimiter=delimiter),
+    from mtlmon._rows import complete_rows
+
+    block = _first_block(stream)
+    if len(block) == _BLOCK_BYTES:
+        end, _ = complete_rows(block, len(block), delimiter, '"')
+        block = block[: end or len(block)]
+    # Rows that cannot be read are no matter of types; the reader passes over those that are text.
+    text = block.decode(errors="replace").encode()
+    table = csv.read_csv(
+        pa.BufferReader(text),
+        read_options=csv.ReadOptions(block_size=2 * _BLOCK_BYTES),
+        parse_options=csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+        ),
         convert_options=csv.ConvertOptions(
             null_values=[""],
             true_values=TRUE_TEXTS,
@@ -63,25 +75,30 @@ def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
             strings_can_be_null=True,
         ),
     )
-    return reader.schema
+    return table.schema
 
 
 def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
     import pyarrow as pa
-    from pyarrow import json
 
-    block = stream.read_buffer(_BLOCK_BYTES)
-    if block.size == _BLOCK_BYTES:
-        # the last line is not complete
-        block = block.slice(0, block.to_pybytes().rfind(b"\n") + 1 or block.size)
-    schema = json.read_json(pa.BufferReader(block)).schema
-    # JSON has no times; pyarrow takes texts that look like some for such.
-    return pa.schema(
-        [
-            field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
-            for field in schema
-        ]
-    )
+    from mtlmon.policy.json_types import column_names, json_rows, most_common, type_of
+
+    seen: dict[str, Counter[pa.DataType]] = {}
+
+    def look_at(row: dict[str, Any]) -> None:
+        for name, value in column_names(row):
+            seen.setdefault(name, Counter())[type_of(value)] += 1
+
+    # a last line that is not complete is no object
+    json_rows(_first_block(stream).split(b"\n"), look_at)
+    if not seen:
+        raise pa.ArrowInvalid("no line in its beginning is a JSON object with columns")
+    return pa.schema([(name, most_common(counter)) for name, counter in seen.items()])
+
+
+def _first_block(stream: pa.NativeFile) -> bytes:
+    """The first bytes of a text, without a byte order mark."""
+    return bytes(stream.read(_BLOCK_BYTES)).removeprefix(b"\xef\xbb\xbf")
 
 
 def _arrow_schema(stream: pa.NativeFile, path: str, compression: str | None) -> pa.Schema:

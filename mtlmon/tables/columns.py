@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
 from mtlmon.event_columns import listed
+from mtlmon.names import nearest
 from mtlmon.option_names import PYTHON
 
 if TYPE_CHECKING:
@@ -123,26 +123,17 @@ class Selection:
                 f"not at {found[0]!r}"
             )
         is_default_time = name == self.time_name and self.time is None
-        close = [other for other in nearest(name, present) if not is_default_time]
+        close = None if is_default_time else nearest(name, present)
         if is_default_time and present:
             guess = next(filter(_TIME_NAME.search, present), present[0])
             option = self.options.written("time")
             example = self.options.written("time", guess)
             message += f": name the time column with {option}, for instance {example}"
-        elif close:
-            return f"{message}; did you mean {' or '.join(map(repr, close))}?"
+        elif close is not None:
+            return f"{message}; did you mean {close!r}?"
         elif name in self.booleans and (option := self.options.written("event")):
             message += f"; if one column names the events, say which with {option}"
         return f"{message}. Columns: {listed(present)}" if present else message
-
-
-def nearest(name: str, present: Sequence[str]) -> list[str]:
-    """The names most like one that is missing, upper and lower case taken as alike."""
-    by_small: dict[str, list[str]] = {}
-    for other in present:
-        by_small.setdefault(other.casefold(), []).append(other)
-    close = get_close_matches(name.casefold(), by_small, 3)
-    return [other for small in close for other in by_small[small]][:3]
 
 
 def joined_types(

@@ -139,6 +139,7 @@ class TableEvents:
         self.times = times
         self.rows = 0
         self._unseen = set(atoms)
+        self._json_lines = JsonLinesReader(selection)
         self._stream: ByteStream | None = None
         self._bytes_done = 0
         # of the thread that reads ahead
@@ -187,6 +188,14 @@ class TableEvents:
         return self._bytes_done + (0 if stream is None else stream.bytes_read)
 
     @property
+    def absent_columns(self) -> tuple[str, ...]:
+        """What is to be said of columns that no row of JSON lines has had so far.
+
+        If none has them at the end, this is an error; of a live log it may be of interest sooner.
+        """
+        return tuple(self._json_lines.absent("so far no row has a column"))
+
+    @property
     def unseen_atoms(self) -> tuple[str, ...]:
         """The atoms that have not held at any event so far."""
         return tuple(name for name in self._atoms if name in self._unseen)
@@ -194,7 +203,7 @@ class TableEvents:
     def _blocks(self) -> Generator[Block | BadRow, None, None]:
         """The rows of all sources, one after the other."""
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
-        json_lines = JsonLinesReader(self._selection)
+        json_lines = self._json_lines
         binary = BinaryReader(self._selection)
         for file in self.sources:
             if isinstance(file, TableObject):

@@ -14,6 +14,7 @@ from pyarrow import json as json_of_arrow
 
 from mtlmon._rows import object_rows
 from mtlmon.errors import TableError
+from mtlmon.policy.json_types import EXACT, json_rows, most_common, type_of
 from mtlmon.tables.arrow_text import shortened
 from mtlmon.tables.blocks import BadRow, Block, usable_parts
 from mtlmon.tables.columns import joined_types
@@ -30,8 +31,6 @@ _PARSED_BYTES = 1 << 20
 # How much of a block is looked at for types that are not known yet. What comes later makes the
 # reader fail, and is looked for then.
 _TYPED_BYTES = 1 << 16
-# Of times with a point: 20 digits before it, and 18 behind.
-_EXACT = pa.decimal128(38, 18)
 # How many rows are parsed by Python to see whether they have a column, and how many names of others
 # are kept for messages.
 _LOOKED_AT = 100
@@ -73,9 +72,9 @@ class JsonLinesReader:
         row = 1
         for block in text_blocks(stream, ","):
             for read in self._read(block, file, row):
+                self._last_path = file.name
                 yield read
                 row += read.batch.num_rows if isinstance(read, Block) else 1
-                self._last_path = file.name
 
     def check_columns(self) -> None:
         """Once all files have been read: whether some row had each column.
@@ -86,14 +85,24 @@ class JsonLinesReader:
         Raises:
             TableError: no row had a column.
         """
+        for message in self.absent("no row has a column"):
+            assert self._last_path is not None
+            raise TableError(message, path=self._last_path)
+
+    def absent(self, subject: str) -> list[str]:
+        """What to say of the columns that no row so far has; nothing before there are rows.
+
+        subject: the first words.
+        """
         if self._last_path is None:
-            return
-        for name in self._selection.names:
-            is_sparse = name in self._selection.booleans and not self._has_false
-            if name in self._absent and not is_sparse:
-                present = list(self._present)
-                message = self._selection.missing(name, present, "no row has a column")
-                raise TableError(message, path=self._last_path)
+            return []
+        present = list(self._present)
+        return [
+            self._selection.missing(name, present, subject)
+            for name in self._selection.names
+            # rows that name only what is true
+            if name in self._absent and (self._has_false or name not in self._selection.booleans)
+        ]
 
     def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
         if any(pa.types.is_null(found) for found in self._types.values()):
@@ -140,15 +149,9 @@ class JsonLinesReader:
     def _learn(self, block: TextBlock) -> None:
         """Find the types of columns: those of most rows."""
         seen: dict[str, Counter[pa.DataType]] = {name: Counter() for name in self._types}
-        for start, end in pairwise(block.starts):
-            try:
-                row = json.loads(block.text[start:end].tobytes())
-                if isinstance(row, dict):
-                    self._look_at(row, seen)
-            except (ValueError, RecursionError):
-                # Objects that are too deep for Python may still be read.
-                continue
-        found = {name: _most_common(counter) for name, counter in seen.items()}
+        lines = (block.text[start:end].tobytes() for start, end in pairwise(block.starts))
+        json_rows(lines, lambda row: self._look_at(row, seen))
+        found = {name: most_common(counter) for name, counter in seen.items()}
         self._types = joined_types(self._types, found)
 
     def _look_at(self, row: dict[str, Any], seen: dict[str, Counter[pa.DataType]]) -> None:
@@ -170,9 +173,9 @@ class JsonLinesReader:
                 self._nested.add(name)
         else:
             value = None
-        data_type = _type_of(value)
+        data_type = type_of(value)
         if pa.types.is_floating(data_type) and name == self._selection.time_name:
-            return _EXACT
+            return EXACT
         return data_type
 
     def _parse(self, block: TextBlock, block_size: int) -> pa.Table:
@@ -225,33 +228,6 @@ def _fields(tree: dict[str, Any]) -> list[pa.Field]:
         pa.field(name, pa.struct(_fields(found)) if isinstance(found, dict) else found)
         for name, found in tree.items()
     ]
-
-
-def _most_common(counter: Counter[pa.DataType]) -> pa.DataType:
-    """The type that most values are of; numbers with a point if there are any among numbers."""
-    del counter[pa.null()]
-    if not counter:
-        return pa.null()
-    ((found, _),) = counter.most_common(1)
-    if pa.types.is_integer(found):
-        return next((other for other in (_EXACT, pa.float64()) if other in counter), found)
-    return found
-
-
-def _type_of(value: object) -> pa.DataType:
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, int):
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
-    if isinstance(value, float):
-        return pa.float64()
-    if isinstance(value, str):
-        return pa.string()
-    if isinstance(value, list):
-        return pa.list_(_type_of(next((item for item in value if item is not None), "")))
-    if isinstance(value, dict):
-        return pa.struct([])
-    return pa.null()
 
 
 _CHANGED = re.compile(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)")

@@ -91,6 +91,11 @@ class Live:
         line, _, self.unread = self.unread.partition(b"\n")
         return line.decode()
 
+    def read_error(self) -> str:
+        """The next line on standard error, whenever it comes."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline().decode().rstrip("\n")
+
     def end(self) -> Ended:
         """Close the pipe to the command and wait for its end."""
         output, errors = self.process.communicate(timeout=SECONDS)

@@ -157,3 +157,37 @@ def test_a_text_log_has_no_columns(rules: str, tmp_path: Path) -> None:
     path = tmp_path / "f.mtl"
     path.write_text("policy x: p")
     assert mtlmon(str(path), log="@1 p\n") == (0, "x\t1:0 true\n", "")
+
+
+def test_types_of_odd_tables(rules: str, tmp_path: Path) -> None:
+    """What the monitor passes over or reads must not keep types from being found; libraries that
+    look for types themselves end the process at null, and at deep arrays.
+    """
+    good = b'{"speed": 1.5, "plate": "x"}'
+    deep = b'{"speed": ' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+    lines = [b"null", b'null{"speed": 1}', deep, b"[1]", b"", good, b'{"speed": 2, "pla']
+    for table, content in {
+        "odd.jsonl": b"\n".join(lines),
+        "mark.jsonl": b"\xef\xbb\xbf" + good,
+        "odd.csv": b"speed,plate\n1.5,x\n7\n\xff\n8,x,\xfe\n",
+        "odd.tsv": b'\xef\xbb\xbfspeed\tplate\n1.5\t"a\nb"\n',
+    }.items():
+        (tmp_path / table).write_bytes(content)
+        done = mtlmon("check-policy", rules, str(tmp_path / table))
+        assert done.status == 0, done.errors
+        assert "\n    columns: speed (double), plate (string)\n" in done.output
+    (tmp_path / "null.jsonl").write_bytes(b"null\n" + deep)
+    done = mtlmon("check-policy", rules, str(tmp_path / "null.jsonl"))
+    assert (done.status, done.output) == (2, "")
+    assert "null.jsonl: cannot be read as jsonl: no line in its beginning" in done.errors
+
+
+def test_columns_within_objects(tmp_path: Path) -> None:
+    """`a.b` is a column for the monitor, and so for the check."""
+    (tmp_path / "log.jsonl").write_text('{"ts": 1, "car": {"speed": 7}}\n')
+    (tmp_path / "rules.mtl").write_text("atom fast = `car.speed` > 5\npolicy p: fast\n")
+    done = mtlmon("check-policy", str(tmp_path / "rules.mtl"), str(tmp_path / "log.jsonl"))
+    assert "columns: `car.speed` (int64)" in done.output, done.errors
+    assert (
+        mtlmon(str(tmp_path / "rules.mtl"), str(tmp_path / "log.jsonl")).output == "p\t1:0 true\n"
+    )

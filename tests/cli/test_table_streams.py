@@ -49,8 +49,27 @@ def test_a_live_pipe_of_json_lines(tmp_path: Path) -> None:
             assert live.read_line(PROMPT + SLACK) == f"b\tz\t{number + 10}:0 true"
         live.send("what?\n")
         ended = live.end()
-        message = "<stdin>:14: not a JSON object: Invalid value"
+        message = "<stdin>:14: not a JSON object; --on-error skip leaves such rows out"
         assert ended == Ended(2, "", f"mtlmon: {message}\n")
+
+
+def test_a_column_that_no_row_of_a_live_pipe_has() -> None:
+    """The end, where this is an error, may never come: it is said as soon as it is likely."""
+    with Live("--format", "jsonl", "--event", "knid", "-e", "p") as live:
+        live.send("".join(f'{{"ts": {number}, "kind": "p"}}\n' for number in range(100)))
+        assert live.read_line() == "0:0 false"
+        assert live.read_error() == (
+            "mtlmon: so far no row has a column 'knid' for the names of events; did you mean "
+            "'kind'?"
+        )
+        live.send('{"ts": 100, "kind": "p"}\n')
+        ended = live.end()
+        assert ended.status == 2
+        assert ended.output.splitlines()[-1] == "100:0 false"
+        assert ended.errors == (
+            "mtlmon: <stdin>: no row has a column 'knid' for the names of events; did you mean "
+            "'kind'?\n"
+        )
 
 
 @pytest.mark.parametrize("format", ["text", "jsonl", "csv"])

@@ -1,0 +1,68 @@
+"""The types of columns of JSON lines, by the values of some rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["EXACT", "column_names", "json_rows", "most_common", "type_of"]
+
+EXACT = pa.decimal128(38, 18)
+"""Of times with a point: 20 digits before it, and 18 behind."""
+
+# of columns that are parts of objects
+_DEEPEST = 8
+
+
+def json_rows(lines: Iterable[bytes], look_at: Callable[[dict[str, Any]], None]) -> None:
+    """Hand over those lines that are objects and not too deep for Python."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+            if isinstance(row, dict):
+                look_at(row)
+        except (ValueError, RecursionError):
+            continue
+
+
+def column_names(row: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, object]]:
+    """The columns of a row with their values, those of objects in it as `a.b`."""
+    for name, value in row.items():
+        yield name, value
+        if isinstance(value, dict) and depth < _DEEPEST:
+            for rest, inner in column_names(value, depth + 1):
+                yield f"{name}.{rest}", inner
+
+
+def type_of(value: object) -> pa.DataType:
+    """The type of a column with this value; null if it tells none."""
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, int):
+        return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
+    if isinstance(value, float):
+        return pa.float64()
+    if isinstance(value, str):
+        return pa.string()
+    if isinstance(value, list):
+        return pa.list_(type_of(next((item for item in value if item is not None), "")))
+    if isinstance(value, dict):
+        return pa.struct([])
+    return pa.null()
+
+
+def most_common(counter: Counter[pa.DataType]) -> pa.DataType:
+    """The type that most values are of; numbers with a point if there are any among numbers."""
+    del counter[pa.null()]
+    if not counter:
+        return pa.null()
+    ((found, _),) = counter.most_common(1)
+    if pa.types.is_integer(found):
+        return next((other for other in (EXACT, pa.float64()) if other in counter), found)
+    return found
