@@ -185,6 +185,24 @@ def test_values_that_depend_on_each_other_are_left_to_one_monitor() -> None:
         assert plan.range_count == ranges
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "(EVENTUALLY q) IFF EVENTUALLY r",
+        "(p UNTIL q) IFF (p UNTIL r)",
+        "((EVENTUALLY[0,5] p) UNTIL q) IFF NOT ((EVENTUALLY[0,5] s) UNTIL r)",
+        "((NOT p) UNTIL q) OR (s UNTIL r)",
+    ],
+)
+@pytest.mark.parametrize("names", ["", "p", "ps"])
+def test_values_that_do_not_depend_on_each_other_are_cut(formula: str, names: str) -> None:
+    # All that is open at 44 can hold or fail, whatever the others do.
+    events = [Event(number, frozenset(names if number % 5 else "ps")) for number in range(50)]
+    plan, found = verdicts_in_ranges(formula, events, [10, 44])
+    assert found == verdicts_of_one(formula, events)
+    assert plan.range_count == 3
+
+
 def test_more_atoms_than_bits() -> None:
     names = [f"a{number}" for number in range(130)]
     formula = "(ONCE a129) OR EVENTUALLY[0,3] (a64 AND a1) OR " + " OR ".join(names[::7])
