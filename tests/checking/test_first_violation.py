@@ -122,7 +122,7 @@ def test_with_keys_all_events_of_the_time_stamp_are_read() -> None:
 
 def test_a_violation_that_is_collected_is_the_first() -> None:
     """Explanations and reports take it from there; they had nothing to show."""
-    events = [(time, "", frozenset()) for time in range(9)]
+    events: list[Event] = [(time, "", frozenset()) for time in range(9)]
     check = LogCheck(policies("true", "p"), verdicts="first", collect=True)
     for _ in check.run(Log(events, [9], has_keys=False)):
         check.verdicts.taken()

@@ -44,7 +44,7 @@ def by_astream(formula: str, events: list[Event]) -> list[bool | None]:
 
 
 def by_monitors(formula: str, events: list[Event]) -> list[bool | None]:
-    monitors = Monitors(formula)
+    monitors: Monitors[str] = Monitors(formula)
     return [verdict.value for event in events for verdict in monitors.step("key", *event)]
 
 
@@ -137,7 +137,7 @@ def test_an_event_of_a_live_monitor_has_names() -> None:
 
 
 def test_errors_say_which_event_it_is() -> None:
-    events = [(1, {"q": True}), (2, {"q": "no"})]
+    events: list[tuple[int, dict[str, object]]] = [(1, {"q": True}), (2, {"q": "no"})]
     for run in (lambda: check("q", events), lambda: mtlmon.explain("q", events, 0)):
         with pytest.raises(EventTypeError, match="event 1: ") as caught:
             run()

@@ -7,7 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ def test_bounds_and_times_as_large_as_they_come(
         ]
         assert verdicts[0] == verdicts[1]
     twin = pickle.loads(pickle.dumps(monitor))
-    end = data.draw(st.sampled_from(["inf", "last", 2**63 - 1]))
+    end: Literal["inf", "last"] | int = data.draw(st.sampled_from(["inf", "last", 2**63 - 1]))
     assert monitor.finish(end) == twin.finish(end)
 
 

@@ -32,7 +32,7 @@ def loaded(loop: Any) -> Any:
         lambda: loaded(TextEvents(("p",))),
         lambda: loaded(TextMonitor(Monitor("p"))),
         lambda: loaded(TextResolver()),
-        lambda: EventColumns(memoryview(np.arange(5)), 5),
+        lambda: EventColumns(memoryview(np.arange(5).data), 5),
     ],
     ids=["TextEvents", "TextMonitor", "TextResolver", "EventColumns"],
 )

@@ -123,7 +123,12 @@ def test_flush_waits_for_a_reader() -> None:
     rows: list[Row] = [(k, 0, "true", 0, 0) for k in range(100_000)]
     VerdictBatch(rows).write(writer, "all")
     source, target = os.pipe()
-    thread = threading.Thread(target=lambda: (writer.flush(target), os.close(target)))
+
+    def flush() -> None:
+        writer.flush(target)
+        os.close(target)
+
+    thread = threading.Thread(target=flush)
     thread.start()
     with open(source, "rb") as file:
         assert file.read() == expected(rows, "all")
