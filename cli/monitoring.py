@@ -71,7 +71,7 @@ def monitor_log(formula: Formula, options: Options) -> int:
     if status is None:
         status = VIOLATION if text_monitor.false_count else 0
     verdicts.close()
-    report_end(text_monitor, is_complete=pump.is_complete, is_resolved=options.resolve)
+    report_end(text_monitor, pump.head, is_complete=pump.is_complete, is_resolved=options.resolve)
     if options.explain and status == VIOLATION:
         from mtlmon.cli.explaining import explain_violations
 

@@ -16,6 +16,7 @@ from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, Failure, WriteF
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.pump import FLUSH_BYTES, FLUSH_SECONDS
 from mtlmon.cli.report import (
+    absent_atoms,
     is_terminal,
     name_list,
     plural,
@@ -329,7 +330,7 @@ def report_end(run: Run) -> None:
             for error in source.errors[:3]:
                 note(f"  {error}")
     if run.is_complete and source.unseen_atoms:
-        note(f"never in the log: {name_list(source.unseen_atoms)}")
+        note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
     undecided = sum(counts.undecided for counts in check.counts)
     if run.is_complete and run.options.resolve and undecided:
         note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")

@@ -6,6 +6,7 @@ import time
 
 from mtlmon.cli.failure import ClosedPipe, WriteFailure
 from mtlmon.cli.signals import Interrupted
+from mtlmon.log_head import LogHead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Pump:
         is_complete: the log was read to its end.
         bytes_read: of the log.
         events_before: events that were worked on before this run.
+        head: the beginning of the log, or of what this run reads of it.
     """
 
     block_bytes = BLOCK_BYTES
@@ -70,6 +72,8 @@ class Pump:
         self.events_before = 0
         self.flushed_at = time.monotonic()
         self.progress = progress
+        # for messages about names that never occurred
+        self.head = LogHead()
 
     def run(self, end_time: EndTime = None) -> None:
         """Read the log to its end.
@@ -106,6 +110,8 @@ class Pump:
                 self.reach_end()
                 return
             self.bytes_read += size
+            if not self.head.is_full:
+                self.head.add(block[:size])
             self.load(block[:size])
             self.work()
             self.after_block()

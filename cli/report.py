@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from mtlmon.checking import LogCheck, TextLog
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
+    from mtlmon.log_head import LogHead
     from mtlmon.tables import TableEvents
 
 __all__ = [
     "Progress",
+    "absent_atoms",
     "is_terminal",
     "name_list",
     "plural",
@@ -100,16 +102,19 @@ def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
         print(make(), file=sys.stderr)
 
 
-def report_end(monitor: TextMonitor, *, is_complete: bool, is_resolved: bool) -> None:
+def report_end(
+    monitor: TextMonitor, head: LogHead, *, is_complete: bool, is_resolved: bool
+) -> None:
     """Say what a user should know who only looks at the verdicts.
 
+    head: of the log.
     is_complete: the log was read to its end.
     is_resolved: the value of every time-point was asked for.
     """
     if monitor.scanner.skipped_count:
         note(f"skipped {plural(monitor.scanner.skipped_count, 'line')} that could not be read")
     if is_complete and monitor.scanner.absent:
-        note(f"never in the log: {name_list(monitor.scanner.absent)}")
+        note(absent_atoms(monitor.scanner.absent, monitor.event_count, head.names))
     if is_complete and is_resolved and monitor.undecided_count:
         points = plural(monitor.undecided_count, "time-point")
         note(f"{points} undecided at the end of the log (see --end-time)")
@@ -206,6 +211,28 @@ def quantity(number: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def absent_atoms(
+    absent: tuple[str, ...], event_count: int, seen_names: Callable[[], list[str]]
+) -> str:
+    """That no event has had these atoms, and what was probably meant by them.
+
+    seen_names: gives names that events have had.
+    """
+    from mtlmon.names import nearest
+
+    if not event_count:
+        return "the log has no events"
+    names = seen_names()
+    guesses = [(name, guess) for name in absent[:NAMES_SHOWN] if (guess := nearest(name, names))]
+    if len(absent) == 1:
+        meant = [name_list((guess,)) for _, guess in guesses]
+    else:
+        meant = [f"{name_list((guess,))} for {name_list((name,))}" for name, guess in guesses]
+    noun = "atom" if len(absent) == 1 else "atoms"
+    hint = f"; did you mean {', '.join(meant)}?" if meant else ""
+    return f"no event has the {noun} {name_list(absent)}{hint}"
 
 
 def name_list(names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mtlmon._arrays import EventColumns
 from mtlmon._text_events import TextEvents
+from mtlmon.log_head import LogHead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,6 +86,7 @@ class TextLog:
         self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
         self.rows = 0
         self.bytes_read = 0
+        self._head = LogHead()
         status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size: int | None = None
@@ -106,6 +108,11 @@ class TextLog:
         """The atoms that have not occurred so far."""
         return self._events.scanner.absent
 
+    @property
+    def seen_names(self) -> list[str]:
+        """Names of atoms in the first lines, also those that no policy has."""
+        return self._head.names()
+
     def __iter__(self) -> Iterator[TextBatch]:
         """The batches.
 
@@ -116,6 +123,8 @@ class TextLog:
         block = memoryview(bytearray(_BLOCK_BYTES))
         while count := self._read_into(block):
             self.bytes_read += count
+            if not self._head.is_full:
+                self._head.add(block[:count])
             self._events.load(block[:count])
             yield from self._loaded()
         self._events.load_end()

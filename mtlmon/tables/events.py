@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
+# Rows whose names are remembered, for messages about atoms that never occur.
+_NAMED_ROWS = 1000
+
 
 class EventBatch:
     """Events, one for each usable row, in order.
@@ -140,6 +143,8 @@ class TableEvents:
         self.rows = 0
         self._unseen = set(atoms)
         self._json_lines = JsonLinesReader(selection)
+        self._separator = separator
+        self._names: list[str] | None = None
         self._stream: ByteStream | None = None
         self._bytes_done = 0
         # of the thread that reads ahead
@@ -200,6 +205,11 @@ class TableEvents:
         """The atoms that have not held at any event so far."""
         return tuple(name for name in self._atoms if name in self._unseen)
 
+    @property
+    def seen_names(self) -> list[str]:
+        """Names in the first rows of a column of names; an absent atom may be one misspelt."""
+        return self._names or []
+
     def _blocks(self) -> Generator[Block | BadRow, None, None]:
         """The rows of all sources, one after the other."""
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
@@ -253,7 +263,7 @@ class TableEvents:
             for rows in usable:
                 numbers = self._numbers(rows)
                 if self._unseen:
-                    self._note_seen(rows.letters)
+                    self._note_seen(rows)
                 path = rows.block.path
                 yield EventBatch(
                     rows.letters, self._atoms, rows.time_stamps, numbers, path, rows.numbers
@@ -265,7 +275,7 @@ class TableEvents:
                 for rows in usable:
                     words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
                     if self._unseen:
-                        self._note_seen(rows.letters)
+                        self._note_seen(rows)
                     sorter.add(rows.time_stamps, self._numbers(rows), words)
             for records in sorter.sorted():
                 numbers = None if self.keys is None else np.ascontiguousarray(records["number"])
@@ -282,7 +292,15 @@ class TableEvents:
         except pa.ArrowException as error:
             raise TableError(f"no keys: {error}", path=rows.block.path) from None
 
-    def _note_seen(self, letters: Letters) -> None:
+    def _note_seen(self, rows: UsableRows) -> None:
+        if self._names is None and self._selection.event is not None:
+            cells = self._selection.cells(rows.batch, self._selection.event)
+            names: dict[str, None] = {}
+            for cell in cells.slice(0, _NAMED_ROWS).to_pylist():
+                parts = cell.split(self._separator) if isinstance(cell, str) else cell or ()
+                names.update(dict.fromkeys(str(part) for part in parts))
+            self._names = list(names)
+        letters = rows.letters
         found = None if letters.names is None else np.bitwise_or.reduce(letters.names, axis=0)
         for number, name in enumerate(self._atoms):
             array = letters.booleans.get(number)

@@ -75,7 +75,7 @@ def test_limit(log: Path) -> None:
 
 def test_nothing_to_explain(log: Path) -> None:
     assert run("--explain", "-e", "NOT other", str(log)).errors == (
-        "mtlmon: never in the log: other\n"
+        "mtlmon: no event has the atom other\n"
     )
 
 

@@ -46,7 +46,7 @@ def test_resolving_says_what_stays_open() -> None:
     )
     done = mtlmon("--resolve", "--end-time", "14", "-e", "EVENTUALLY[0,9] q", log="@5\n@6\n@6\n")
     assert done.errors == (
-        "mtlmon: never in the log: q\n"
+        "mtlmon: no event has the atom q\n"
         "mtlmon: 2 time-points undecided at the end of the log (see --end-time)\n"
     )
 
@@ -83,7 +83,7 @@ def test_first_says_when_it_cannot_know() -> None:
     assert done.status == 1
     assert done.output == ""
     assert done.errors == (
-        "mtlmon: never in the log: p\n"
+        "mtlmon: no event has the atom p\n"
         "mtlmon: 2:0 is false, but 1:0 before it is undecided at the end of the log "
         "(see --end-time)\n"
     )
@@ -176,10 +176,10 @@ def test_summary() -> None:
 
 def test_atoms_that_never_occurred() -> None:
     done = mtlmon("-e", 'p AND NOT q OR "a b"', log="@1 p\n")
-    assert done == (0, "1:0 true\n", 'mtlmon: never in the log: q, "a b"\n')
+    assert done == (0, "1:0 true\n", 'mtlmon: no event has the atoms q, "a b"\n')
     names = " OR ".join(f"x{k}" for k in range(30))
-    assert mtlmon("-e", names, log="").errors == (
-        "mtlmon: never in the log: x0, x1, x2, x3, x4, x5, x6, x7, x8, x9 and 20 more\n"
+    assert mtlmon("-e", names, log="@1\n").errors == (
+        "mtlmon: no event has the atoms x0, x1, x2, x3, x4, x5, x6, x7, x8, x9 and 20 more\n"
     )
 
 
@@ -250,3 +250,23 @@ def test_files_and_options_in_any_order(tmp_path: Path) -> None:
     assert mtlmon(str(formula), log=LOG) == expected
     assert mtlmon(str(formula), "-", log=LOG) == expected
     assert mtlmon("-", str(log), log=UNTIL) == expected
+
+
+def test_misspelt_atoms_are_noticed(tmp_path: Path) -> None:
+    """The scanner passes over other names, so the head of the log tells which there are."""
+    log = tmp_path / "x.log"
+    log.write_text('# a\n@1 error "a b"\n@2 (request)\n' + "@3 request()\n" * 9)
+    policies = tmp_path / "p.mtl"
+    policies.write_text("policy one: NOT eror\n")
+    for asked in ["-e", "NOT eror"], [str(policies)]:
+        done = mtlmon("--verdicts", "none", *asked, str(log))
+        assert done.errors == "mtlmon: no event has the atom eror; did you mean error?\n"
+    done = mtlmon("--verdicts", "none", "-e", "NOT (eror OR requst OR ab OR zzz)", str(log))
+    assert done.errors == (
+        "mtlmon: no event has the atoms eror, requst, ab, zzz; did you mean error for eror, "
+        'request for requst, "a b" for ab?\n'
+    )
+    # The line that is cut at the end of the head says nothing, and what follows it neither.
+    log.write_text("@1 " + "x" * 70_000 + "\n@2 error\n")
+    done = mtlmon("--verdicts", "none", "-e", "NOT eror", str(log))
+    assert done.errors == "mtlmon: no event has the atom eror\n"

@@ -168,7 +168,7 @@ def test_rows_are_skipped(command: Command) -> None:
 @pytest.mark.usefixtures("_files")
 def test_logs_without_rows(command: Command) -> None:
     for name in "header.csv", "empty.csv", "empty.jsonl":
-        assert command("-e", "p", name) == Ended(0, "", "mtlmon: never in the log: p\n")
+        assert command("-e", "p", name) == Ended(0, "", "mtlmon: the log has no events\n")
     # what the policy says about no row at all needs no column either
     assert command("-e", "TRUE", "good.csv") == Ended(0, "1:0 true\n3:0 true\n", "")
 

@@ -317,7 +317,7 @@ def test_the_end_of_time(command: Command, tmp_path: Path) -> None:
         assert done.output == "".join(
             f"{one.replace(' ', chr(9), 1)}\n" for one in lines.split(", ")
         )
-        assert done.errors == "mtlmon: never in the log: q\n"
+        assert done.errors == "mtlmon: no event has the atom q\n"
     done = command("--resolve", "--key", "k", "-e", RESPONSE, log)
     assert "mtlmon: 1 time-point undecided at the end of the log (see --end-time)" in done.errors
     done = command("--verdicts", "first", "--key", "k", "-e", f"({RESPONSE}) AND NOT q", log)
@@ -371,3 +371,10 @@ def test_the_first_violation_with_keys(command: Command, ahead: Path) -> None:
     # By key, only the next time-stamp tells that no other one of the same time comes before.
     assert re.search(r"^rows +6$", done.errors, re.MULTILINE)
     assert re.search(r"^true +5\nfalse +1$", done.errors, re.MULTILINE)
+
+
+def test_misspelt_names_of_events(command: Command, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("ts,what\n1,error|slow\n2,\n3,request\n")
+    done = command("--verdicts", "none", "--event", "what", "-e", "NOT (eror AND slow)", log)
+    assert done.errors == "mtlmon: no event has the atom eror; did you mean error?\n"

@@ -24,7 +24,7 @@ from mtlmon.log_formats import guess_format
         (b"PAR1\x15\x04\x15", "a Parquet file", "parquet"),
         (b"ARROW1\0\0", "an Arrow file", "arrow"),
         (b"\xff\xff\xff\xff\x80", "an Arrow stream", "arrow"),
-        (gzip.compress(b"@1 p"), "gzip", None),
+        (gzip.compress(b"@1 p", mtime=0), "gzip", None),
         (b"\x28\xb5\x2f\xfd\x04", "zstd", None),
         (b"BZh91AY", "bzip2", None),
         (b"Nov 22 10:00:01 host sshd[1]: x", "the log of another program", None),
