@@ -84,7 +84,11 @@ class DelimitedReader:
         try:
             text = block.text.tobytes().decode()
         except UnicodeDecodeError as error:
-            raise TableError(f"the header is not UTF-8: {error}", path=file.name, line=1) from None
+            raise TableError(
+                f"the header is not UTF-8, in which tables must be: {error}",
+                path=file.name,
+                line=1,
+            ) from None
         rows = csv_of_python.reader([text], delimiter=block.delimiter, quotechar=_QUOTE)
         try:
             names = next(rows)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mtlmon._keys import KeyTable
 from mtlmon.errors import MtlmonError, PolicyError, TableError
+from mtlmon.event_columns import listed
 from mtlmon.option_names import PYTHON
 from mtlmon.policy import compile_predicates
 from mtlmon.tables.binary import BinaryReader
@@ -290,7 +291,12 @@ class TableEvents:
         try:
             return number_rows(self.keys, columns)
         except pa.ArrowException as error:
-            raise TableError(f"no keys: {error}", path=rows.block.path) from None
+            reason = " ".join(str(error).split())
+            names = listed(self._selection.keys)
+            raise TableError(
+                f"no text for the key of {names}: {reason}; make it text before",
+                path=rows.block.path,
+            ) from None
 
     def _note_seen(self, rows: UsableRows) -> None:
         if self._names is None and self._selection.event is not None:
@@ -381,14 +387,14 @@ def open_tables(
     [('ann',), ('bob',)]
     """
     if on_error not in ("stop", "skip"):
-        raise MtlmonError(f"on_error is 'stop' or 'skip', not {on_error!r}")
+        raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
-        raise MtlmonError("the separator of names of events is empty")
+        raise MtlmonError("the separator of names of events is empty: it needs a character")
     predicates = predicates or {}
     keys = (key,) if isinstance(key, str) else tuple(key)
     for name in keys:
         if keys.count(name) > 1:
-            raise MtlmonError(f"the key column {name!r} is given twice")
+            raise MtlmonError(f"the key column {name!r} is given twice: name each column once")
     others = [name for name in atoms if name not in predicates]
     columns = [
         column for name in atoms if name in predicates for column in predicates[name].columns
@@ -396,7 +402,7 @@ def open_tables(
     booleans = () if event is not None else others
     selection = Selection(time, event, keys, booleans, columns, option_names)
     return TableEvents(
-        table_sources(tables, format),
+        table_sources(tables, format, option_names),
         atoms,
         predicates,
         selection,

@@ -15,13 +15,16 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.file_patterns import files_of
-from mtlmon.table_formats import FORMAT_NAMES, table_format
+from mtlmon.option_names import PYTHON
+from mtlmon.table_formats import FORMAT_NAMES, FORMATS, table_format
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol
 
     from numpy.typing import NDArray
+
+    from mtlmon.option_names import OptionNames
 
     class SupportsArrowStream(Protocol):
         """A table whose rows can be had by way of Arrow's C stream interface."""
@@ -56,7 +59,9 @@ class TableFile(NamedTuple):
 
 
 def table_files(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], format: str | None = None
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    format: str | None = None,
+    option_names: OptionNames = PYTHON,
 ) -> list[TableFile]:
     """The files that paths, patterns and directories stand for.
 
@@ -66,6 +71,7 @@ def table_files(
 
     Args:
         format: of all files; if not given, names tell.
+        option_names: how messages write this option.
 
     Raises:
         MtlmonError: a format is unknown or not told, nothing is matched.
@@ -73,38 +79,45 @@ def table_files(
     """
     if format is not None and format not in FORMAT_NAMES:
         known = ", ".join(FORMAT_NAMES)
-        raise MtlmonError(f"no format of tables is called {format!r}; there are {known}")
+        raise MtlmonError(f"no format of tables is called {format!r}: choose one of {known}")
     found: list[TableFile] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
         if text == STANDARD_INPUT:
-            found.append(_table_file(text, _STANDARD_INPUT_NAME, format))
+            found.append(_table_file(text, _STANDARD_INPUT_NAME, format, option_names))
         elif os.path.isdir(text):
-            found += _in_directory(text, format)
+            found += _in_directory(text, format, option_names)
         else:
-            found += [_table_file(one, one, format) for one in files_of(text)]
+            found += [_table_file(one, one, format, option_names) for one in files_of(text)]
     return found
 
 
-def _in_directory(directory: str, format: str | None) -> list[TableFile]:
+def _in_directory(directory: str, format: str | None, option_names: OptionNames) -> list[TableFile]:
     found = []
     for path in sorted(Path(directory).rglob("*")):
         parts = path.relative_to(directory).parts
         if any(part.startswith((".", "_")) for part in parts) or not path.is_file():
             continue
         if table_format(path.name) is not None or format is not None:
-            found.append(_table_file(str(path), str(path), format))
+            found.append(_table_file(str(path), str(path), format, option_names))
     if not found:
-        raise MtlmonError(f"{directory}: no table in this directory")
+        option = option_names.written("format")
+        advice = f"; {option} says what files of other names are" if option else ""
+        raise MtlmonError(
+            f"{directory}: no table in this directory, whose name ends in {', '.join(FORMATS)}"
+            f"{advice}"
+        )
     return found
 
 
-def _table_file(path: str, name: str, format: str | None) -> TableFile:
+def _table_file(path: str, name: str, format: str | None, option_names: OptionNames) -> TableFile:
     if format is None:
         told = None if path == STANDARD_INPUT else table_format(path)
         if told is None:
             known = ", ".join(FORMAT_NAMES)
-            raise MtlmonError(f"{name}: the name does not tell the format; it is one of {known}")
+            option = option_names.written("format")
+            advice = f": say it with {option}," if option else ":"
+            raise MtlmonError(f"{name}: the name does not tell the format{advice} one of {known}")
         format = told[0]
     return TableFile(path, name, format)
 
@@ -122,7 +135,9 @@ class TableObject(NamedTuple):
 
 
 def table_sources(
-    tables: Tables | Sequence[Tables], format: str | None = None
+    tables: Tables | Sequence[Tables],
+    format: str | None = None,
+    option_names: OptionNames = PYTHON,
 ) -> list[TableFile | TableObject]:
     """The files and objects that tables stand for; files as `table_files` has them.
 
@@ -134,7 +149,7 @@ def table_sources(
     found: list[TableFile | TableObject] = []
     for table in tables:
         if isinstance(table, str | os.PathLike):
-            found += table_files(table, format)
+            found += table_files(table, format, option_names)
         elif hasattr(table, "__arrow_c_stream__"):
             found.append(TableObject(table, f"<{type(table).__name__}>"))
         else:

@@ -160,8 +160,8 @@ class LetterReader:
             self._event_names.read_lists(lists, text_cells(texts), letters.reshape(-1))
         else:
             raise MtlmonError(
-                f"column {self._selection.event!r} of events is of type {kind}, not of texts or "
-                "lists of texts"
+                f"column {self._selection.event!r} of events is of type {kind}: names of events "
+                "are texts or lists of texts"
             )
         return letters
 
@@ -182,6 +182,7 @@ def _truth(column: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
     else:
         raise MtlmonError(
             f"column {name!r} is an atom, and of type {kind}: it must be Boolean, 0 and 1, or "
-            "texts such as true and false"
+            "texts such as true and false; declare atoms for other conditions in a policy file, as "
+            "in atom fast = speed > 5"
         )
     return pc.is_in(column, true_values), pc.is_in(column, false_values)

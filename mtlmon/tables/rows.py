@@ -137,7 +137,7 @@ def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator
         rest = room[end:filled]
         if len(rest) >= LONGEST_ROW:
             raise TableError(
-                f"a row of more than {LONGEST_ROW >> 20} MiB; is a quote not closed?",
+                f"a row of more than {LONGEST_ROW >> 20} MiB; look for a quote that is not closed",
                 path=stream.name,
                 line=line,
             )

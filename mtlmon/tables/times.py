@@ -57,7 +57,9 @@ class Times:
     ) -> None:
         for name, value in (("unit of time", unit), ("resolution", resolution)):
             if value is not None and value not in UNITS:
-                raise MtlmonError(f"no {name} is called {value!r}: {', '.join(UNITS)}")
+                raise MtlmonError(
+                    f"no {name} is called {value!r}: choose one of {', '.join(UNITS)}"
+                )
         self.unit = unit
         self.resolution = resolution
         self._notation: Literal["number", "iso"] | TimeFormat | None = None
@@ -70,6 +72,7 @@ class Times:
                 raise MtlmonError(f"time format {format!r}: {error}") from None
         elif unit is not None:
             self._notation = "number"
+        self._is_given = format is not None
         self._reader: TimeReader | None = None
         self._is_number = self._notation == "number"
 
@@ -100,7 +103,10 @@ class Times:
             pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_integer(kind)
         )
         if not is_number and not is_text(kind):
-            raise MtlmonError(f"there are no times in values of type {kind}")
+            raise MtlmonError(
+                f"there are no times in values of type {kind}: times are numbers, texts, dates or "
+                "timestamps"
+            )
         if is_number and self._notation is None:
             self._notation = "number"
         return self._texts(text_array(column))
@@ -128,7 +134,9 @@ class Times:
                 f"{options.written('resolution', 'ms')}"
             )
         if self._notation == "iso":
-            return f"{shown} is not a time of ISO 8601, as 2024-05-01T12:30:00Z"
+            message = f"{shown} is not a time of ISO 8601, as 2024-05-01T12:30:00Z"
+            option = None if self._is_given else options.written("time_format")
+            return message if option is None else f"{message}; {option} says how times are written"
         if isinstance(self._notation, TimeFormat):
             return f"{shown} is not a time of the format {self._notation.text!r}"
         return f"{shown} is not a number"

@@ -58,7 +58,7 @@ CASES = [
      "(see mtlmon --help)"),
     ("-e p --key user,,p log.csv", "argument --key: 'user,,p' has an empty name of a column "
      "(see mtlmon --help)"),
-    ("-e p --key user,user log.csv", "the key column 'user' is given twice"),
+    ("-e p --key user,user log.csv", "the key column 'user' is given twice: name each column once"),
     ("-e p --advance-every 0 log.csv", "argument --advance-every: '0' is not an integer from 1 on "
      "(see mtlmon --help)"),
     ("-e p --checkpoint c -o out log.csv", "--checkpoint is for text logs, and verdicts as text "
@@ -70,11 +70,11 @@ CASES = [
     ("-e p none*.csv", "none*.csv: no file matches this pattern"),
     ("-e p .", "array.jsonl:1: not a JSON object: in JSON lines each line is one "
      "object"),
-    ("-e p sub", "sub: no table in this directory"),
+    ("-e p sub", "sub: no table in this directory, whose name ends in .csv, ..."),
     ("-e p x.log x.log", "several logs (x.log, x.log): one at a time, please, unless they are "
      "tables (see mtlmon --help)"),
-    ("-e p log.csv x.log", "x.log: the name does not tell the format; it is one of csv, tsv, "
-     "jsonl, parquet, arrow"),
+    ("-e p log.csv x.log", "x.log: the name does not tell the format: say it with --format, "
+     "one of csv, tsv, jsonl, parquet, arrow"),
     ("-e p damaged.parquet", "damaged.parquet: not parquet, or damaged: ..."),
     ("-e p damaged.csv.gz", "damaged.csv.gz: the gzip data is damaged or incomplete..."),
     ("-e p -o log.csv ./log.csv", "log.csv is both the log and the file for the verdicts"),

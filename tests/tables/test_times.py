@@ -186,7 +186,8 @@ def test_what_stands_first_tells_the_notation() -> None:
     assert stamps(times, [None, None], pa.string()) == ["no time", "no time"]
     assert stamps(times, ["", "2024-05-01", "17"])[1:] == [
         1714521600,
-        "'17' is not a time of ISO 8601, as 2024-05-01T12:30:00Z",
+        "'17' is not a time of ISO 8601, as 2024-05-01T12:30:00Z; time_format= says how times are "
+        "written",
     ]
     times = Times("ms")
     assert stamps(times, ["17", "2024-05-01"]) == [17, "'2024-05-01' is not a number"]
