@@ -252,7 +252,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"key": "list"}, MtlmonError, "'list' is of type list.*: cast it"),
         ({"key": "verdict"}, MtlmonError, "'verdict' is called like a column of verdicts: rename"),
         ({"event": "ts"}, TableError, "column 'ts' of events is of type int64"),
-        ({"event": None}, TableError, "no column 'p' for the atom of this name"),
+        ({"event": None}, TableError, "no column 'p' for the atom p"),
         ({"event": None, "atoms": {"p": "k"}}, PolicyError, "the whole is a text"),
         ({"event": None, "atoms": {"p": "k > 3"}}, PolicyError, "column k of type string"),
         ({"atoms": {"q": "flag"}}, MtlmonError, "no policy speaks of an atom 'q', only of 'p'"),
