@@ -79,7 +79,7 @@ def unbounded_formulas(draw: st.DrawFn) -> Formula:
 CUTS = st.lists(st.integers(0, 60), max_size=6)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=3000, deadline=None)
 @given(
     st.one_of(formulas(), sandwiches(), compounds(), unbounded_formulas()),
     traces(maximum_length=14),

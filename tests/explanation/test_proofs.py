@@ -117,7 +117,7 @@ def test_huge_bounds_and_time_stamps(formula: Formula, steps: Steps, end_time: E
     check_all(formula, events_of(steps), end_time)
 
 
-@settings(max_examples=30)
+@settings(max_examples=40)
 @given(strategies.formulas(depth=2), strategies.traces(maximum_length=4), strategies.end_times())
 def test_no_smaller_proofs(formula: Formula, steps: Steps, end_time: EndTime) -> None:
     check_sizes(formula, events_of(steps), end_time)

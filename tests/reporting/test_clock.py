@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mtlmon.reporting.clock import Clock, counts_from_1970
 from mtlmon.syntax.bounds import UNITS
-from tests.reporting import FEWER
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 units = st.sampled_from(list(UNITS))
@@ -38,7 +37,6 @@ def test_dates(unit: str, time_stamp: int, text: str, machine: str) -> None:
     assert clock.machine_text(time_stamp) == machine
 
 
-@FEWER
 @given(st.integers(0, 253_402_300_799))
 def test_dates_are_those_of_datetime(seconds: int) -> None:
     moment = _1970 + timedelta(seconds=seconds)
@@ -75,7 +73,6 @@ def test_what_counts_from_1970() -> None:
     assert not counts_from_1970("s", [])
 
 
-@FEWER
 @given(
     st.one_of(st.none(), units),
     st.booleans(),

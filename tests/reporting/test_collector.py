@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mtlmon
 from mtlmon.reporting import Collector, KeyCount, KeyReport, PolicyReport, Violation
 from mtlmon.verdict_arrays import verdict_type
-from tests.reporting import FEWER, sample
+from tests.reporting import sample
 
 Point = tuple[int, int, int, bool]
 """Time-stamp, key, offset, value."""
@@ -66,7 +66,6 @@ def plain(found: list[Point], keyed: bool, violations: int, keys: int) -> Policy
     )
 
 
-@FEWER
 @given(points, st.booleans(), st.integers(1, 5), st.integers(1, 5), st.data())
 def test_against_lists(
     found: list[Point], keyed: bool, violations: int, keys: int, data: st.DataObject

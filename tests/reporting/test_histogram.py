@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mtlmon.reporting.histogram import TimeHistogram, widths
 from mtlmon.syntax.bounds import UNITS
-from tests.reporting import FEWER
 
 LARGEST = 2**63 - 1
 
@@ -42,7 +41,6 @@ def test_widths_are_those_of_clocks() -> None:
     assert list(islice(widths("d"), 4)) == [1, 5, 10, 50]
 
 
-@FEWER
 @given(st.lists(st.lists(time_stamps, max_size=20), max_size=6), units, st.integers(1, 120))
 def test_counts_are_those_of_plain_counting(
     batches: list[list[int]], unit: str | None, most: int
@@ -65,7 +63,6 @@ def test_counts_are_those_of_plain_counting(
     assert {i: count for i, count in enumerate(timeline.counts) if count} == plain
 
 
-@FEWER
 @given(st.lists(time_stamps, min_size=1, max_size=40), units, st.data())
 def test_batches_make_no_difference(
     times: list[int], unit: str | None, data: st.DataObject
@@ -81,7 +78,6 @@ def test_batches_make_no_difference(
         assert parts.timeline(None, None, most) == whole.timeline(None, None, most)
 
 
-@FEWER
 @given(st.lists(time_stamps, min_size=1, max_size=9), time_stamps, time_stamps, units)
 def test_the_timeline_reaches_as_far_as_the_log(
     times: list[int], one: int, other: int, unit: str | None

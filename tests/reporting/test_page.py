@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, Violation, render
-from tests.reporting import FEWER, sample
+from tests.reporting import sample
 
 _VOID = {"meta", "link", "input", "br"}
 
@@ -165,7 +165,6 @@ def test_millions_of_violations_make_no_large_page() -> None:
 
 
 @given(st.text(max_size=50), st.text(max_size=50), st.text(max_size=50))
-@FEWER
 def test_any_name_is_fit_for_a_page(key: str, name: str, file: str) -> None:
     policy = PolicyReport(
         name=name, formula=key, true=0, false=1, undecided=0, violations=(Violation(1, 0, key),)
