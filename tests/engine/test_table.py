@@ -7,7 +7,7 @@ engine's: so a monitor that is read before every event never uses the table.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -145,3 +145,21 @@ def test_times_too_large_for_the_table() -> None:
         atoms = ["p"] * (number % 3 == 0)
         assert monitor.step(base + number, atoms) == engine.step(base + number, atoms)
     assert 300 < monitor.counters["table_hits"] < 500
+
+
+@pytest.mark.parametrize("formula", ["EVENTUALLY[0,5] p", "p UNTIL[2,5] q", "NEXT[0,3] q"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_second_log_counts_like_the_first(formula: str, mode: Any) -> None:
+    """The second time the table answers; what it has counted before is gone."""
+    source = random.Random(formula)
+    log = [(k // 2, [name for name in "pq" if source.random() < 0.2]) for k in range(200)]
+    monitor = Monitor(formula, mode)
+    seen = []
+    for _ in range(3):
+        verdicts = list(monitor(log))
+        counters = monitor.counters
+        hits = counters.pop("table_hits")
+        seen.append((verdicts, counters))
+        monitor.reset()
+    assert hits > 150
+    assert seen[0] == seen[1] == seen[2]
