@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["COMMAND", "PYTHON", "SPARK", "OptionNames"]
+__all__ = ["COMMAND", "PYTHON", "SPARK", "SQL", "OptionNames"]
 
 
 class OptionNames(NamedTuple):
@@ -59,4 +59,5 @@ def _quoted(text: str) -> str:
 
 COMMAND = OptionNames(True, {})
 PYTHON = OptionNames(False, {})
-SPARK = OptionNames(False, {"sort": None, "on_error": None, "time_format": None, "format": None})
+SPARK = OptionNames(False, {"sort": None, "time_format": None, "format": None})
+SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})

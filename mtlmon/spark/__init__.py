@@ -18,11 +18,19 @@ from mtlmon.spark.java import use_java  # noqa: E402
 from mtlmon.spark.one_trace import monitor_trace  # noqa: E402
 from mtlmon.spark.partitions import monitor_partitions  # noqa: E402
 from mtlmon.spark.resolving import resolve_verdicts  # noqa: E402
+from mtlmon.spark.row_counts import (  # noqa: E402
+    RowCounts,
+    SkippedRowsWarning,
+    TiesWarning,
+)
 from mtlmon.spark.session import session  # noqa: E402
 from mtlmon.spark.sql import register  # noqa: E402
 from mtlmon.spark.streaming import monitor_stream  # noqa: E402
 
 __all__ = [
+    "RowCounts",
+    "SkippedRowsWarning",
+    "TiesWarning",
     "monitor",
     "monitor_files",
     "monitor_partitions",

@@ -161,7 +161,8 @@ def monitor_files(
     if format not in (None, LOG, *FORMAT_NAMES):
         known = ", ".join([LOG, *FORMAT_NAMES])
         raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
-    policies = compile_policies(policy, mode)
+    given = _table_options(options)
+    policies = compile_policies(policy, mode, given["resolution"], given["time_unit"])
     # a wrong end time is found here rather than on executors
     monitors_of(policies, resolve, end_time)
     found = _files(paths)
@@ -170,7 +171,7 @@ def monitor_files(
     shares = _shares([os.stat(path).st_size for path in found], cores_of(spark) or _MANY_CORES)
     rows = spark.createDataFrame(list(zip(found, shares, strict=True)), StructType([file, task]))
     placed = in_partitions(rows, max(shares) + 1, "task").select(FILE)
-    function = FileTraces(policies, resolve, end_time, format, _table_options(options))
+    function = FileTraces(policies, resolve, end_time, format, given)
     return placed.mapInArrow(function, verdict_schema([file]))
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError
-from mtlmon.spark.events import check_schema, event_source
-from mtlmon.spark.monitoring import OrderedRows, monitors_of
+from mtlmon.spark.end_times import time_stamp_of
+from mtlmon.spark.events import check_schema, event_source, key_names
+from mtlmon.spark.monitoring import GoodRows, OrderedRows, monitors_of
+from mtlmon.spark.ordering import (
+    TIME_STAMP,
+    check_order_types,
+    column_named,
+    is_time_stamp,
+    orders_of,
+    with_time_stamps,
+)
 from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.row_counts import reporter_of
 from mtlmon.spark.verdicts import verdict_schema
 
 if TYPE_CHECKING:
@@ -16,8 +26,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.end_times import EndTimeLike
+    from mtlmon.spark.events import EventSource, OnError
+    from mtlmon.spark.monitoring import Ties
+    from mtlmon.spark.ordering import OrderWithin
     from mtlmon.spark.policies import Mode, PolicyLike
+    from mtlmon.spark.row_counts import RowCounts
 
 
 def monitor(
@@ -25,21 +39,25 @@ def monitor(
     policy: PolicyLike,
     *,
     time: str = "ts",
-    key: str | Sequence[str] = (),
+    key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",
-    order_within: str | Column | Sequence[str | Column] = (),
+    order_within: OrderWithin = None,
+    ties: Ties = "warn",
     mode: Mode = "local",
     resolve: bool = True,
-    end_time: int | Literal["last", "inf"] | None = None,
+    end_time: EndTimeLike = None,
     time_unit: str | None = None,
     resolution: str | None = None,
+    on_error: OnError = "stop",
+    counts: RowCounts | None = None,
 ) -> DataFrame:
     """Monitor the rows of a data frame, each of which is an event; those of a key are one trace.
 
     Rows are brought together by key, sorted and monitored in one pass, with memory that does not
-    depend on how many rows a key has. The verdicts do not depend on partitions or batches.
+    depend on how many rows a key has. The verdicts do not depend on partitions or batches, as long
+    as `order_within` orders the rows of one time-stamp.
 
     An atom holds where its predicate is true, or the column of its name; or with `event` if that
     column lists it. Null is false there. A null in the column of time or in a key is an error, when
@@ -49,23 +67,31 @@ def monitor(
         df: the rows, in any order.
         policy: a formula or a policy file, as text, as path or read already.
         time: the column of times: integers, timestamps or dates.
-        key: one or more columns; none if all rows are one trace, which is then one task.
+        key: one or more columns; None if all rows are one trace, which is then one task.
         atoms: predicates over the columns by the name of the atom that each defines, beside those
             of the policy file: `{"fast": "speed > 120"}`.
         event: the column of names of events: lists of texts, or texts with `event_separator`
             between names.
-        order_within: what tells the order of rows of one time: columns or expressions. Without it
-            that order is only kept where all rows of a key come from one file, read in one task.
+        order_within: columns or expressions that order the rows of one time-stamp. If not given,
+            rows that are read from Parquet have the order of file paths and of rows in them; others
+            are ordered by the time as it is before it is counted in units of the resolution.
+        ties: what becomes of different events of a key and time-stamp that nothing orders, so that
+            verdicts depend on how Spark reads them. "warn": there is a `TiesWarning`, once, when
+            the first task that has some ends. "error", "allow": as they say.
         mode: "local", "global" or "naive".
         resolve: give each time-point its Boolean verdict; memory then grows with what is open. If
             not, equivalences are given as such.
         end_time: what is known about the time after the last event of each key. None: nothing, so
-            that there may be time-points without a verdict. A time-stamp: every trace is complete
-            up to and including it. "last": the same with the last time-stamp of the whole data
-            frame, which is read twice then. "inf": no event ever follows.
+            that there may be time-points without a verdict. A time-stamp, or a datetime where times
+            are timestamps: every trace is complete up to and including it. "last": the same with
+            the last time-stamp of the whole data frame, which is read twice then. "inf": no event
+            ever follows.
         time_unit: of times that are integers: "ns", "us", "ms", "s", "m", "h" or "d".
         resolution: of time-stamps; if not given the unit of the policy file, else the unit of
             integers, seconds for other times.
+        on_error: what becomes of rows that are no events. "stop": the first one is an error.
+            "skip": they are left out and counted, and there is a `SkippedRowsWarning`, once.
+        counts: counts ties and rows left out.
 
     Returns:
         One row a verdict: `policy` (null if it has no name), the columns of the key, `time` and
@@ -77,9 +103,10 @@ def monitor(
         TableError: a column is missing, or of a type that cannot be what it is wanted for.
         MtlmonError: an argument is wrong.
     """
-    keys = (key,) if isinstance(key, str) else tuple(key)
+    _check_ties(ties)
+    keys = key_names(key)
     source = event_source(
-        compile_policies(policy, mode),
+        compile_policies(policy, mode, resolution, time_unit),
         time=time,
         keys=keys,
         atoms=atoms,
@@ -87,6 +114,7 @@ def monitor(
         separator=event_separator,
         time_unit=time_unit,
         resolution=resolution,
+        on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
     wanted = source.selection.names
@@ -94,32 +122,61 @@ def monitor(
     schema = rows.limit(0).toArrow().schema
     check_schema(source, schema)
     check_keys(keys, schema)
-    known_end = _last(rows, source) if end_time == "last" else end_time
+    orders = orders_of(df, order_within, source)
+    check_order_types(source, df.select(*map(column_named, wanted), *orders).schema.fields, schema)
+    end = time_stamp_of(end_time, source, schema, df.sparkSession)
     # a wrong end time is found here rather than on executors
-    monitors_of(source.policies, resolve, known_end)
-    function = OrderedRows(source, resolve, known_end)
+    monitors_of(source.policies, resolve, end)
+    # what is counted is what the verdicts are of, not what looks for the last time-stamp
+    known_end = _last(rows, source) if end == "last" else end
+    source = source._replace(reporter=reporter_of(df.sparkSession, counts))
+    function = OrderedRows(source, resolve, known_end, ties)
     fields = [rows.schema[name] for name in keys]
-    return sorted_rows(df, source, order_within).mapInArrow(function, verdict_schema(fields))
+    given = sorted_rows(df, source, orders, with_places=ties != "allow")
+    return given.mapInArrow(function, verdict_schema(fields))
+
+
+def _check_ties(ties: Ties) -> None:
+    if ties not in ("warn", "error", "allow"):
+        raise MtlmonError(f"ties is 'warn', 'error' or 'allow', not {ties!r}")
 
 
 def sorted_rows(
-    df: DataFrame, source: EventSource, order_within: str | Column | Sequence[str | Column] = ()
+    df: DataFrame, source: EventSource, orders: Sequence[Column], *, with_places: bool
 ) -> DataFrame:
     """The columns wanted in their order, rows of one key in one partition, there by time.
 
     The constant among the columns of the partitioning is what forbids Spark to take it for that
     of a join or an aggregation before it. It would then leave this one out, and adaptive execution
     may after that cut the rows of a key in two, which it does not do where it is asked for.
+
+    Args:
+        orders: what orders the rows of one time-stamp.
+        with_places: one more column has numbers, which are equal where nothing orders rows.
     """
     from pyspark.sql import functions as F
 
     selection = source.selection
-    rows, orders = plain_rows(df, source, order_within)
-    plain = dict(zip(selection.names, rows.columns, strict=False))
+    rows, names = plain_rows(df, source, orders)
+    wanted = rows.columns[: len(selection.names)]
+    plain = dict(zip(selection.names, wanted, strict=True))
     keys = [plain[name] for name in selection.keys]
+    is_plain = is_time_stamp(rows.schema.fields[0].dataType, source)
     rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
-    ordered = rows.sortWithinPartitions(*keys, plain[selection.time_name], *orders)
-    return ordered.select(*plain.values()) if orders else ordered
+    if not is_plain:
+        # behind the shuffle, which has one column less to move
+        rows = with_time_stamps(rows, source)
+    by_time = plain[selection.time_name] if is_plain else TIME_STAMP
+    ordered = rows.sortWithinPartitions(*keys, by_time, *names)
+    place = place_of(names)
+    return ordered.select(*wanted, *([place.alias("place")] if with_places else []))
+
+
+def place_of(orders: Sequence[str]) -> Column:
+    """A number for the place of a row among those of its time-stamp, made of columns that tell."""
+    from pyspark.sql import functions as F
+
+    return F.xxhash64(*orders) if orders else F.lit(0).cast("bigint")
 
 
 def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
@@ -133,7 +190,7 @@ def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
 
 
 def plain_rows(
-    df: DataFrame, source: EventSource, order_within: str | Column | Sequence[str | Column] = ()
+    df: DataFrame, source: EventSource, orders: Sequence[Column] = ()
 ) -> tuple[DataFrame, list[str]]:
     """The columns wanted in their order, then those that tell the order of rows, by other names.
 
@@ -146,30 +203,8 @@ def plain_rows(
         column_named(name).alias(f"column{number}")
         for number, name in enumerate(source.selection.names)
     ]
-    orders = [
-        column.alias(f"order{number}") for number, column in enumerate(orders_of(df, order_within))
-    ]
-    return df.select(*wanted, *orders), [f"order{number}" for number in range(len(orders))]
-
-
-def column_named(name: str) -> Column:
-    """A column by its name, whatever characters that has."""
-    from pyspark.sql import functions as F
-
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
-def orders_of(df: DataFrame, order_within: str | Column | Sequence[str | Column]) -> list[Column]:
-    from pyspark.sql import Column
-    from pyspark.sql import functions as F
-
-    if isinstance(order_within, str | Column):
-        order_within = [order_within]
-    columns = set(df.columns)
-    return [
-        one if isinstance(one, Column) else column_named(one) if one in columns else F.col(one)
-        for one in order_within
-    ]
+    ordering = [column.alias(f"order{number}") for number, column in enumerate(orders)]
+    return df.select(*wanted, *ordering), [f"order{number}" for number in range(len(orders))]
 
 
 def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
@@ -186,13 +221,12 @@ def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
 
 
 def _last(rows: DataFrame, source: EventSource) -> int | None:
-    """The last time-stamp of all rows, None if there is no row."""
+    """The last time-stamp of all rows that are events, None if there is none."""
     from pyspark.sql import functions as F
 
-    latest = rows.agg(F.max(column_named(source.selection.time_name)).alias("time")).toArrow()
-    (chunk,) = latest.column(0).chunks
-    if chunk.null_count:
-        return None
-    time_stamps, faults = source.times().read(chunk)
-    # a time that is no time-stamp is an error when its row is read
-    return None if faults is not None else int(time_stamps[0])
+    if source.on_error == "skip":
+        rows = rows.mapInArrow(GoodRows(source), rows.schema)
+    plain = rows.select(column_named(source.selection.time_name).alias("column0"))
+    # a time that is no time-stamp is null, and an error when its row is read
+    (row,) = with_time_stamps(plain, source).agg(F.max(TIME_STAMP)).collect()
+    return None if row[0] is None else int(row[0])

@@ -15,6 +15,7 @@ import numpy as np
 from mtlmon._arrays import Feeding
 from mtlmon._core import Monitor
 from mtlmon.errors import SnapshotError
+from mtlmon.spark.stream_settings import NO_SETTINGS, check_settings
 from mtlmon.verdict_arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.event_records import EventRecords
     from mtlmon.spark.policies import Policies
 
-_VERSION = 1
+_VERSION = 2
 # version, number of policies, when to be woken (-1: never)
 _HEAD = struct.Struct("<BHq")
 _LENGTH = struct.Struct("<I")
@@ -41,16 +42,18 @@ class Rest(NamedTuple):
             there is none.
         snapshots: of the monitors, one for each policy.
         waiting: bytes of the events that wait.
+        settings: digests of what decides the meaning of the others, as `StreamSettings` has them.
     """
 
     wake: int | None
     snapshots: list[bytes]
     waiting: bytes
+    settings: bytes = NO_SETTINGS
 
     def encoded(self) -> bytes:
         """The state as bytes."""
         wake = _NEVER if self.wake is None else self.wake
-        parts = [_HEAD.pack(_VERSION, len(self.snapshots), wake)]
+        parts = [_HEAD.pack(_VERSION, len(self.snapshots), wake), self.settings]
         for snapshot in self.snapshots:
             parts += [_LENGTH.pack(len(snapshot)), snapshot]
         return b"".join([*parts, self.waiting])
@@ -69,7 +72,8 @@ class Rest(NamedTuple):
                     f"the state of the query is of version {version}, this is {_VERSION}: it was "
                     "made by another version of mtlmon and needs a checkpointLocation of its own"
                 )
-            place = _HEAD.size
+            place = _HEAD.size + len(NO_SETTINGS)
+            settings = content[_HEAD.size : place]
             snapshots = []
             for _ in range(count):
                 (length,) = _LENGTH.unpack_from(content, place)
@@ -80,7 +84,7 @@ class Rest(NamedTuple):
                 raise SnapshotError("the state of the query is damaged")
         except struct.error:
             raise SnapshotError("the state of the query is damaged") from None
-        return cls(None if wake == _NEVER else wake, snapshots, content[place:])
+        return cls(None if wake == _NEVER else wake, snapshots, content[place:], settings)
 
 
 class Outcome(NamedTuple):
@@ -101,8 +105,11 @@ class Outcome(NamedTuple):
 class KeyMonitors:
     """Monitors for one key after the other, one for each policy."""
 
-    def __init__(self, policies: Policies, records: EventRecords) -> None:
+    def __init__(
+        self, policies: Policies, records: EventRecords, settings: bytes = NO_SETTINGS
+    ) -> None:
         self._records = records
+        self._settings = settings
         self._monitors = [Monitor(policy.program, policies.mode) for policy in policies.policies]
 
     def visit(self, rest: Rest | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
@@ -114,8 +121,10 @@ class KeyMonitors:
             horizon: the least time-stamp of events that are not late.
 
         Raises:
-            SnapshotError: the state is of other policies, or damaged.
+            SnapshotError: the state is of other policies or settings, or damaged.
         """
+        if rest is not None:
+            check_settings(rest.settings, self._settings)
         late = b""
         waiting = self._records.read([b"" if rest is None else rest.waiting, *blocks])
         if blocks:
@@ -131,7 +140,8 @@ class KeyMonitors:
         changes = [int(waiting[:, 0].min()) + 1] if len(waiting) else []
         if rest is not None and not len(due) and (rest.wake is None or rest.wake > horizon):
             wakes = [*changes, *([] if rest.wake is None else [rest.wake])]
-            kept = Rest(min(wakes, default=None), rest.snapshots, waiting.tobytes())
+            wake = min(wakes, default=None)
+            kept = Rest(wake, rest.snapshots, waiting.tobytes(), self._settings)
             return Outcome(kept, [], late)
         verdicts = []
         snapshots = []
@@ -149,7 +159,7 @@ class KeyMonitors:
             if latest <= horizon:
                 return Outcome(None, verdicts, late)
             changes.append(latest)
-        awake = Rest(min(changes, default=None), snapshots, waiting.tobytes())
+        awake = Rest(min(changes, default=None), snapshots, waiting.tobytes(), self._settings)
         return Outcome(awake, verdicts, late)
 
     def _wake(self, monitor: Monitor, snapshots: Sequence[bytes] | None, number: int) -> None:

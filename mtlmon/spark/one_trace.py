@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from mtlmon.cutting import VerdictPass, make_plan, verdict_passes
 from mtlmon.cutting.carries import Finding
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.end_times import time_stamp_of
 from mtlmon.spark.events import check_schema, event_source
 from mtlmon.spark.failures import plain_errors
-from mtlmon.spark.frames import column_named, in_partitions, orders_of
-from mtlmon.spark.monitoring import monitors_of
+from mtlmon.spark.frames import in_partitions, place_of
+from mtlmon.spark.monitoring import GoodRows, monitors_of
+from mtlmon.spark.ordering import check_order_types, column_named, orders_of, with_time_stamps
 from mtlmon.spark.policies import compile_policies
-from mtlmon.spark.ranges import FINDINGS, RangeFindings, RangeVerdicts, WithTimeStamps
+from mtlmon.spark.ranges import FINDINGS, RangeFindings, RangeVerdicts
+from mtlmon.spark.row_counts import reporter_of
 from mtlmon.spark.session import cores_of
 from mtlmon.spark.verdicts import verdict_schema
 
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from mtlmon.cutting import Plan, SeekingPass
-    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.end_times import EndTimeLike
+    from mtlmon.spark.events import EventSource, OnError
+    from mtlmon.spark.monitoring import EndTime
+    from mtlmon.spark.ordering import OrderWithin
     from mtlmon.spark.policies import CompiledPolicy, Mode, PolicyLike
+    from mtlmon.spark.row_counts import RowCounts
 
 # Ranges differ in how many rows they have by about one in this number.
 _EVENNESS = 100
@@ -41,12 +47,14 @@ def monitor_trace(
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",
-    order_within: str | Column | Sequence[str | Column] | None = None,
+    order_within: OrderWithin = None,
     mode: Mode = "local",
-    end_time: int | Literal["last", "inf"] | None = None,
+    end_time: EndTimeLike = None,
     ranges: int | None = None,
     time_unit: str | None = None,
     resolution: str | None = None,
+    on_error: OnError = "stop",
+    counts: RowCounts | None = None,
 ) -> DataFrame:
     """Monitor all rows of a data frame as one trace, on many workers.
 
@@ -70,13 +78,14 @@ def monitor_trace(
         mode: as for `monitor`.
         time_unit: as for `monitor`.
         resolution: as for `monitor`.
-        order_within: what tells the order of rows of one time: columns or expressions. If not
-            given it is that of file paths and rows in them, where the data frame comes from
-            Parquet. Rows that it does not tell apart must be equal events; if they are not, that
-            is an error when they are read.
-        end_time: what is known about the time after the last event; None: nothing. A time-stamp:
-            the trace is complete up to and including it. "last": that is the time-stamp of the
-            last event. "inf": no event ever follows.
+        counts: as for `monitor`.
+        order_within: as for `monitor`. Rows of one time-stamp that it does not tell apart must be
+            equal events; if they are not, that is an error when they are read.
+        on_error: as for `monitor`. To leave rows out takes one more way through Python for each
+            pass.
+        end_time: what is known about the time after the last event; None: nothing. A time-stamp or
+            datetime: the trace is complete up to and including it. "last": that is the time-stamp
+            of the last event. "inf": no event ever follows.
         ranges: how many there shall be; as many as Spark has cores if not given. There are fewer
             where many rows have the same time, and the policy may demand that as well.
 
@@ -91,19 +100,24 @@ def monitor_trace(
         MtlmonError: an argument is wrong.
     """
     source = event_source(
-        compile_policies(policy, mode),
+        compile_policies(policy, mode, resolution, time_unit),
         time=time,
         atoms=atoms,
         event=event,
         separator=event_separator,
         time_unit=time_unit,
         resolution=resolution,
+        on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
-    schema = df.select(*map(column_named, source.selection.names)).limit(0).toArrow().schema
+    wanted = [column_named(name) for name in source.selection.names]
+    schema = df.select(*wanted).limit(0).toArrow().schema
     check_schema(source, schema)
+    orders = orders_of(df, order_within, source)
+    check_order_types(source, df.select(*wanted, *orders).schema.fields, schema)
+    end = time_stamp_of(end_time, source, schema, df.sparkSession)
     # a wrong end time is found here rather than later
-    monitors_of(source.policies, True, end_time)
+    monitors_of(source.policies, True, end)
     if ranges is not None and ranges < 1:
         raise MtlmonError(f"a trace is cut into at least one range, not {ranges}")
     if ranges is None:
@@ -113,9 +127,12 @@ def monitor_trace(
             "a session of Spark Connect does not tell how many cores there are: say into how many "
             "ranges the trace is cut"
         )
-    trace = _Trace(df, source, order_within)
+    reporter = reporter_of(df.sparkSession, counts)
+    if on_error == "skip":
+        df, orders = _good_rows(df, source._replace(reporter=reporter), orders)
+    trace = _Trace(df, source._replace(on_error="stop"), orders)
     with plain_errors():
-        passes = trace.verdict_passes(ranges, end_time)
+        passes = trace.verdict_passes(ranges, end)
     parts = [trace.verdicts(group) for group in passes]
     verdicts = parts[0]
     for part in parts[1:]:
@@ -123,23 +140,29 @@ def monitor_trace(
     return verdicts
 
 
+def _good_rows(
+    df: DataFrame, source: EventSource, orders: Sequence[Column]
+) -> tuple[DataFrame, list[Column]]:
+    """The rows that are events, and the columns that order them."""
+    names = [f"mtlmon_order{number}" for number in range(len(orders))]
+    named = [column.alias(name) for column, name in zip(orders, names, strict=True)]
+    rows = df.select(*map(column_named, source.selection.names), *named)
+    return rows.mapInArrow(GoodRows(source), rows.schema), [column_named(name) for name in names]
+
+
 class _Trace:
     """The rows of a data frame as one trace."""
 
-    def __init__(
-        self,
-        df: DataFrame,
-        source: EventSource,
-        order_within: str | Column | Sequence[str | Column] | None,
-    ) -> None:
+    def __init__(self, df: DataFrame, source: EventSource, orders: Sequence[Column]) -> None:
         self.source = source
         self._df = df
-        self._orders = _order_in_files(df) if order_within is None else orders_of(df, order_within)
+        self._orders = orders
         # the first column that is wanted is that of times
-        self._times = self._timed(df.select(column_named(source.selection.time_name)))
+        times = df.select(column_named(source.selection.time_name).alias("column0"))
+        self._times = with_time_stamps(times, source)
 
     def verdict_passes(
-        self, ranges: int, end_time: int | Literal["last", "inf"] | None
+        self, ranges: int, end_time: EndTime
     ) -> list[list[tuple[str | None, VerdictPass]]]:
         """The passes that give the verdicts, by policy; those of a group have the same ranges."""
         first, last, cuts = self._cuts(ranges)
@@ -188,43 +211,25 @@ class _Trace:
         Columns: the number of the range; a number that tells places in the order within the
         time-stamp apart; and the columns that the source wants.
         """
-        from pyspark.sql import functions as F
 
         first = np.minimum.reduce([plan.needs.first for plan in plans])
         last = np.maximum.reduce([plan.needs.last for plan in plans])
         # pyspark cannot find columns again whose names have dots in them
         names = {name: f"column{k}" for k, name in enumerate(self.source.selection.names)}
         orders = {f"order{k}": column for k, column in enumerate(self._orders)}
-        rows = self._timed(
+        rows = with_time_stamps(
             self._df.select(
                 *(column_named(name).alias(alias) for name, alias in names.items()),
                 *(column.alias(alias) for alias, column in orders.items()),
-            )
+            ),
+            self.source,
         )
         rows = rows.withColumn("range", ranges_of(first, last))
         rows = in_partitions(rows, len(first), "range")
-        place = F.xxhash64(*orders) if orders else F.lit(0).cast("bigint")
+        place = place_of(list(orders))
         return rows.sortWithinPartitions("range", "time", *orders).select(
             "range", place.alias("place"), *names.values()
         )
-
-    def _timed(self, rows: DataFrame) -> DataFrame:
-        """Rows with a column `time` of time-stamps, null for what is none; times come first."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import IntegralType, LongType, StructField, StructType
-
-        field = rows.schema.fields[0]
-        if isinstance(field.dataType, IntegralType) and self._counts_time_stamps():
-            time = column_named(field.name).cast("bigint")
-            return rows.withColumn("time", F.when(time >= 0, time))
-        schema = StructType([*rows.schema.fields, StructField("time", LongType())])
-        return rows.mapInArrow(WithTimeStamps(self.source), schema)
-
-    def _counts_time_stamps(self) -> bool:
-        """Whether integers in the column of times are the time-stamps."""
-        numbers = [1, 10**15 + 1]
-        time_stamps, _ = self.source.times().read(pa.array(numbers))
-        return bool((time_stamps == numbers).all())
 
     def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
         """The first and the last time-stamp, and where ranges of as many rows begin."""
@@ -276,19 +281,6 @@ def _place(steps: Sequence[int], is_past: Callable[[int], Column]) -> Column:
         ] + odd
         bounds = bounds[1::2]
     return places[0]
-
-
-def _order_in_files(df: DataFrame) -> list[Column]:
-    """The places of rows in files of Parquet; nothing if they do not come from there."""
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
-
-    columns = [F.col("_metadata.file_path"), F.col("_metadata.row_index")]
-    try:
-        df.select(*columns).schema  # noqa: B018
-    except AnalysisException:
-        return []
-    return columns
 
 
 class _Neighbours:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mtlmon._keys import KeyTable
 from mtlmon.spark.event_records import order_integers
-from mtlmon.spark.events import EventReader
+from mtlmon.spark.events import HIDDEN, EventReader
 from mtlmon.tables.keys import number_rows
 
 if TYPE_CHECKING:
@@ -87,21 +87,27 @@ class PackRows:
         task = 0 if context is None else context.partitionId()
         place = 0
         reader = EventReader(self._source)
-        for batch in batches:
-            if batch.num_rows:
-                packed = self._packed(reader, batch, task, place)
-                place += packed.num_rows
-                yield packed
+        try:
+            for batch in batches:
+                if packed := self._packed(reader, batch, task, place):
+                    place += packed.num_rows
+                    yield packed
+        finally:
+            reader.report()
 
     def _packed(
         self, reader: EventReader, batch: pa.RecordBatch, task: int, place: int
-    ) -> pa.RecordBatch:
+    ) -> pa.RecordBatch | None:
+        """The packed rows of a batch, None if it has no event."""
         names = self._source.selection.names
-        wanted = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names)
-        orders = [order_integers(column) for column in batch.columns[len(names) :]]
-        rows = self._records.rows(reader.read(wanted), orders)
-        columns = [wanted.column(name) for name in self._source.selection.keys]
-        numbers = _key_numbers(columns, batch.num_rows)
+        more = [f"{HIDDEN}{number}" for number in range(batch.num_columns - len(names))]
+        events = reader.read(pa.RecordBatch.from_arrays(batch.columns, [*names, *more]))
+        if not events.rows.num_rows:
+            return None
+        orders = [order_integers(events.rows.column(name)) for name in more]
+        rows = self._records.rows(events, orders)
+        columns = [events.rows.column(name) for name in self._source.selection.keys]
+        numbers = _key_numbers(columns, len(rows))
         by_key = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[by_key], prepend=-1))
         rows = rows[by_key]

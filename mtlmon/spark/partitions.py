@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mtlmon.errors import MtlmonError
+from mtlmon.spark.end_times import time_stamp_of
 from mtlmon.spark.events import check_schema
-from mtlmon.spark.frames import column_named
 from mtlmon.spark.monitoring import OrderedRows, monitors_of
+from mtlmon.spark.ordering import column_named
 from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.row_counts import RowCounts, reporter_of
 from mtlmon.spark.traces import Columns, PartitionTrace
 from mtlmon.spark.verdicts import verdict_schema
 
@@ -17,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
-    from mtlmon.spark.monitoring import EndTime
+    from mtlmon.spark.end_times import EndTimeLike
+    from mtlmon.spark.events import OnError
     from mtlmon.spark.policies import Mode, PolicyLike
 
 
@@ -30,13 +35,15 @@ def monitor_partitions(
     *,
     mode: Mode = "local",
     resolve: bool = True,
-    end_time: EndTime = None,
+    end_time: EndTimeLike = None,
     time: str = "ts",
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",
     time_unit: str | None = None,
     resolution: str | None = None,
+    on_error: OnError = "stop",
+    counts: RowCounts | None = None,
 ) -> _Events:
     """Monitor every partition as a trace of its own, its elements in the order that they have.
 
@@ -62,6 +69,8 @@ def monitor_partitions(
         event_separator: of rows, as for `monitor`.
         time_unit: of rows, as for `monitor`.
         resolution: of rows, as for `monitor`.
+        on_error: of rows, as for `monitor`. Lines and pairs are not left out.
+        counts: of rows, as for `monitor`.
 
     Raises:
         FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
@@ -70,19 +79,30 @@ def monitor_partitions(
     """
     from pyspark import RDD
 
-    policies = compile_policies(policy, mode)
-    # a wrong end time is found here rather than on executors
-    monitors_of(policies, resolve, end_time)
-    columns = Columns(
-        time, dict(atoms) if atoms else None, event, event_separator, time_unit, resolution
-    )
-    function = PartitionTrace(policies, resolve, end_time, columns)
-    source = function.source("DataFrame")
+    policies = compile_policies(policy, mode, resolution, time_unit)
+    predicates = dict(atoms) if atoms else None
+    columns = Columns(time, predicates, event, event_separator, time_unit, resolution, on_error)
+    source = PartitionTrace(policies, resolve, None, columns).source("DataFrame")
     if isinstance(events, RDD):
-        return events.mapPartitionsWithIndex(function)
+        if isinstance(end_time, date):
+            raise MtlmonError(
+                "end_time of an RDD is a time-stamp, 'last', 'inf' or None, as the type of its "
+                f"times is not known, not {end_time}"
+            )
+        monitors_of(policies, resolve, end_time)
+        # a session has its context, and Spark Connect no RDD
+        reporter = (RowCounts() if counts is None else counts).reporter(events.ctx)
+        return events.mapPartitionsWithIndex(
+            PartitionTrace(policies, resolve, end_time, columns, reporter)
+        )
     selection = source.selection
     selection.require(events.columns, source.place)
     rows = events.select(*map(column_named, selection.names))
-    check_schema(source, rows.limit(0).toArrow().schema)
+    schema = rows.limit(0).toArrow().schema
+    check_schema(source, schema)
+    end = time_stamp_of(end_time, source, schema, events.sparkSession)
+    # a wrong end time is found here rather than on executors
+    monitors_of(policies, resolve, end)
+    source = source._replace(reporter=reporter_of(events.sparkSession, counts))
     plain = rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
-    return plain.mapInArrow(OrderedRows(source, resolve, end_time), verdict_schema())
+    return plain.mapInArrow(OrderedRows(source, resolve, end), verdict_schema())

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mtlmon.errors import TableError
 from mtlmon.spark.events import EventReader
+from mtlmon.spark.ties import NO_ORDER
 from mtlmon.spark.verdicts import verdict_batches
 
 if TYPE_CHECKING:
@@ -23,30 +24,6 @@ if TYPE_CHECKING:
 
 FINDINGS = "pass int, family int, stretch int, time bigint, offset bigint, value int"
 """The columns of findings, as Spark reads them."""
-
-
-class WithTimeStamps:
-    """Rows with a column more, of time-stamps; picklable, for `mapInArrow`.
-
-    The first column is that of times. Where it has none, the time-stamp is null: that is an error
-    where the row is read as an event.
-
-    Args:
-        source: how rows become events.
-    """
-
-    def __init__(self, source: EventSource) -> None:
-        self._source = source
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        times = self._source.times()
-        for batch in batches:
-            column = batch.column(0)
-            time_stamps, faults = times.read(column)
-            is_none = np.zeros(len(column), np.bool_) if faults is None else faults != 0
-            found = pa.array(time_stamps, mask=is_none | np.asarray(column.is_null()))
-            columns = [*batch.columns, found]
-            yield pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
 
 
 class Piece(NamedTuple):
@@ -130,7 +107,7 @@ def _check_order(events: _Order, source: EventSource) -> None:
     if len(wrong):
         raise TableError(
             f"two rows of time-stamp {events.time_stamps[wrong[0]]} are different events, and "
-            "nothing tells which comes first: give columns that do as order_within",
+            f"{NO_ORDER}",
             path=source.place,
         )
 

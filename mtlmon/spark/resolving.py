@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.spark.frames import column_named
+from mtlmon.spark.events import key_names
+from mtlmon.spark.ordering import check_collations, column_named
 from mtlmon.spark.verdicts import COLUMNS, POLICY, verdict_columns, verdict_schema
 from mtlmon.verdict_arrays import EQUIVALENT, verdict_type
 from mtlmon.verdicts import resolve
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] = ()) -> DataFrame:
+def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] | None = None) -> DataFrame:
     """The Boolean verdict of every time-point that is decided.
 
     For tables of verdicts with equivalences: what `monitor` gives with `resolve=False`, or what a
@@ -33,7 +34,8 @@ def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] = ()) -> D
     Returns:
         Rows like those of `monitor` with `resolve=True`; late events are left out.
     """
-    keys = (key,) if isinstance(key, str) else tuple(key)
+    keys = key_names(key)
+    check_collations([verdicts.schema[name] for name in keys])
     names = (POLICY, *keys, *COLUMNS)
     # pyspark cannot find columns again whose names have dots in them
     plain = [column_named(name).alias(f"column{number}") for number, name in enumerate(names)]

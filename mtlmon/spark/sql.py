@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,27 +10,31 @@ import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.event_columns import listed
-from mtlmon.spark.events import event_source
 from mtlmon.spark.monitoring import RowMonitors
-from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.sql_arguments import (
+    ARRAY_ARGUMENTS,
+    PLACE,
+    TABLE_ARGUMENTS,
+    constant_settings,
+    end_time_of,
+    groups_of_settings,
+    named_arguments,
+    source_of,
+)
 from mtlmon.spark.verdicts import COLUMNS, POLICY, verdict_batches, verdict_columns
 from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
     from pyspark.sql.udtf import UserDefinedTableFunction
 
-    from mtlmon.spark.events import EventSource
-    from mtlmon.spark.monitoring import EndTime
-    from mtlmon.spark.policies import Mode
+    from mtlmon.spark.sql_arguments import Settings
 
 TABLE_FUNCTION = "mtlmon"
 ARRAY_FUNCTION = "mtlmon_verdicts"
-
-_PLACE = "table"
 
 _TABLE_TYPE = (
     "policy string, key string, time bigint, offset bigint, verdict boolean, "
@@ -60,8 +63,9 @@ def register(spark: SparkSession) -> None:
     cut partitions in two: there write `PARTITION BY (device, 0)`.
 
     `mtlmon_verdicts(events, policy)` takes an array of structs, the events of a trace in order, and
-    gives an array of verdicts. It may have as third argument the name of the field of times, as
-    fourth that of the field of names of events, as fifth the end time.
+    gives an array of verdicts. It may have as third argument, `time`, the name of the field of
+    times, as fourth, `event`, that of the field of names of events, as fifth the `end_time`. Each
+    row has its own arguments, which may be columns.
 
     Raises:
         MtlmonError: this pyspark has no such functions; 4.1 has.
@@ -84,45 +88,44 @@ class PartitionMonitor:
 
     def __init__(self) -> None:
         self._monitors: RowMonitors | None = None
+        self._settings: Settings | None = None
         self._key = {"key": pa.nulls(1, pa.string())}
+        self._columns: list[str] = []
 
-    def eval(
-        self,
-        events: pa.RecordBatch,
-        policy: pa.Array,
-        time: pa.Array | None = None,
-        key: pa.Array | None = None,
-        event: pa.Array | None = None,
-        separator: pa.Array | None = None,
-        mode: pa.Array | None = None,
-        resolve: pa.Array | None = None,
-        end_time: pa.Array | None = None,
-        time_unit: pa.Array | None = None,
-        resolution: pa.Array | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The verdicts that rows of the partition bring; the other arguments are constants.
+    # Arguments are checked here, as what Spark says of wrong ones is a traceback.
+    def eval(self, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        """The verdicts that rows of the partition bring.
+
+        The arguments are those of `TABLE_ARGUMENTS`, all but the first one constants.
 
         Raises:
             TableError: a row is no event, a column is missing or not of a type that fits.
             FormulaError: the policy cannot be read.
+            MtlmonError: an argument is wrong.
         """
+        given = named_arguments(TABLE_FUNCTION, TABLE_ARGUMENTS, arguments, named)
+        events = given["events"]
+        if not isinstance(events, pa.RecordBatch):
+            raise MtlmonError(
+                f"{TABLE_FUNCTION}: the first argument is a table, as in TABLE(logs) PARTITION BY "
+                "user ORDER BY ts"
+            )
         if events.num_rows == 0:
             return
+        settings = constant_settings(TABLE_FUNCTION, given)
         if self._monitors is None:
-            source = _source(
-                _constant(policy),
-                _constant(mode, "local"),
-                _constant(time, "ts"),
-                _constant(event),
-                _constant(separator, "|"),
-                _constant(time_unit),
-                _constant(resolution),
-            )
-            self._set_key(events, _constant(key))
+            self._settings = settings
+            source = source_of(settings)
+            self._set_key(events, settings.key)
             source.selection.require(events.schema.names, source.place)
-            resolves = _constant(resolve, True)
-            self._monitors = RowMonitors(source, resolves, _end_time(_constant(end_time)))
-        rows = events.select(list(self._monitors.columns))
+            end_time = end_time_of(settings, source, events.schema)
+            self._monitors = RowMonitors(source, settings.resolve, end_time)
+            # messages show the key beside what the policy is about
+            shown = [] if settings.key is None else [settings.key]
+            self._columns = list(dict.fromkeys([*shown, *self._monitors.columns]))
+        elif settings != self._settings:
+            raise MtlmonError(f"{TABLE_FUNCTION}: an argument differs within a partition")
+        rows = self._monitors.read(events.select(self._columns))
         for name, records, _ in self._monitors.feed(rows, _SAME):
             yield from verdict_batches(name, self._key, records, None)
 
@@ -138,59 +141,91 @@ class PartitionMonitor:
         if events.schema.names.count(name) != 1:
             raise TableError(
                 f"there is no column {name!r} of keys among {listed(events.schema.names)}",
-                path=_PLACE,
+                path=PLACE,
             )
         self._key = {"key": events.column(name).slice(0, 1).cast(pa.string())}
 
 
-def verdicts_of_arrays(events: pa.Array, policy: pa.Array, *more: pa.Array) -> pa.Array:
+def verdicts_of_arrays(*arguments: pa.Array, **named: pa.Array) -> pa.Array:
     """Arrays of events to arrays of verdicts, each of which is one trace; of null it is null.
 
-    Args:
-        events: arrays of structs.
-        policy: a constant, as the others are.
-        more: up to three: the fields of times and of names of events, and the end time.
+    The arguments are those of `ARRAY_ARGUMENTS`, each row with its own; rows that have them alike
+    are monitored together.
 
     Raises:
         TableError: an event is none, or one of a time before that of the event before.
-        FormulaError: the policy cannot be read.
+        FormulaError: a policy cannot be read.
+        MtlmonError: an argument is wrong.
     """
-    if len(more) > 3:
-        raise MtlmonError(f"{ARRAY_FUNCTION} takes up to 5 arguments, not {2 + len(more)}")
-    time, event, end_time = (*more, None, None, None)[:3]
-    formula = _constant(policy)
-    source = _source(formula, "local", _constant(time, "ts"), _constant(event), "|", None, None)
+    given = named_arguments(ARRAY_FUNCTION, ARRAY_ARGUMENTS, arguments, named)
+    events = given["events"]
+    if not (
+        pa.types.is_list(events.type) or pa.types.is_large_list(events.type)
+    ) or not pa.types.is_struct(events.type.value_type):
+        raise MtlmonError(
+            f"{ARRAY_FUNCTION}: events are an array of structs, as in array(struct(1 AS ts, true "
+            f"AS p)), not of type {events.type}"
+        )
+    found: list[Found] = []
+    for settings, rows in groups_of_settings(ARRAY_FUNCTION, given, len(events)):
+        part = events if len(rows) == len(events) else events.take(pa.array(rows))
+        found += [
+            Found(name, records, rows[places])
+            for name, records, places in _monitored(part, settings)
+        ]
+    return _as_lists(found, len(events), events.is_null())
+
+
+class Found(NamedTuple):
+    """Verdicts of a policy.
+
+    Attributes:
+        name: of the policy.
+        records: verdict records.
+        rows: for each of them, the row whose events it is about.
+    """
+
+    name: str | None
+    records: NDArray[np.void]
+    rows: NDArray[np.int64]
+
+
+def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
+    """The verdicts of arrays of events with the same settings."""
+    source = source_of(settings)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(events), 0)).astype(np.int64)
     items = events.flatten()
     if items.null_count:
         raise TableError("an event in an array is null", path=source.place)
     batch = pa.RecordBatch.from_struct_array(items)
     source.selection.require(batch.schema.names, source.place)
-    monitors = RowMonitors(source, True, _end_time(_constant(end_time)))
+    end_time = end_time_of(settings, source, batch.schema)
+    monitors = RowMonitors(source, settings.resolve, end_time)
     # arrays without events have no trace
     rows = np.flatnonzero(lengths)
+    if not len(rows):
+        return
     starts = (np.cumsum(lengths) - lengths)[rows].astype(np.uint32)
-    found: list[tuple[str | None, NDArray[np.void], NDArray[np.int64]]] = []
-    if len(rows):
-        for name, given, owners in monitors.feed(batch.select(list(monitors.columns)), starts):
-            # number 0 is the trace before the first one
-            places = rows[owners.astype(np.int64) - 1]
-            found.append((name, np.frombuffer(given, verdict_type()), places))
-        for name, given in monitors.finish():
-            records = np.frombuffer(given, verdict_type())
-            found.append((name, records, np.full(len(records), rows[-1])))
-    return _as_lists(found, len(events), events.is_null())
+    for name, given, owners in monitors.feed(
+        monitors.read(batch.select(list(monitors.columns))), starts
+    ):
+        # number 0 is the trace before the first one
+        places = rows[owners.astype(np.int64) - 1]
+        yield Found(name, np.frombuffer(given, verdict_type()), places)
+    for name, given in monitors.finish():
+        records = np.frombuffer(given, verdict_type())
+        yield Found(name, records, np.full(len(records), rows[-1]))
 
 
 def _as_lists(
-    found: list[tuple[str | None, NDArray[np.void], NDArray[np.int64]]],
+    found: Sequence[Found],
     count: int,
     is_null: pa.Array,
 ) -> pa.Array:
     """Verdicts as lists, one for each row, each in the order of policies and time-points.
 
     Args:
-        found: names of policies, verdict records, and the rows that these belong to.
+        found: the verdicts.
         count: how many rows there are.
         is_null: which of them have no list.
     """
@@ -205,41 +240,3 @@ def _as_lists(
     structs = pa.StructArray.from_arrays(fields, names=[POLICY, *COLUMNS])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, mask=is_null)
-
-
-@lru_cache(maxsize=16)
-def _source(
-    policy: str,
-    mode: Mode,
-    time: str,
-    event: str | None,
-    separator: str,
-    time_unit: str | None,
-    resolution: str | None,
-) -> EventSource:
-    """How rows become events; remembered, as every partition asks for it."""
-    return event_source(
-        compile_policies(policy, mode),
-        time=time,
-        event=event,
-        separator=separator,
-        time_unit=time_unit,
-        resolution=resolution,
-        place=_PLACE,
-    )
-
-
-def _constant(argument: pa.Array | None, default: Any = None) -> Any:
-    """The one value of an argument; the default if that is null."""
-    if argument is None or len(argument) == 0:
-        return default
-    value = argument[0].as_py()
-    return default if value is None else value
-
-
-def _end_time(value: object) -> EndTime:
-    """An end time as SQL has it: a number, or a text."""
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    # what else there is, its taker checks
-    return value  # type: ignore[return-value]

@@ -48,15 +48,18 @@ class KeyProcessor(StatefulProcessor):
     the events that wait, or when time alone may decide something.
     """
 
-    def __init__(self, policies: Policies, records: EventRecords, clock: EventClock) -> None:
+    def __init__(
+        self, policies: Policies, records: EventRecords, clock: EventClock, settings: bytes
+    ) -> None:
         self._policies = policies
+        self._settings = settings
         self._records = records
         self._clock = clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState("monitors", _STATE)
-        self._monitors = KeyMonitors(self._policies, self._records)
+        self._monitors = KeyMonitors(self._policies, self._records, self._settings)
 
     def handleInputRows(
         self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues

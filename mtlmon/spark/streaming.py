@@ -9,20 +9,26 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark.event_clock import EventClock
 from mtlmon.spark.event_records import EventRecords, order_type_trouble
-from mtlmon.spark.events import check_schema, event_source
+from mtlmon.spark.events import check_schema, event_source, key_names
 from mtlmon.spark.frames import check_keys, plain_rows
+from mtlmon.spark.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.packing import KEY, LATEST, PackRows, packed_schema
 from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.row_counts import reporter_of
+from mtlmon.spark.stream_settings import stream_settings
 from mtlmon.spark.stream_verdicts import UnpackResults, stream_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
-    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.events import EventSource, OnError
+    from mtlmon.spark.ordering import OrderWithin
     from mtlmon.spark.policies import Mode, Policies, PolicyLike
+    from mtlmon.spark.row_counts import RowCounts
+    from mtlmon.spark.stream_processor import KeyProcessor
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -36,14 +42,16 @@ def monitor_stream(
     *,
     delay: int | str | None = None,
     time: str = "ts",
-    key: str | Sequence[str] = (),
+    key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",
-    order_within: str | Column | Sequence[str | Column] = (),
+    order_within: OrderWithin = None,
     mode: Mode = "local",
     time_unit: str | None = None,
     resolution: str | None = None,
+    on_error: OnError = "stop",
+    counts: RowCounts | None = None,
 ) -> DataFrame:
     """Monitor the rows of a streaming data frame: each is an event, those of a key are one trace.
 
@@ -53,16 +61,20 @@ def monitor_stream(
     of their batch come too late: they are given as such and are no events.
 
     States of monitors and events that wait are in Spark's state store, so that a query which is
-    started again from its checkpoint goes on as if nothing had been.
+    started again from its checkpoint goes on as if nothing had been. It must be the same query,
+    with the same arguments but for `delay`, `on_error` and `counts`: others are refused when the
+    state of a key is read.
 
     Args:
         df: a streaming data frame.
         delay: how far the time of a row may be behind the latest one: so many time-stamps, or a
             text with a unit, "90s". With 0, rows that have the latest time again are in time. To be
             left out if the column of time has a watermark already, which is then the one.
-        order_within: what tells the order of rows of one time: columns or expressions that are
-            integers, dates or timestamps. Without it, rows keep the order in which they come: that
-            of batches, and within a batch that in which one task reads them.
+        order_within: columns or expressions that order the rows of one time-stamp, and are
+            integers, dates or timestamps. If not given, rows keep the order in which they come:
+            that of batches, and within a batch that in which one task reads them.
+        on_error: as of `monitor`. With "stop", a row that is no event ends the query for good, as
+            the batch that has it is read again when the query is started again.
 
     The others are those of `monitor`.
 
@@ -79,9 +91,11 @@ def monitor_stream(
             state store is not RocksDB's, or protobuf is missing.
     """
     _check_spark(df)
-    keys = (key,) if isinstance(key, str) else tuple(key)
+    from mtlmon.spark.stream_processor import KeyProcessor
+
+    keys = key_names(key)
     source = event_source(
-        compile_policies(policy, mode),
+        compile_policies(policy, mode, resolution, time_unit),
         time=time,
         keys=keys,
         atoms=atoms,
@@ -89,34 +103,42 @@ def monitor_stream(
         separator=event_separator,
         time_unit=time_unit,
         resolution=resolution,
+        on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
     _check_watermark(df, time, delay)
-    rows, orders = plain_rows(df, source, order_within)
-    unit = _check_types(rows, source)
+    orders = given_orders(df, order_within)
+    fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields
+    rows, _ = plain_rows(df, source, orders)
+    schema = _checked_schema(rows, source)
+    check_order_types(source, fields, schema)
+    unit = _unit(source, schema)
     clock = EventClock.of_unit(unit)
     records = EventRecords(source.policies.atoms, len(orders))
+    settings = stream_settings(source, orders, schema)
+    source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
     packed = rows.mapInArrow(PackRows(source, records, clock), packed_schema(fields))
     if delay is not None:
         packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
     # Without the column that bears the watermark, Spark keeps its hands off rows that are late.
-    return _verdicts(packed.drop(LATEST), source.policies, records, clock, fields)
+    processor = KeyProcessor(source.policies, records, clock, settings)
+    return _verdicts(packed.drop(LATEST), processor, source.policies, records, fields)
 
 
 def _verdicts(
     packed: DataFrame,
+    processor: KeyProcessor,
     policies: Policies,
     records: EventRecords,
-    clock: EventClock,
     keys: Sequence[StructField],
 ) -> DataFrame:
     """From packed rows to those of verdicts."""
-    from mtlmon.spark.stream_processor import KeyProcessor, results_schema
+    from mtlmon.spark.stream_processor import results_schema
 
     groups = packed.groupBy(*[name for name in packed.columns if name.startswith(KEY.format(""))])
     results = groups.transformWithState(
-        statefulProcessor=KeyProcessor(policies, records, clock),
+        statefulProcessor=processor,
         outputStructType=results_schema(packed.schema),
         outputMode="Append",
         timeMode="EventTime",
@@ -168,8 +190,8 @@ def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
         raise MtlmonError(f"the watermark is on the column {marked[0]!r}, the time is in {time!r}")
 
 
-def _check_types(rows: DataFrame, source: EventSource) -> str | None:
-    """Check the types of the columns of `plain_rows`, and tell the unit of time-stamps if known.
+def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
+    """The types of the columns of `plain_rows`, by the names that are wanted.
 
     Raises:
         TableError, PolicyError, MtlmonError: a column is not of a type that fits.
@@ -185,8 +207,13 @@ def _check_types(rows: DataFrame, source: EventSource) -> str | None:
         trouble = order_type_trouble(field.type)
         if trouble is not None:
             raise TableError(f"order_within, number {number}, is {trouble}", path=source.place)
+    return pa.schema([*wanted, *fields[len(names) :]])
+
+
+def _unit(source: EventSource, schema: pa.Schema) -> str | None:
+    """The unit of time-stamps, if known."""
     if source.resolution is not None:
         return source.resolution
-    kind = wanted.field(source.selection.time_name).type
+    kind = schema.field(source.selection.time_name).type
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return source.time_unit if is_number else "s"

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon._core import Verdict
-    from mtlmon.spark.events import EventSource
+    from mtlmon.spark.events import EventSource, OnError
     from mtlmon.spark.monitoring import EndTime
     from mtlmon.spark.policies import Policies
+    from mtlmon.spark.row_counts import Reporter
 
 # Elements that are taken from Spark at a time.
 _BLOCK = 4096
@@ -37,6 +38,7 @@ class Columns(NamedTuple):
     separator: str
     time_unit: str | None
     resolution: str | None
+    on_error: OnError = "stop"
 
 
 class PartitionTrace:
@@ -47,15 +49,22 @@ class PartitionTrace:
         resolve: as for `monitor_partitions`.
         end_time: as for `monitor_partitions`.
         columns: what is asked for of rows.
+        reporter: takes counts of rows to the driver.
     """
 
     def __init__(
-        self, policies: Policies, resolve: bool, end_time: EndTime, columns: Columns
+        self,
+        policies: Policies,
+        resolve: bool,
+        end_time: EndTime,
+        columns: Columns,
+        reporter: Reporter | None = None,
     ) -> None:
         self._policies = policies
         self._resolve = resolve
         self._end_time = end_time
         self._columns = columns
+        self._reporter = reporter
 
     def __call__(self, index: int, elements: Iterable[Any]) -> Iterator[Any]:
         """The verdicts of a partition, in what form the first element tells.
@@ -65,8 +74,9 @@ class PartitionTrace:
             LogError, TableError, TimeStampError, EventError: an element is none.
         """
         rest = iter(elements)
-        first = next(rest, None)
-        if first is None:
+        try:
+            first = next(rest)
+        except StopIteration:
             return iter(())
         whole = chain([first], rest)
         place = f"partition {index}"
@@ -74,7 +84,6 @@ class PartitionTrace:
             return self._lines(whole, place, isinstance(first, str))
         if isinstance(first, tuple):
             if hasattr(first, "__fields__"):
-                self.source(place).selection.require(first.__fields__, place)
                 return self._rows(whole, place)
             if len(first) == 2:
                 return self._pairs(whole, place)
@@ -91,7 +100,11 @@ class PartitionTrace:
             monitor = Monitor(policy.program, policies.mode)
             text = TextMonitor(monitor, path=place, resolve=self._resolve)
             monitors.append((_prefix(policies, policy.name), text))
+        done = 0
+        kinds = (str,) if is_text else (bytes, bytearray)
         while block := list(islice(lines, _BLOCK)):
+            _check_types(block, kinds, "line of text" if is_text else "line of bytes", place, done)
+            done += len(block)
             loaded = "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
             for prefix, text in monitors:
                 text.load(loaded)
@@ -109,6 +122,7 @@ class PartitionTrace:
         ]
         done = 0
         while block := list(islice(pairs, _BLOCK)):
+            _check_types(block, (tuple, list), "pair", place, done)
             for name, monitor, resolution in monitors:
                 try:
                     verdicts = list(monitor(block))
@@ -135,13 +149,21 @@ class PartitionTrace:
 
     def _rows(self, rows: Iterator[Any], place: str) -> Iterator[Any]:
         """Rows to verdicts, with the name of the policy if there are several."""
-        monitors = RowMonitors(self.source(place), self._resolve, self._end_time)
+        source = self.source(place)._replace(reporter=self._reporter)
+        monitors = RowMonitors(source, self._resolve, self._end_time)
         same = np.array([], np.uint32)
-        while block := list(islice(rows, _BLOCK)):
-            for name, records, _ in monitors.feed(_batch(monitors.columns, block), same):
+        try:
+            done = 0
+            while block := list(islice(rows, _BLOCK)):
+                _check_rows(block, source, done)
+                done += len(block)
+                events = monitors.read(_batch(monitors.columns, block))
+                for name, records, _ in monitors.feed(events, same):
+                    yield from self._named(name, records)
+            for name, records in monitors.finish():
                 yield from self._named(name, records)
-        for name, records in monitors.finish():
-            yield from self._named(name, records)
+        finally:
+            monitors.report()
 
     def _named(self, name: str | None, records: bytes) -> Iterator[Any]:
         is_alone = len(self._policies.policies) == 1
@@ -160,7 +182,44 @@ class PartitionTrace:
             time_unit=columns.time_unit,
             resolution=columns.resolution,
             place=place,
+            on_error=columns.on_error,
         )
+
+
+def _check_types(
+    block: Sequence[Any], kinds: tuple[type, ...], name: str, place: str, done: int
+) -> None:
+    """All elements are of the form that the first one of the partition has.
+
+    Raises:
+        EventTypeError: one is not.
+    """
+    for number, element in enumerate(block, done + 1):
+        if not isinstance(element, kinds):
+            raise EventTypeError(
+                f"{place}: element {number} is of type {type(element).__name__}, and the first one "
+                f"is a {name}: elements are all of one form"
+            )
+
+
+def _check_rows(block: Sequence[Any], source: EventSource, done: int) -> None:
+    """All elements are rows that have the columns wanted.
+
+    Raises:
+        EventTypeError, TableError: one is not, or has not.
+    """
+    _check_types(block, (tuple,), "Row", source.place, done)
+    fields = None
+    for number, row in enumerate(block, done + 1):
+        if getattr(row, "__fields__", None) == fields and fields is not None:
+            continue
+        fields = getattr(row, "__fields__", None)
+        if fields is None:
+            raise EventTypeError(
+                f"{source.place}: element {number} is a tuple without names of columns, and the "
+                "first one is a Row: elements are all of one form"
+            )
+        source.selection.require(fields, f"{source.place}: row {number}")
 
 
 def _prefix(policies: Policies, name: str | None) -> str:

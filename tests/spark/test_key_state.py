@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from mtlmon import EventError, Monitor, SnapshotError, Verdict, resolve
 from mtlmon.compile import compile_formula
 from mtlmon.spark.event_records import EventRecords
+from mtlmon.spark.events import event_source
 from mtlmon.spark.key_state import KeyMonitors, Outcome, Rest
-from mtlmon.spark.policies import CompiledPolicy, Policies
+from mtlmon.spark.policies import CompiledPolicy, Policies, compile_policies
+from mtlmon.spark.stream_settings import NO_SETTINGS, check_settings, stream_settings
 from mtlmon.syntax.formula import Formula
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
 from tests.strategies import ATOMS, formulas
@@ -201,8 +204,62 @@ def test_states_of_other_policies_are_refused() -> None:
         KeyMonitors(first, wide).visit(rest, [row], 4)
 
 
+def settings_of(
+    text: str = "atom fast = speed > 3\npolicy x: PREVIOUS fast",
+    orders: Sequence[tuple[str, pa.DataType]] = (),
+    **arguments: Any,
+) -> bytes:
+    policies = compile_policies(text, "local", arguments.get("resolution"))
+    columns = {"time": "ts", "keys": ("k",), **arguments}
+    kinds = {"ts": pa.int64(), "at": pa.int64(), "k": pa.string(), "kk": pa.string()}
+    source = event_source(policies, **columns)
+    wanted = [(name, kinds.get(name, pa.string())) for name in source.selection.names]
+    return stream_settings(source, [text for text, _ in orders], pa.schema([*wanted, *orders]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        ({"text": "atom fast = speed > 4\npolicy x: PREVIOUS fast"}, "atoms"),
+        ({"text": "atom fast = speed > 3\npolicy y: PREVIOUS fast"}, "policy"),
+        ({"resolution": "ms"}, "time"),
+        ({"time_unit": "ms"}, "time"),
+        ({"time": "at"}, "time"),
+        ({"event": "what"}, "event"),
+        ({"keys": ("kk",)}, "key"),
+        ({"orders": [("n", pa.int64())]}, "order_within"),
+        ({"keys": (), "orders": [("n", pa.int64())]}, "key and another order_within"),
+    ],
+)
+def test_a_state_knows_what_decides_its_meaning(changed: dict[str, Any], names: str) -> None:
+    """Without its order, two events of 24 bytes were read as three of 16; a changed predicate or
+    resolution was not noticed at all.
+    """
+    before, after = settings_of(), settings_of(**changed)
+    check_settings(before, settings_of())
+    message = f"was made with another {names}: start the query"
+    with pytest.raises(SnapshotError, match=message) as caught:
+        check_settings(before, after)
+    assert "\n" not in str(caught.value)
+    policies = policies_of(["ONCE p"])
+    records = EventRecords(("p",), 0)
+    row = np.array([[3, 1]], np.int64).tobytes()
+    rest = KeyMonitors(policies, records, before).visit(None, [row], 0).rest
+    assert rest is not None and Rest.decoded(rest.encoded()) == rest
+    with pytest.raises(SnapshotError, match=message):
+        KeyMonitors(policies, records, after).visit(rest, [], 4)
+    assert KeyMonitors(policies, records, before).visit(rest, [], 4).rest is not None
+
+
+def test_expressions_have_one_text_in_all_processes() -> None:
+    """pyspark counts the variables of lambdas up while a process lives."""
+    one, other = ("transform(a, x_1 -> x_1 + 1)", "transform(a, x_7 -> x_7 + 1)")
+    kinds = pa.int64()
+    assert settings_of(orders=[(one, kinds)]) == settings_of(orders=[(other, kinds)])
+
+
 def test_states_as_bytes() -> None:
-    rest = Rest(17, [b"one", b""], b"waiting.")
+    rest = Rest(17, [b"one", b""], b"waiting.", bytes(range(len(NO_SETTINGS))))
     assert Rest.decoded(rest.encoded()) == rest
     assert Rest.decoded(Rest(None, [], b"").encoded()) == Rest(None, [], b"")
     with pytest.raises(SnapshotError, match="damaged"):

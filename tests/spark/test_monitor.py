@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlmon.errors import ExecutorError, MtlmonError, PolicyError, TableError
+from mtlmon.errors import ExecutorError, MtlmonError, PolicyError, TableError, UnitError
 from mtlmon.spark import monitor, plain_errors
 from tests.corpus import load_cases
 from tests.spark.single import Row, collected, expected, random_rows, shuffled
@@ -252,7 +252,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"key": "list"}, MtlmonError, "'list' is of type list.*: cast it"),
         ({"key": "verdict"}, MtlmonError, "'verdict' is called like a column of verdicts: rename"),
         ({"event": "ts"}, TableError, "column 'ts' of events is of type int64"),
-        ({"event": None}, TableError, "no column 'p' for the atom p"),
+        ({"event": None}, TableError, r"no column 'p' for the atom p; .*say which with event="),
         ({"event": None, "atoms": {"p": "k"}}, PolicyError, "the whole is a text"),
         ({"event": None, "atoms": {"p": "k > 3"}}, PolicyError, "column k of type string"),
         ({"atoms": {"q": "flag"}}, MtlmonError, "no policy speaks of an atom 'q', only of 'p'"),
@@ -261,6 +261,12 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"resolution": "week"}, MtlmonError, "week"),
         ({"end_time": "first"}, MtlmonError, "'first'"),
         ({"end_time": -3}, MtlmonError, "-3"),
+        ({"end_time": True}, MtlmonError, "end_time is a time-stamp, .* not True"),
+        ({"key": 3}, MtlmonError, "key is the name of a column, not a int"),
+        ({"event": None, "atoms": {"p": 3}}, MtlmonError, "predicate of the atom 'p' is a int"),
+        ({"policy": "rules/policy.mtl"}, MtlmonError, "looks like a path: pass pathlib.Path"),
+        ({"policy": "policy.mtl"}, MtlmonError, "looks like a path: pass pathlib.Path"),
+        ({"policy": "EVENTUALLY[0,5s] p"}, UnitError, "say it with resolution='s', or with a line"),
     ],
 )  # fmt: skip
 def test_mistakes_are_found_when_the_plan_is_built(
@@ -271,7 +277,27 @@ def test_mistakes_are_found_when_the_plan_is_built(
         "'b' AS verdict"
     )
     with pytest.raises(kind, match=message):
-        monitor(rows, "p", **({"key": "k", "event": "what"} | arguments))
+        monitor(rows, **({"policy": "p", "key": "k", "event": "what"} | arguments))
+
+
+def test_columns_as_arguments(spark: SparkSession) -> None:
+    """They were TypeErrors of whatever met them first."""
+    from pyspark.sql import functions as F
+
+    rows = spark.sql("SELECT 'a' AS k, 1 AS ts, true AS p")
+    with pytest.raises(MtlmonError, match="predicate of the atom 'p' is a Column: write it as"):
+        monitor(rows, "p", atoms={"p": F.col("ts") > 3})  # type: ignore[dict-item]
+    with pytest.raises(MtlmonError, match="key is the name of a column, not a Column: make"):
+        monitor(rows, "p", key=F.col("k"))  # type: ignore[arg-type]
+    assert monitor(rows, "p", key=None).count() == 1
+
+
+def test_units_of_bounds_are_those_of_time_stamps(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT id * 1000 AS ts, id = 0 AS p FROM range(8)")
+    policy = "ONCE[5s,6s] p"
+    for given in ({"time_unit": "ms"}, {"time_unit": "ms", "resolution": "s"}):
+        verdicts = monitor(rows, policy, **given).where("verdict").orderBy("time")  # type: ignore[arg-type]
+        assert verdicts.count() == 2
 
 
 @pytest.mark.parametrize(
@@ -279,11 +305,11 @@ def test_mistakes_are_found_when_the_plan_is_built(
     [
         (
             ("a", None, 1),
-            "column 'ts' is empty in this row; the row is ts=None, k='a', speed=1",
+            "column 'ts' is empty in this row.*; the row is ts=None, k='a', speed=1",
         ),
         (
             (None, 3, 1),
-            "column 'k' is empty in this row; the row is ts=3, k=None, speed=1",
+            "column 'k' is empty in this row.*; the row is ts=3, k=None, speed=1",
         ),
         (("a", -3, 1), "column 'ts': -?.*; the row is ts=-3, k='a', speed=1"),
         (("a", 3, 2**62), f"atom fast: .*; the row is ts=3, k='a', speed={2**62}"),

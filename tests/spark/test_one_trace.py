@@ -186,7 +186,7 @@ def test_mistakes_are_found_when_the_plan_is_built(
 
 def test_a_row_at_fault_is_shown(spark: SparkSession) -> None:
     rows = spark.sql("SELECT nullif(id, 7) AS ts, id > 3 AS p FROM range(20)")
-    message = "the time column 'ts' is empty in this row; the row is ts=None, p=True"
+    message = "the time column 'ts' is empty in this row.*; the row is ts=None, p=True"
     verdicts = monitor_trace(rows, "p", ranges=2)
     with pytest.raises(ExecutorError, match=message), plain_errors():
         verdicts.collect()

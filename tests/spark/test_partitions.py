@@ -131,9 +131,17 @@ def test_partitions_of_a_data_frame(spark: SparkSession) -> None:
         ([(1, ["p"]), (0, ["q"])], r"partition 0: row 2: .*; the event is \(0, \['q'\]\)"),
         ([(1, "p")], r"partition 0: row 1: .*; the event is \(1, 'p'\)"),
         ([Row(ts=1, p=True), Row(ts=0, p=True)], "is below 1.*; the row is ts=0, p=True"),
-        ([Row(ts=1, p=True), Row(ts=None, p=True)], "is empty in this row; the row is ts=None"),
+        ([Row(ts=1, p=True), Row(ts=None, p=True)], "is empty in this row.*; the row is ts=None"),
         ([Row(time=1, p=True)], "partition 0: .*no column 'ts'"),
         ([3], "partition 0: an event is a line .*, not int"),
+        # None in front was taken for an empty partition
+        ([None, "@1 p"], "partition 0: an event is a line .*, not NoneType"),
+        (["@1 p", None], "partition 0: element 2 is of type NoneType, .* is a line of text"),
+        (["@1 p", b"@2 p"], "partition 0: element 2 is of type bytes"),
+        ([(1, ["p"]), None], "partition 0: element 2 is of type NoneType, .* is a pair"),
+        ([Row(ts=1, p=True), None], "partition 0: element 2 is of type NoneType, .* is a Row"),
+        ([Row(ts=1, p=True), (2, True)], "element 2 is a tuple without names of columns"),
+        ([Row(ts=1, p=True), Row(at=2, p=True)], "partition 0: row 2: .*no column 'ts'"),
     ],
 )  # fmt: skip
 def test_an_element_at_fault_is_shown(

@@ -100,9 +100,90 @@ def test_arrays_of_events(sql: SparkSession, end_time: EndTime) -> None:
     assert given[0][0] is None and len(given[1][0]) == 1
 
 
+def test_each_row_has_its_own_arguments(sql: SparkSession) -> None:
+    """The first row's policy and end time were taken for all rows of an Arrow batch."""
+    policies = ["p IMPLIES EVENTUALLY[0,5] q", "PREVIOUS p", "policy z: p AND q"]
+    ends: list[EndTime] = [None, 40, "inf"]
+    rows = random_rows(25, keys=18, events=20)
+    frame(sql, shuffled(rows, 25)).createOrReplaceTempView("logs")
+    keys = sorted({row.k for row in rows})
+    chosen = {key: (policies[number % 3], ends[number // 3 % 3]) for number, key in enumerate(keys)}
+    sql.createDataFrame(
+        [(key, policy, None if end is None else str(end)) for key, (policy, end) in chosen.items()],
+        "k string, policy string, end string",
+    ).createOrReplaceTempView("rules")
+    for end in ("end", "CASE WHEN end = 'inf' THEN end ELSE '40' END"):
+        found = sql.sql(
+            f"""
+            WITH traces AS (
+                SELECT k, sort_array(collect_list(struct(ts, n, what))) AS events
+                FROM logs GROUP BY k),
+            verdicts AS (
+                SELECT k, inline(mtlmon_verdicts(events, policy, 'ts', 'what', {end}))
+                FROM traces JOIN rules USING (k))
+            SELECT policy, k, time, offset, verdict, reference_time, reference_offset FROM verdicts
+            """
+        )
+        wanted = []
+        for key, (policy, known) in chosen.items():
+            end_time = known if end == "end" or known == "inf" else 40
+            of_key = [row for row in rows if row.k == key]
+            wanted += expected(of_key, policy, end_time=end_time)
+        assert collected(found) == sorted(wanted, key=repr)
+
+
+def test_end_times_of_the_calendar(sql: SparkSession) -> None:
+    events = "array(struct(TIMESTAMP'2024-05-01 00:00:00' AS ts, true AS p))"
+    for end, verdicts in (("00:00:04", 0), ("00:00:05", 1)):
+        call = f"mtlmon_verdicts({events}, 'NOT EVENTUALLY[1,5] p', 'ts', null, {{}})"
+        given = call.format(f"TIMESTAMP'2024-05-01 {end}'")
+        assert len(sql.sql(f"SELECT {given} AS given").collect()[0].given) == verdicts
+
+
+TABLE = "TABLE(bad) PARTITION BY k ORDER BY ts"
+EVENTS = "array(struct(1 AS ts, true AS p))"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("* FROM mtlmon({t})", "mtlmon: the argument 'policy' is missing: it takes events, policy"),
+        ("* FROM mtlmon(policy => 'p')", "mtlmon: the argument 'events' is missing"),
+        ("* FROM mtlmon({t}, policy => null)", "mtlmon: the policy is null; leave out rows"),
+        ("* FROM mtlmon({t}, policy => 3)", "mtlmon: policy is a text, not 3 of type int32"),
+        ("* FROM mtlmon({t}, polisy => 'p')", "mtlmon has no argument 'polisy': it takes events,"),
+        ("* FROM mtlmon({t}, policy => 'p', event => 'what', resolve => 'false')",
+         "mtlmon: resolve is true or false, not 'false'"),
+        ("* FROM mtlmon({t}, policy => 'p', event => 'what', end_time => true)",
+         "mtlmon: end_time is a time-stamp, a timestamp, 'last' or 'inf', not True"),
+        ("* FROM mtlmon({t}, policy => 'p', event => 'what', end_time => 'first')", "not 'first'"),
+        ("* FROM mtlmon({t}, policy => 'p', event => 'what', mode => 'quick')", "mode 'quick'"),
+        ("* FROM mtlmon({t}, policy => 'policy.mtl')", "'policy.mtl' is a text that looks like a"),
+        ("mtlmon_verdicts()", "mtlmon_verdicts: the argument 'events' is missing"),
+        ("mtlmon_verdicts({e})", "mtlmon_verdicts: the argument 'policy' is missing"),
+        ("mtlmon_verdicts({e}, null)", "mtlmon_verdicts: the policy is null"),
+        ("mtlmon_verdicts({e}, 'p', 3)", "mtlmon_verdicts: time is a text, not 3"),
+        ("mtlmon_verdicts({e}, 'p', 'ts', null, true)", "mtlmon_verdicts: end_time is .* not True"),
+        ("mtlmon_verdicts({e}, 'p', 'ts', null, null, 3)", "takes up to 5 arguments, not 6"),
+        ("mtlmon_verdicts({e}, 'p', end => 3)", "has no argument 'end'"),
+        ("mtlmon_verdicts(3, 'p')", "events are an array of structs, .* not of type int32"),
+        ("mtlmon_verdicts(array(1), 'p')", "events are an array of structs, .* not of type list"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_take_one_line(sql: SparkSession, call: str, message: str) -> None:
+    """They were tracebacks of 12 to 23 lines, or taken for something else."""
+    sql.sql("SELECT 'a' AS k, 2 AS ts, 'p' AS what").createOrReplaceTempView("bad")
+    with pytest.raises(ExecutorError, match=message) as caught, plain_errors():
+        sql.sql("SELECT " + call.format(t=TABLE, e=EVENTS)).collect()
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
+        ("SELECT * FROM mtlmon(TABLE(bad) PARTITION BY k ORDER BY n, event => 'what', "
+         "policy => 'p', key => 'k')",
+         "is below 2.*; the row is k='a', ts=1, what='p'"),
         ("SELECT * FROM mtlmon(TABLE(bad) PARTITION BY k ORDER BY n, event => 'what', "
          "policy => 'p')",
          "table: time-stamp 1 at index 1 is below 2.*; the row is ts=1, what='p'"),

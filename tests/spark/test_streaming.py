@@ -10,8 +10,14 @@ import pytest
 
 from mtlmon import Monitor, MtlmonError, TableError, resolve
 from mtlmon.errors import ExecutorError
-from mtlmon.spark import monitor_stream, plain_errors, resolve_verdicts
-from tests.spark.streams import ROCKSDB, state_store, streaming
+from mtlmon.spark import (
+    RowCounts,
+    SkippedRowsWarning,
+    monitor_stream,
+    plain_errors,
+    resolve_verdicts,
+)
+from tests.spark.streams import ROCKSDB, put, state_store, streaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +75,8 @@ def test_keys_time_and_late_rows(spark: SparkSession, tmp_path: Path, source: Pa
         *("reference_time", "reference_offset", "late"),
     ]
     no_time = (
-        "DataFrame: the time column 'ts' is empty in this row; the row is ts=None, key='a', "
-        "what='request'"
+        "DataFrame: the time column 'ts' is empty in this row; on_error='skip' leaves such rows "
+        "out; the row is ts=None, key='a', what='request'"
     )
     with streaming(spark, verdict_rows, tmp_path, source) as stream:
         # nothing is known before the watermark, which is 8, has passed; then the past is decided
@@ -139,6 +145,75 @@ def test_one_time_stamp_in_several_batches(
         for name, values in by_policy.items()
         for offset, value in enumerate(values)
     }
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_what_a_query_is_started_again_with(
+    spark: SparkSession, tmp_path: Path, source: Path
+) -> None:
+    """Other arguments than those that the state was made with are refused in one line."""
+    frame = rows_of(spark, "key string, ts bigint, number int, speed int", source)
+    policy = "unit s\natom fast = speed > {}\npolicy x: PREVIOUS fast"
+    first: dict[str, Any] = {
+        "policy": policy.format(3), "key": "key", "order_within": "number", "delay": 5,
+    }  # fmt: skip
+
+    def row(time: int, number: int) -> dict[str, Any]:
+        return {"key": "a", "ts": time, "number": number, "speed": number}
+
+    def run(**arguments: Any) -> list[str]:
+        """Verdicts of a query, in files, as rows in memory do not outlast it."""
+        writer = monitor_stream(frame, **{**first, **arguments}).writeStream.format("json")
+        query = writer.start(
+            str(tmp_path / "found"), checkpointLocation=str(tmp_path / "checkpoint")
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        schema = "key string, time bigint, offset bigint, verdict boolean, late array<string>"
+        rows = spark.read.schema(schema).json(str(tmp_path / "found")).collect()
+        return verdicts([row.asDict() for row in rows])
+
+    # two events wait: with their order 2 times 24 bytes, as many as 3 times 16 without
+    put(source, "000", [row(1, 4), row(2, 2)])
+    assert run() == []
+    put(source, "001", [row(20, 1)])
+    for changed, names in (
+        ({"order_within": None}, "order_within"),
+        ({"policy": policy.format(4)}, "atoms"),
+        ({"policy": policy.format(3).replace("unit s", "unit ms"), "delay": 0}, "time"),
+    ):
+        message = f"^the state of the query was made with another {names}: start the query"
+        with pytest.raises(ExecutorError, match=message) as caught, plain_errors():
+            run(**changed)
+        assert "\n" not in str(caught.value)
+    # nothing is lost by that, and how late rows may be can change
+    assert run(delay=3) == ["a 1:0 false", "a 2:0 true"]
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_rows_that_are_left_out_do_not_end_a_stream(
+    spark: SparkSession, tmp_path: Path, source: Path
+) -> None:
+    """One null time ended a stream for good: its batch was read again at each start."""
+    frame = rows_of(spark, "key string, ts bigint, what string", source)
+    counts = RowCounts()
+    verdict_rows = monitor_stream(
+        frame, FORMULA, key="key", event="what", delay=0, on_error="skip", counts=counts
+    )
+    with (
+        pytest.warns(SkippedRowsWarning, match="1 row was left out.*is empty") as caught,
+        streaming(spark, verdict_rows, tmp_path, source) as stream,
+    ):
+        stream.send({"key": "a", "what": "request"}, event("a", 1, "request"))
+        assert counts.skipped == 1
+        stream.send({"ts": 1, "what": "request"}, event("a", 2, "response"))
+        new = stream.send({"key": "a", "what": "request"}, event("a", 9, "x"))
+    assert len(caught) == 1
+    assert counts.skipped == 3
+    assert len(counts.errors) == 3
+    assert verdicts(new) == ["a 1:0 true", "a 2:0 true"]
 
 
 @pytest.mark.usefixtures("rocksdb")
@@ -213,6 +288,12 @@ def test_wrong_arguments(spark: SparkSession, source: Path) -> None:
         build(key="late")
     with pytest.raises(TableError, match="order_within, number 2, is of type string"):
         build(order_within=["ts", "what"])
+    with pytest.raises(TableError, match="times are texts"):
+        build(time="what")
+    with pytest.raises(MtlmonError, match=r"order_within: 'tss [+] 1' cannot be read"):
+        build(order_within="tss + 1")
+    with pytest.raises(MtlmonError, match="on_error is 'stop' or 'skip'"):
+        build(on_error="ignore")
     with pytest.raises(MtlmonError, match="the delay is -1"):
         build(delay=-1)
     with pytest.raises(MtlmonError, match="the delay 5s has a unit of time"):
