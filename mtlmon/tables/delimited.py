@@ -92,8 +92,10 @@ class DelimitedReader:
         rows = csv_of_python.reader([text], delimiter=block.delimiter, quotechar=_QUOTE)
         try:
             names = next(rows)
-        except csv_of_python.Error:
-            raise TableError(f"the header has {_CARRIAGE_RETURN}", path=file.name, line=1) from None
+        except csv_of_python.Error as error:
+            has_end = "\r" in text.removesuffix("\n").removesuffix("\r")
+            reason = f"has {_CARRIAGE_RETURN}" if has_end else f"cannot be read: {error}"
+            raise TableError(f"the header {reason}", path=file.name, line=1) from None
         self._selection.require(names, file.name)
         # The reader takes columns by name, and others may share one.
         wanted = self._selection.names

@@ -24,6 +24,7 @@ __all__ = ["VerdictTable"]
 
 # Verdicts in one batch, so that texts of keys stay small.
 _BATCH_ROWS = 1 << 16
+_FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 
 
 class VerdictTable:
@@ -32,7 +33,8 @@ class VerdictTable:
     The columns are `policy` (null for one without a name), one of texts for each key column,
     `time`, the time-stamp, `time_text`, the same as the log has it, if that is something else,
     `offset`, `verdict` (null for an equivalence), and `reference`, of an equivalence the earlier
-    time-point `time:offset`. A key column whose name is one of these has `key_` before it.
+    time-point `time:offset`. A key column whose name is one of these has `key_` before it, as often
+    as it takes to be the only one of its name.
 
     Args:
         names: of policies in their order.
@@ -51,8 +53,14 @@ class VerdictTable:
         self._names = pa.array(names, pa.string())
         self._keys = keys
         self._times = times
-        fixed = ["policy", "time", "time_text", "offset", "verdict", "reference"]
-        self.key_columns = [f"key_{name}" if name in fixed else name for name in key_columns]
+        taken = {*_FIXED, *key_columns}
+        self.key_columns = []
+        for name in key_columns:
+            unique = name
+            while unique in _FIXED or (unique != name and unique in taken):
+                unique = f"key_{unique}"
+            taken.add(unique)
+            self.key_columns.append(unique)
 
     @cached_property
     def has_time_texts(self) -> bool:

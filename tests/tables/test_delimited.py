@@ -146,5 +146,8 @@ def test_a_carriage_return_alone(tmp_path: Path) -> None:
     path.write_bytes(b"ts,p\r1,true\r2,true\n")
     with pytest.raises(TableError, match=rf"log.csv:1: the header has {expected}"):
         read(path, "p")
+    path.write_bytes(b"ts,p," + b"x" * 200_000 + b"\n1,true,\n")
+    with pytest.raises(TableError, match=r"log.csv:1: the header cannot be read: field larger"):
+        read(path, "p")
     path.write_bytes(b'ts,p,note\n1,true,"a\rb"\n2,true,c\n')
     assert [stamp for stamp, _ in read(path, "p")] == [1, 2]

@@ -173,6 +173,19 @@ def test_a_key_that_is_an_atom_and_empty(ending: str, tmp_path: Path) -> None:
         read(log, "p", key="p")
 
 
+def test_keys_with_the_names_of_other_columns(tmp_path: Path) -> None:
+    """Each column of verdicts has a name of its own, or readers of the output take one for both."""
+    names = ["policy", "key_policy", "time", "key_time", "user"]
+    rows = pa.table({"ts": [1], "p": [True], **{name: [f"<{name}>"] for name in names}})
+    with check_tables(rows, "p", key=names) as check:
+        (row,) = check.to_arrow().to_pylist()
+    assert [row[name] for name in ("key_policy", "key_time", "user")] == [
+        "<key_policy>", "<key_time>", "<user>",
+    ]  # fmt: skip
+    assert (row["key_key_policy"], row["key_key_time"]) == ("<policy>", "<time>")
+    assert (row["policy"], row["time"]) == (None, 1)
+
+
 def test_a_key_given_twice() -> None:
     with pytest.raises(MtlmonError, match="the key column 'x' is given twice"):
         open_tables(ROWS, ("p",), key=("x", "x"))
