@@ -183,7 +183,9 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.arguments = arguments
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
-        parser.error("several formulas: -e can be given once")
+        parser.error(
+            "-e was given more than once: join the formulas with AND, or write a policy file"
+        )
     options.formula = options.formulas[0] if options.formulas else None
     options.formula_file = ""
     if options.formula is None:
@@ -216,11 +218,10 @@ def check_table_options(parser: Parser, options: Options) -> None:
     if None not in (options.unit, options.resolution) and options.unit != options.resolution:
         parser.error(
             f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
-            "both are the unit of time-stamps; for that of the column of times, there is "
-            "--time-unit"
+            "both give the unit of time-stamps; the unit of the time column is --time-unit"
         )
     if options.event_separator is not None and options.event is None:
-        parser.error("--event-separator needs to know where: name the column with --event")
+        parser.error("--event-separator needs the column of event names: add --event COLUMN")
 
 
 def check_text_options(parser: Parser, options: Options) -> None:
@@ -240,29 +241,28 @@ def check_text_options(parser: Parser, options: Options) -> None:
         if value:
             log = "standard input" if options.log == STANDARD_STREAM else options.log
             parser.error(
-                f"{name} is for tables, and {log} is taken for a text log: name the format, as in "
-                "--format csv"
+                f"{name} works on tables, but {log} is read as a text log: add the format, for "
+                "instance --format csv"
             )
     if len(options.logs) > 1:
-        parser.error(
-            f"several logs ({', '.join(options.logs)}): one at a time, please, unless they are "
-            "tables"
-        )
+        parser.error(f"several text logs ({', '.join(options.logs)}): name one at a time")
 
 
 def check_checkpoint_options(parser: Parser, options: Options) -> None:
     """Raise Failure when options miss those that they only make sense with."""
     if options.checkpoint is not None and options.report is not None:
-        parser.error("--report shows a whole run, and one with --checkpoint may go on from another")
+        parser.error(
+            "--report does not work with --checkpoint: a resumed run is only part of a whole"
+        )
     if options.checkpoint is None:
         if options.resume:
-            parser.error("--resume needs to know from where: name a file with --checkpoint")
+            parser.error("--resume needs a checkpoint to go on from: add --checkpoint FILE")
         if options.checkpoint_every is not None:
-            parser.error("--checkpoint-every needs a file for checkpoints: --checkpoint FILE")
+            parser.error("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
     elif options.output is None:
-        parser.error("--checkpoint needs a file for the verdicts: -o FILE")
+        parser.error("--checkpoint needs a file for the verdicts: add -o FILE")
     elif options.is_table or options.output_format != "text":
-        parser.error("--checkpoint is for text logs, and verdicts as text")
+        parser.error("--checkpoint works with text logs and verdicts as text only")
 
 
 def make_parser() -> Parser:

@@ -156,10 +156,10 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser.add_argument("-h", "--help", action="help", help="show this help")
     options = parser.parse_intermixed_args(list(arguments), Options())
     if not options.files:
-        parser.error("no policy file")
+        parser.error("no policy file: name one")
     if len(options.files) > 2:
         logs = ", ".join(options.files[1:])
-        parser.error(f"several logs ({logs}): one at a time, please")
+        parser.error(f"several logs ({logs}): name one at a time")
     if options.files[1:] == [STANDARD_STREAM]:
-        parser.error("the log has to be a file")
+        parser.error("the log must be a file, not standard input")
     return options

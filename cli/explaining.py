@@ -48,7 +48,7 @@ def check_options(options: Options, log: LogFile) -> None:
     """
     if not log.is_regular:
         raise Failure(
-            f"cannot explain: {log.name} is no file that can be read again; save the log first"
+            f"cannot explain: {log.name} cannot be read a second time; save the log to a file first"
         )
     if options.explain_output is not None:
         others = [options.log, options.formula_file, options.output]
@@ -62,7 +62,7 @@ def check_file(
     if any(other and os.path.realpath(other) == os.path.realpath(path) for other in others) or (
         os.path.exists(path) and any(is_same_file(os.stat(path), status) for status in logs)
     ):
-        raise Failure(f"{path} is to hold {what}, but is a file of another use")
+        raise Failure(f"{path} cannot hold {what}: this run uses it for something else")
 
 
 class Part(NamedTuple):

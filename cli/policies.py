@@ -60,11 +60,11 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     policies, predicates = contents(file)
     if predicates and not options.is_table:
         raise Failure(
-            f"{options.formula_file} defines atoms by the columns of a table, which a text log "
-            "does not have"
+            f"{options.formula_file} defines atoms by columns of a table, but the log is read as "
+            "text: add its format, for instance --format csv"
         )
     if options.checkpoint is not None:
-        raise Failure("--checkpoint is for a single policy without a name")
+        raise Failure("--checkpoint works with a single policy without a name only")
     check = LogCheck(
         policies,
         options.mode,
@@ -197,7 +197,7 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     if options.output_format == "text":
         return TextOutput(names, source.keys)
     if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
-        raise Failure("Parquet is nothing to read on a terminal: name a file with -o")
+        raise Failure("cannot write Parquet to a terminal: add -o FILE")
     from mtlmon.tables.outputs import OUTPUTS
     from mtlmon.tables.verdicts import VerdictTable
 

@@ -46,7 +46,7 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
     """
     if options.explain and not can_reread:
         raise Failure(
-            "cannot explain: the log is no file that can be read again; save the log first"
+            "cannot explain: the log cannot be read a second time; save it to a file first"
         )
     others = [*options.logs, options.formula_file, options.output]
     if options.explain_output is not None:

@@ -44,7 +44,7 @@ STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
 )
 INTERRUPTED = "The run was interrupted: the log may go on."
-NOT_EXPLAINED = "Nothing is explained, as the log was no file that can be read again."
+NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
 
 # The first event is looked for in pieces of the log of that size.
 FIRST_BYTES = 1 << 13

@@ -94,7 +94,8 @@ def report_end(resolver: TextResolver, *, is_complete: bool) -> None:
         stay = "stays" if resolver.open_count == 1 else "stay"
         note(f"{points} {stay} open: equivalent to ones without a Boolean verdict")
     if not is_complete and resolver.held_count:
-        note(f"{plural(resolver.held_count, 'verdict')} not written: what is before is not known")
+        held = plural(resolver.held_count, "verdict")
+        note(f"{held} not written: verdicts before them are missing")
 
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
@@ -110,9 +111,9 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options = parser.parse_intermixed_args(list(arguments), Options())
     files: list[str] = options.files
     if len(files) > 1:
-        parser.error(f"several files ({', '.join(files)}): one at a time, please")
+        parser.error(f"several files ({', '.join(files)}): name one at a time")
     if options.reach is not None and not options.in_order:
-        parser.error("--reach is for --in-order")
+        parser.error("--reach needs --in-order")
     options.verdict_file = files[0] if files else STANDARD_STREAM
     return options
 

@@ -207,7 +207,7 @@ cdef int read_bits(
         for word in range(1, words):
             letter[word] = 0
     elif bits < 0:
-        raise EventError(f"the bits of an event are no negative integer, as {bits} is")
+        raise EventError(f"an integer of bits cannot be negative, as {bits} is")
     else:
         for word in range(words):
             letter[word] = (bits >> (64 * word)) & UINT64_MAX

@@ -145,7 +145,7 @@ cdef class KeyTable:
         cdef size_t slots = SMALLEST_SIZE
         cdef void *smaller
         if <size_t> memory.buffer.shape[0] < self.count * sizeof(uint32_t):
-            raise ValueError("one number for each key, please")
+            raise ValueError("expected a number for each key")
         for k in range(self.count):
             length = self.ends[k] - start
             if numbers[k] != NONE:

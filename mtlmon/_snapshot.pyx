@@ -224,7 +224,7 @@ cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1:
     """
     cdef bytes data = as_bytes(snapshot)
     if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC):
-        raise SnapshotError("this is no snapshot of a monitor")
+        raise SnapshotError("this is not a snapshot of a monitor")
     if data[len(_MAGIC)] != _VERSION:
         raise SnapshotError(
             f"the snapshot has version {data[len(_MAGIC)]}; this version of mtlmon reads "

@@ -390,7 +390,7 @@ cdef bytes checked_body(bytes snapshot):
     """
     cdef size_t head = len(_MAGIC) + 1
     if len(snapshot) < head + DIGEST_BYTES or not snapshot.startswith(_MAGIC):
-        raise SnapshotError("this is no snapshot of a text monitor")
+        raise SnapshotError("this is not a snapshot of a text monitor")
     if snapshot[head - 1] != _VERSION:
         raise SnapshotError(
             f"the snapshot has version {snapshot[head - 1]}; this version of mtlmon reads "

@@ -124,7 +124,7 @@ def _array(values: object, what: str, type_of_nothing: type[np.generic]) -> NDAr
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise EventTypeError(f"{what} are no array: {error}") from error
+        raise EventTypeError(f"{what} are not an array: {error}") from error
 
 
 def _time_stamps(values: object) -> NDArray[np.int64]:

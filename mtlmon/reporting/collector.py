@@ -380,7 +380,7 @@ def _integers(
             f"{array.ndim} dimensions"
         )
     if count is not None and len(array) != count:
-        raise MtlmonError(f"{len(array)} {name} for {count} time-points: one for each, please")
+        raise MtlmonError(f"{len(array)} {name} for {count} time-points: expected one for each")
     if len(array):
         least, most = int(array.min()), int(array.max())
         if least < 0 or most > np.iinfo(kind).max:

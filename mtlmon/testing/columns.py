@@ -165,7 +165,9 @@ def _time_stamps(column: Any, unit: str | None) -> NDArray[Any]:
     if array.dtype.kind == "O" or array.dtype.kind not in "iu":
         for row, value in enumerate(array.tolist()):
             if isinstance(value, bool) or not isinstance(value, int):
-                raise TraceError(f"the time-stamp of row {row} is {value!r}, and no integer")
+                raise TraceError(
+                    f"the time-stamp of row {row} is {value!r}, which is not an integer"
+                )
         array = array.astype(object)
     return array
 

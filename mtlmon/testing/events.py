@@ -91,7 +91,7 @@ def events_of(
             raise error.with_traceback(None) from None
     if hasattr(trace, "dtype") or not isinstance(trace, Iterable):
         raise TraceError(
-            f"a trace is no {type(trace).__name__} on its own: pass pairs (time_stamp, atoms), a "
+            f"{type(trace).__name__} on its own is not a trace: pass pairs (time_stamp, atoms), a "
             "pair of arrays (time_stamps, letters), a table or the path of a log"
         )
     return read_pairs(trace, seen)
@@ -117,7 +117,7 @@ def read_pairs(pairs: Iterable[Any], seen: SeenNames) -> Iterator[Pair]:
             time_stamp, atoms = pair
         except (TypeError, ValueError):
             raise TraceError(
-                f"event {position} is {pair!r}, and should be a pair (time_stamp, atoms)"
+                f"event {position} is {pair!r}: it should be a pair (time_stamp, atoms)"
             ) from None
         if type(atoms) in as_it_is:
             yield pair

@@ -187,7 +187,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[MtlmonError], str, in
     "floats": (([5.0, 6, 7], BOOLEANS), {}, EventTypeError, "integers, not float64", None),
     "Boolean time": (([True, True], BOOLEANS), {}, EventTypeError, "integers, not bool", None),
     "matrix of time-stamps": (([[5]], BOOLEANS), {}, EventError, "one dimension, not 2", None),
-    "ragged": (([[5], [5, 6]], BOOLEANS), {}, EventTypeError, "are no array", None),
+    "ragged": (([[5], [5, 6]], BOOLEANS), {}, EventTypeError, "are not an array", None),
     "dates": (
         (np.array(["2026-01-01"], "M8[s]"), [[True, True]]),
         {},

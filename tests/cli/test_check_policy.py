@@ -112,11 +112,11 @@ def test_all_errors_are_shown(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read(rules: str, tmp_path: Path) -> None:
     help_text = " (see mtlmon check-policy --help)\n"
-    assert mtlmon("check-policy") == (2, "", f"mtlmon: no policy file{help_text}")
+    assert mtlmon("check-policy") == (2, "", f"mtlmon: no policy file: name one{help_text}")
     done = mtlmon("check-policy", rules, "a", "b")
-    assert done == (2, "", f"mtlmon: several logs (a, b): one at a time, please{help_text}")
+    assert done == (2, "", f"mtlmon: several logs (a, b): name one at a time{help_text}")
     done = mtlmon("check-policy", rules, "-")
-    assert done == (2, "", f"mtlmon: the log has to be a file{help_text}")
+    assert done == (2, "", f"mtlmon: the log must be a file, not standard input{help_text}")
     assert mtlmon("check-policy", str(tmp_path / "none")).status == 2
     done = mtlmon("check-policy", rules, str(tmp_path / "none.csv"))
     assert done.errors == f"mtlmon: cannot read {tmp_path}/none.csv: No such file or directory\n"
@@ -152,7 +152,10 @@ def test_a_text_log_takes_units_and_lets(tmp_path: Path) -> None:
 
 def test_a_text_log_has_no_columns(rules: str, tmp_path: Path) -> None:
     done = mtlmon(rules, log="@1 a\n")
-    message = "defines atoms by the columns of a table, which a text log does not have"
+    message = (
+        "defines atoms by columns of a table, but the log is read as text: add its format, for "
+        "instance --format csv"
+    )
     assert done == (2, "", f"mtlmon: {rules} {message}\n")
     path = tmp_path / "f.mtl"
     path.write_text("policy x: p")

@@ -64,9 +64,9 @@ def undisturbed(*options: str, log: str = LOG, formula: str = FORMULA) -> Ended:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--checkpoint", "x"], "--checkpoint needs a file for the verdicts: -o FILE"),
-        (["--resume"], "--resume needs to know from where"),
-        (["--checkpoint-every", "5"], "--checkpoint-every needs a file for checkpoints"),
+        (["--checkpoint", "x"], "--checkpoint needs a file for the verdicts: add -o FILE"),
+        (["--resume"], "--resume needs a checkpoint to go on from"),
+        (["--checkpoint-every", "5"], "--checkpoint-every needs a checkpoint"),
         *(
             (["--checkpoint-every", text], f"'{text}' is neither a number of events")
             for text in ["0", "0.0s", ".5s", "1.5", "-1", "5m", "\u00b2", ""]

@@ -20,13 +20,16 @@ HELP = " (see mtlmon --help)\n"
         (["-"], "formula and log cannot both come from standard input"),
         (
             ["-e", "p", "a.log", "b.log"],
-            "several logs (a.log, b.log): one at a time, please, unless they are tables",
+            "several text logs (a.log, b.log): name one at a time",
         ),
         (
             ["f.mtl", "a.log", "b.log"],
-            "several logs (a.log, b.log): one at a time, please, unless they are tables",
+            "several text logs (a.log, b.log): name one at a time",
         ),
-        (["-e", "p", "-e", "q"], "several formulas: -e can be given once"),
+        (
+            ["-e", "p", "-e", "q"],
+            "-e was given more than once: join the formulas with AND, or write a policy file",
+        ),
         (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod"),
         (["--nonsense", "-e", "p"], "unrecognized arguments: --nonsense"),
         (["-e"], "argument -e: expected one argument"),

@@ -97,7 +97,7 @@ def test_no_file_is_overwritten(log: Path, tmp_path: Path) -> None:
     for path, arguments in (log, []), (out, ["-o", str(out)]):
         done = run("--explain-output", str(path), *arguments, "-e", FORMULA, str(log))
         assert done.status == 2
-        assert "is a file of another use" in done.errors
+        assert "this run uses it for something else" in done.errors
     assert log.read_text(encoding="utf-8") == LOG
 
 
@@ -106,7 +106,8 @@ def test_a_pipe_cannot_be_read_again() -> None:
     assert done == (
         2,
         "",
-        "mtlmon: cannot explain: <stdin> is no file that can be read again; save the log first\n",
+        "mtlmon: cannot explain: <stdin> cannot be read a second time; save the log to a file "
+        "first\n",
     )
 
 

@@ -58,7 +58,7 @@ def test_a_pipe(tmp_path: Path) -> None:
     assert done == (1, "20:0 false\n40:0 false\n", "")
     text = words(report)
     assert "3 violations" in text
-    assert "Nothing is explained, as the log was no file that can be read again." in text
+    assert "Nothing is explained, as the log could not be read a second time." in text
     assert report.read_text(encoding="utf-8").count("<svg") == 1
 
 
@@ -151,7 +151,7 @@ def test_no_file_is_overwritten(log: Path, tmp_path: Path) -> None:
     for path in log, formula, out:
         done = run("--report", str(path), "-o", str(out), str(formula), str(log))
         assert done.status == 2
-        assert "is to hold the report, but is a file of another use" in done.errors
+        assert "is to hold the report, but this run uses it for something else" in done.errors
     assert log.read_text(encoding="utf-8") == LOG
     assert formula.read_text(encoding="utf-8") == FORMULA
 
@@ -166,4 +166,4 @@ def test_what_cannot_be_written_is_known_before_anything_is_read(log: Path, tmp_
     assert "it is a directory" in done.errors
     done = run("--report", "r", "--checkpoint", "c", "-o", "o", "-e", FORMULA, str(log))
     assert done.status == 2
-    assert "--report shows a whole run" in done.errors
+    assert "--report does not work with --checkpoint" in done.errors

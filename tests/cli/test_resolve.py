@@ -109,8 +109,8 @@ def test_lines_that_are_too_long() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "b"], "several files (a, b): one at a time, please"),
-        (["--reach", "5"], "--reach is for --in-order"),
+        (["a", "b"], "several files (a, b): name one at a time"),
+        (["--reach", "5"], "--reach needs --in-order"),
         (
             ["--in-order", "--reach=-5"],
             f"argument --reach: '-5' is not an integer from 0 to {LARGEST}",
@@ -165,7 +165,7 @@ def test_signals(number: signal.Signals, status: int) -> None:
         live.process.send_signal(number)
         assert live.process.wait(10) == status
         ended = live.end()
-        assert ended.errors == "mtlmon: 1 verdict not written: what is before is not known\n"
+        assert ended.errors == "mtlmon: 1 verdict not written: verdicts before them are missing\n"
 
 
 def test_closed_pipes(tmp_path: Path) -> None:

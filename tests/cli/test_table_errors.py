@@ -47,23 +47,24 @@ FILES = {
 SKIP = "; --on-error skip leaves such rows out"
 CASES = [
     # options
-    ("-e p --key user x.log", "--key is for tables, and x.log is taken for a text log: name the "
-     "format, as in --format csv (see mtlmon --help)"),
-    ("-e p --event-separator ; x.log", "--event-separator is for tables, and x.log is taken for a "
-     "text log: name the format, as in --format csv (see mtlmon --help)"),
-    ("-e p --event-separator ; log.csv", "--event-separator needs to know where: name the column "
-     "with --event (see mtlmon --help)"),
+    ("-e p --key user x.log", "--key works on tables, but x.log is read as a text log: add the "
+     "format, for instance --format csv (see mtlmon --help)"),
+    ("-e p --event-separator ; x.log", "--event-separator works on tables, but x.log is read as a "
+     "text log: add the format, for instance --format csv (see mtlmon --help)"),
+    ("-e p --event-separator ; log.csv", "--event-separator needs the column of event names: add "
+     "--event COLUMN (see mtlmon --help)"),
     ("-e p --unit s --resolution ms log.csv", "--unit s and --resolution ms contradict each other: "
-     "both are the unit of time-stamps; for that of the column of times, there is --time-unit "
+     "both give the unit of time-stamps; the unit of the time column is --time-unit "
      "(see mtlmon --help)"),
     ("-e p --key user,,p log.csv", "argument --key: 'user,,p' has an empty name of a column "
      "(see mtlmon --help)"),
     ("-e p --key user,user log.csv", "the key column 'user' is given twice: name each column once"),
     ("-e p --advance-every 0 log.csv", "argument --advance-every: '0' is not an integer from 1 on "
      "(see mtlmon --help)"),
-    ("-e p --checkpoint c -o out log.csv", "--checkpoint is for text logs, and verdicts as text "
-     "(see mtlmon --help)"),
-    ("--checkpoint c -o out unit.mtl x.log", "--checkpoint is for a single policy without a name"),
+    ("-e p --checkpoint c -o out log.csv", "--checkpoint works with text logs and "
+     "verdicts as text only (see mtlmon --help)"),
+    ("--checkpoint c -o out unit.mtl x.log", "--checkpoint works with a single policy "
+     "without a name only"),
     ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),
     # files
     ("-e p none.csv", "cannot read none.csv: No such file or directory"),
@@ -71,8 +72,8 @@ CASES = [
     ("-e p .", "array.jsonl:1: not a JSON object: in JSON lines each line is one "
      "object"),
     ("-e p sub", "sub: no table in this directory, whose name ends in .csv, ..."),
-    ("-e p x.log x.log", "several logs (x.log, x.log): one at a time, please, unless they are "
-     "tables (see mtlmon --help)"),
+    ("-e p x.log x.log", "several text logs (x.log, x.log): name one at a time "
+     "(see mtlmon --help)"),
     ("-e p log.csv x.log", "x.log: the name does not tell the format: say it with --format, "
      "one of csv, tsv, jsonl, parquet, arrow"),
     ("-e p damaged.parquet", "damaged.parquet: not parquet, or damaged: ..."),
@@ -80,8 +81,8 @@ CASES = [
     ("-e p -o log.csv ./log.csv", "log.csv is both the log and the file for the verdicts"),
     ("-e p -o good.csv log.csv good.csv", "good.csv is both the log and the file for the verdicts"),
     ("-o unit.mtl unit.mtl log.csv", "unit.mtl is both the formula and the file for the verdicts"),
-    ("-e p --report log.csv log.csv", "log.csv is to hold the report, but is a file of another "
-     "use"),
+    ("-e p --report log.csv log.csv", "log.csv cannot hold the report: this run uses it for "
+     "something else"),
     ("-e p -o none/x log.csv", "cannot write none/x: No such file or directory"),
     # columns
     ("-e q header.csv", "header.csv: no column 'q' for the atom q; if one column names the "
@@ -111,8 +112,8 @@ CASES = [
     ("-e p latin.csv", "latin.csv:2: ..."),
     ("size.mtl size.csv", "size.csv:2: atom large: ..."),
     # policies
-    ("size.mtl x.log", "size.mtl defines atoms by the columns of a table, which a text log does "
-     "not have"),
+    ("size.mtl x.log", "size.mtl defines atoms by columns of a table, but the log is read as "
+     "text: add its format, for instance --format csv"),
     ("text.mtl size.csv", "text.mtl:1:14: atom large: '>' compares column size of type int64 with "
      "the text \"5\"..."),
     ("unit.mtl --resolution ms log.csv", "unit.mtl:1:6: the file declares the unit s, but ms was "
@@ -194,12 +195,12 @@ def test_streams_that_cannot_be_used() -> None:
     done = shell("$M --format csv -e p <&-")
     assert done == Ended(2, "", "mtlmon: cannot read standard input: it is closed\n")
     done = shell("cat good.csv | $M --explain --format csv -e 'NOT p'")
-    message = "cannot explain: the log is no file that can be read again; save the log first"
+    message = "cannot explain: the log cannot be read a second time; save it to a file first"
     assert done == Ended(2, "", f"mtlmon: {message}\n")
     done = mtlmon("--key", "user", "-e", "p", log="ts,p\n")
     message = (
-        "--key is for tables, and standard input is taken for a text log: name the format, as in "
-        "--format csv (see mtlmon --help)"
+        "--key works on tables, but standard input is read as a text log: add the format, for "
+        "instance --format csv (see mtlmon --help)"
     )
     assert done == Ended(2, "", f"mtlmon: {message}\n")
 
@@ -216,7 +217,7 @@ def test_a_terminal_gets_no_parquet() -> None:
         timeout=SECONDS,
         env=environment(),
     )
-    message = b"Parquet is nothing to read on a terminal: name a file with -o"
+    message = b"cannot write Parquet to a terminal: add -o FILE"
     assert (done.returncode, done.stderr) == (2, b"mtlmon: " + message + b"\n")
     os.close(leader)
     os.close(follower)

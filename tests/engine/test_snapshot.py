@@ -217,8 +217,8 @@ def test_what_is_no_snapshot_of_this_monitor() -> None:
     monitor.step(3, ("p",))
     before = monitor.snapshot()
     for wrong, reason in [
-        (b"", "no snapshot"),
-        (b"something else altogether, and long enough", "no snapshot"),
+        (b"", "not a snapshot"),
+        (b"something else altogether, and long enough", "not a snapshot"),
         (snapshot[:-1], "damaged"),
         (snapshot + b"\0", "damaged"),
         (snapshot[:6] + b"\x09" + snapshot[7:], "version 9"),

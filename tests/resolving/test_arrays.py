@@ -100,7 +100,7 @@ def test_bad_arrays() -> None:
     with pytest.raises(MtlmonError, match="the field time_stamp holds float64, not integers"):
         resolution.push_array(floats)
     for name, value, message in [
-        ("kind", 3, "verdict 1 of the array: 3 is no kind of verdict"),
+        ("kind", 3, "verdict 1 of the array: 3 is not a kind of verdict"),
         ("kind", 2, "verdict 1 of the array: a time-point is equivalent to an earlier one"),
         ("time_stamp", -1, "verdict 1 of the array: its time-stamp is not from 0 to 2"),
     ]:

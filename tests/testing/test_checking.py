@@ -141,7 +141,7 @@ def test_atoms_of_an_iterator_may_be_used_again() -> None:
         ([(5, {"p"}), (4, {"p"})], TimeStampError, "event 1: time-stamp 4 is below 5"),
         ([(5, {"p"}), (2**63, {"p"})], TimeStampError, "event 1: time-stamp 9223372036854775808"),
         ([(5, {"p"}), (float("nan"), {"p"})], TypeError, "event 1: a time-stamp is an integer"),
-        (5, TraceError, "a trace is no int"),
+        (5, TraceError, "int on its own is not a trace"),
     ],
 )
 def test_bad_traces_are_refused_with_their_place(

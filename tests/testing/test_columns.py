@@ -114,7 +114,7 @@ def frame(**columns: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("trace", "words"),
     [
-        (STAMPS, "a trace is no ndarray on its own"),
+        (STAMPS, "ndarray on its own is not a trace"),
         ((STAMPS, P), "letters have the shape"),
         ((STAMPS, np.column_stack([P, Q, Q])), "a column for each of p, q"),
         ((STAMPS, np.column_stack([P, Q])[:4]), "4 rows, but there are 5 time-stamps"),

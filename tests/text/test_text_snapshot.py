@@ -200,8 +200,8 @@ def test_refusals() -> None:
     with pytest.raises(SnapshotError, match="another formula"):
         many.text.restore(good)
     for bad, why in [
-        (b"", "no snapshot"),
-        (b"something else, and longer than the head", "no snapshot"),
+        (b"", "not a snapshot"),
+        (b"something else, and longer than the head", "not a snapshot"),
         (good.replace(HEAD, HEAD[:-1] + b"\x07"), "version 7"),
         (good[:-1], "damaged"),
         (good[:40] + bytes([good[40] ^ 1]) + good[41:], "damaged"),
