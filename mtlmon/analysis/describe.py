@@ -9,7 +9,13 @@ from mtlmon.analysis.subformulas import atoms, skewed_count, subformula_count
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.interval import Interval
-from mtlmon.syntax.printer import atom_text, operator_text, to_text
+from mtlmon.syntax.printer import (
+    WRITTEN_LIMIT,
+    atom_text,
+    operator_text,
+    to_text,
+    written_size,
+)
 from mtlmon.syntax.report import shorten, visible
 from mtlmon.syntax.traversal import postorder
 
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from mtlmon.syntax.operators import Operator
 
 _TEXT_LIMIT = 4000
-_WRITTEN_LIMIT = 10**6
 _LINE = 88
 _ROW_LIMIT = 30
 
@@ -64,10 +69,7 @@ def describe(formula: Formula, unit: str | None = None) -> str:
 
 def _text(formula: Formula) -> str:
     """The formula, unless subformulas that are shared make it longer than anyone can read."""
-    sizes: dict[int, int] = {}
-    for node in postorder(formula):
-        sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in node.operands)
-    if (size := sizes[id(formula)]) > _WRITTEN_LIMIT:
+    if (size := written_size(formula)) > WRITTEN_LIMIT:
         return f"too long to show: {size:,} subformulas, with shared ones each time they occur"
     return shorten(visible(to_text(formula, all_parentheses=True)), _TEXT_LIMIT)
 

@@ -121,15 +121,23 @@ class Formula:
     def __str__(self) -> str:
         """The formula with the fewest parentheses; `parse` reads it back.
 
-        Shared subformulas are written out each time.
+        Shared subformulas are written out each time they occur. Where that makes more than a
+        million, each of them is written once, as a `let` of a policy file, which
+        `mtlmon.policy.parse_policies` reads.
         """
-        from mtlmon.syntax.printer import to_text
+        from mtlmon.syntax.printer import WRITTEN_LIMIT, to_declarations, to_text, written_size
 
+        if written_size(self) > WRITTEN_LIMIT:
+            return to_declarations(self)
         return to_text(self)
 
     def __repr__(self) -> str:
+        from mtlmon.syntax.printer import WRITTEN_LIMIT, written_size
         from mtlmon.syntax.rewrite import has_durations
 
+        if written_size(self) > WRITTEN_LIMIT:
+            count = len(postorder(self))
+            return f"<Formula of {count:,} subformulas, more than {WRITTEN_LIMIT:,} written out>"
         unit = ", unit='later'" if has_durations(self) else ""
         return f"parse({str(self)!r}{unit})"
 

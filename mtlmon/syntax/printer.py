@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+from mtlmon.syntax import operators as ops
 from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.lexer import is_plain_atom
-from mtlmon.syntax.traversal import postorder
+from mtlmon.syntax.traversal import number, postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.operators import Operator
+
+WRITTEN_LIMIT = 10**6
+"""More subformulas than this are not written out for people; shared ones count each time."""
 
 # Looser than any operator: the right end of a temporal one, which only a parenthesis ends.
 _NEVER_ENDED = 0
@@ -17,8 +23,43 @@ _NEVER_ENDED = 0
 _CLOSED = 9
 
 
+def written_size(formula: Formula) -> int:
+    """How many subformulas the text has, shared ones counted each time they are written."""
+    sizes: dict[int, int] = {}
+    for node in postorder(formula):
+        sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in node.operands)
+    return sizes[id(formula)]
+
+
+def to_declarations(formula: Formula) -> str:
+    """The formula as a policy file, in which each shared subformula is written once, as a let.
+
+    `parse_policies` reads it back; its length is that of the formula as it is stored.
+    """
+    subformulas, number_of = number(formula)
+    uses = [0] * len(subformulas)
+    for node in subformulas:
+        for operand in node.operands:
+            uses[number_of[id(operand)]] += 1
+    taken = {node.name for node in subformulas}
+    free = (name for i in count(1) if (name := f"part{i}") not in taken)
+    written: list[Formula] = []
+    lines: list[str] = []
+    for node, times in zip(subformulas, uses, strict=True):
+        operands = tuple(written[number_of[id(operand)]] for operand in node.operands)
+        shown = type(node)(node.operator, operands, node.interval, node.name)
+        if times > 1 and operands:
+            name = next(free)
+            lines.append(f"let {name} = {to_text(shown)}")
+            shown = type(node)(ops.ATOM, name=name)
+        written.append(shown)
+    return "\n".join([*lines, to_text(written[-1])])
+
+
 def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
     """The formula as text that `parse` reads back, shared subformulas written out each time.
+
+    That takes time and memory by `written_size`, which may be exponential in what is stored.
 
     Args:
         formula: what to write.
