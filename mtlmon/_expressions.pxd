@@ -44,6 +44,7 @@ cdef class Workspace(NodeTable):
     cdef uint32_t *chain_greatest
     # Memo tables of fixed budget.
     cdef PairEntry *pairs
+    cdef uint32_t pairs_size, pair_count
     cdef SequenceMemo memo
     # Mixed functions.
     cdef object manager                 # mtlmon.bdd.Manager, None before the first is needed
@@ -53,6 +54,7 @@ cdef class Workspace(NodeTable):
     cdef uint64_t bdd_operations
 
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil
+    cdef int _grow_pairs(self) except -1 nogil
     cdef int push(self, Expression expression) except -1 nogil
     cdef Expression conjoin_pushed(
         self, uint32_t base, uint32_t likely

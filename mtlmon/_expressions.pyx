@@ -15,7 +15,7 @@ from cython cimport final, no_gc
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from mtlmon._memo cimport free_memo, init_memo, recall, remember
+from mtlmon._memo cimport free_memo, recall, remember
 from mtlmon._memory cimport reserve
 from mtlmon._nodes cimport NODE_CONSTANT, NODE_CUBE, NODE_MIXED, Node
 from mtlmon._program cimport Program
@@ -44,9 +44,18 @@ cdef extern from *:
         LEAST_MIXED_COMPACTION
 
 cdef enum:
-    PAIR_TABLE_SIZE = 1 << 12
+    FIRST_PAIRS = 1 << 6
+    MOST_PAIRS = 1 << 12
     EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
     REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
+
+
+cdef inline PairEntry *pair_entry(
+    PairEntry *pairs, uint32_t size, Expression left, Expression right
+) noexcept nogil:
+    """Where the conjunction of two expressions is kept."""
+    cdef uint64_t value = (<uint64_t> left << 32 | right) * 0x9E3779B97F4A7C15ULL
+    return &pairs[(value >> 40) & (size - 1)]
 
 
 @final
@@ -71,12 +80,10 @@ cdef class Workspace(NodeTable):
 
     cdef int _allocate(self) except -1:
         cdef size_t families = self.program.family_count + 1
-        self.pairs = <PairEntry *> calloc(PAIR_TABLE_SIZE, sizeof(PairEntry))
         self.chain_least = <uint32_t *> calloc(families, sizeof(uint32_t))
         self.chain_greatest = <uint32_t *> calloc(families, sizeof(uint32_t))
-        if self.pairs == NULL or self.chain_least == NULL or self.chain_greatest == NULL:
+        if self.chain_least == NULL or self.chain_greatest == NULL:
             raise MemoryError("mtlmon: out of memory")
-        init_memo(&self.memo)
         return 0
 
     def __dealloc__(self):
@@ -92,20 +99,44 @@ cdef class Workspace(NodeTable):
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
         """left AND right of two different expressions that are not constant."""
         cdef PairEntry *entry
-        cdef uint64_t hash_value
         cdef Expression result
         if left > right:
             left, right = right, left
-        hash_value = (<uint64_t> left << 32 | right) * 0x9E3779B97F4A7C15ULL
-        entry = &self.pairs[(hash_value >> 40) & (PAIR_TABLE_SIZE - 1)]
+        if 2 * self.pair_count >= self.pairs_size and self.pairs_size < MOST_PAIRS:
+            self._grow_pairs()
+        entry = pair_entry(self.pairs, self.pairs_size, left, right)
         if entry.left == left and entry.right == right:
             result = entry.result
         else:
             result = self._conjoin_raw(left, right)
+            # Making the result may not have left the table where it was. Empty entries have 0,
+            # the number of a constant.
+            entry = pair_entry(self.pairs, self.pairs_size, left, right)
+            self.pair_count += entry.left == 0
             entry.left = left
             entry.right = right
             entry.result = result
         return self._reduce(result)
+
+    cdef int _grow_pairs(self) except -1 nogil:
+        """A larger memo of conjunctions: it begins small, for there may be many workspaces."""
+        cdef uint32_t size = 4 * self.pairs_size if self.pairs_size else FIRST_PAIRS
+        cdef uint32_t i
+        cdef PairEntry *entry
+        cdef PairEntry *pairs = <PairEntry *> calloc(size, sizeof(PairEntry))
+        if pairs == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        self.pair_count = 0
+        for i in range(self.pairs_size):
+            if self.pairs[i].left:
+                entry = pair_entry(pairs, size, self.pairs[i].left, self.pairs[i].right)
+                self.pair_count += entry.left == 0
+                entry[0] = self.pairs[i]
+        free(self.pairs)
+        self.pairs = pairs
+        self.pairs_size = size
+        return 0
 
     cdef uint32_t _view(
         self, Expression expression, const uint32_t **literals, uint32_t *single

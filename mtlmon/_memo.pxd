@@ -14,12 +14,14 @@ cdef struct SequenceEntry:
 
 cdef struct SequenceMemo:
     SequenceEntry *entries
+    uint32_t size           # of the table: 0, or a power of 2
+    uint32_t used           # entries that are not empty
     uint32_t *pool
+    uint32_t pool_size
     uint32_t pool_count
     uint64_t flushes
 
 
-cdef int init_memo(SequenceMemo *memo) except -1
 cdef void free_memo(SequenceMemo *memo) noexcept nogil
 cdef bint recall(
     const SequenceMemo *memo, uint32_t subject, const uint32_t *sequence, uint32_t length,
