@@ -28,7 +28,10 @@ cdef class FirstViolation:
 
     Attributes:
         is_found: whether there is a violation.
-        time_stamp, offset, policy, stream: those of the earliest one so far.
+        time_stamp: that of the earliest one so far.
+        offset: that of the earliest one so far.
+        policy: that of the earliest one so far.
+        stream: that of the earliest one so far.
         event_count: of the events after which it was known that no earlier one is among those read.
             Once all before it is decided, that is where reading could have stopped.
         has_keys: whether there are keys; set by `with_keys`.
