@@ -81,6 +81,26 @@ def test_counts_of_rows_in_footers(tmp_path: Path) -> None:
     assert {line.partition(" ")[0] for line in damaged(path, changes)} <= {"300", "error"}
 
 
+def test_fewer_rows_than_the_footer_says(tmp_path: Path) -> None:
+    """A footer that agrees with itself on a row more than there is."""
+    path = tmp_path / "log.parquet"
+    parquet.write_table(ROWS, path, row_group_size=50)
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    # integers are twice the number, seven bits to a byte: 300 becomes 301, and 50 becomes 51
+    total = content.index(b"\x16\xd8\x04", footer) + 1
+    found = 0
+    for place in (place for place in range(footer, len(content)) if content[place] == 100):
+        changed = bytearray(content)
+        changed[total] += 2
+        changed[place] += 2
+        path.write_bytes(changed)
+        with pytest.raises(TableError, match=r"log.parquet: .*damaged") as caught:
+            read(path, "p")
+        found += "300 rows in the row groups 0 to 5, and not 301" in str(caught.value)
+    assert found > 0
+
+
 def test_pages_with_checksums(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     try:
