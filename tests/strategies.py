@@ -98,10 +98,11 @@ def traces(
     start: st.SearchStrategy[int] | None = None,
     maximum_length: int = 9,
     advances: bool = False,
+    leaps: tuple[int, ...] = (),
 ) -> tuple[Step, ...]:
     """Repeated time-stamps, steps of one, gaps larger than every bound, time without events."""
     clock = draw(st.integers(0, 3) if start is None else start)
-    increments = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 50])
+    increments = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 50, *leaps])
     steps: list[Step] = []
     for _ in range(draw(st.integers(1, maximum_length))):
         clock = min(clock + draw(increments), MAXIMUM_TIME_STAMP)
@@ -113,8 +114,10 @@ def traces(
 
 
 def huge_traces() -> st.SearchStrategy[tuple[Step, ...]]:
-    """Traces that come up to the largest time-stamp."""
-    return traces(start=st.integers(MAXIMUM_TIME_STAMP - 60, MAXIMUM_TIME_STAMP))
+    """Traces that come up to the largest time-stamp, some of them from 0 in one leap or two."""
+    near_the_end = st.integers(MAXIMUM_TIME_STAMP - 60, MAXIMUM_TIME_STAMP)
+    leaps = (2**62, MAXIMUM_TIME_STAMP - 5, MAXIMUM_TIME_STAMP)
+    return st.one_of(traces(start=near_the_end), traces(advances=True, leaps=leaps))
 
 
 def end_times() -> st.SearchStrategy[EndTime]:

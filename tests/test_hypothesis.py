@@ -69,7 +69,10 @@ def test_time_without_events_and_end_times(
 
 
 @given(
-    strategies.formulas(widths=strategies.huge_intervals()),
+    st.one_of(
+        strategies.formulas(widths=strategies.huge_intervals()),
+        strategies.sandwiches(widths=strategies.huge_intervals()),
+    ),
     st.one_of(strategies.traces(), strategies.huge_traces()),
     strategies.end_times(),
 )
