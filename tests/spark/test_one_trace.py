@@ -169,7 +169,7 @@ def test_no_rows_have_no_verdicts(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ({"time": "tss"}, TableError, "no column 'tss' of times"),
+        ({"time": "tss"}, TableError, "no column 'tss' for the times"),
         ({"event": None}, TableError, "no column 'p' for the atom"),
         ({"ranges": 0}, MtlmonError, "at least one range, not 0"),
         ({"end_time": "first"}, MtlmonError, "'first'"),
