@@ -132,6 +132,8 @@ def main() -> int:
                     results[module.name].append(result)
                     _show(module, result)
         except KeyboardInterrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             pool.shutdown(cancel_futures=True)
             print("\ninterrupted; the same command goes on from here")
     print(f"\n{score_table(results)}")
