@@ -13,7 +13,9 @@ from mtlmon.table_formats import FORMAT_NAMES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal, NoReturn
+    from typing import Literal, NoReturn, TypeVar
+
+    Space = TypeVar("Space", bound=argparse.Namespace)
 
 __all__ = ["STANDARD_STREAM", "Options", "Parser", "parse_arguments", "time_stamp"]
 
@@ -165,6 +167,25 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
         )
 
+    def read(self, arguments: Sequence[str], options: Space) -> Space:
+        """Read the arguments into `options`.
+
+        Raises Failure on wrong ones, SystemExit after `--help` and `--version`.
+        """
+        _, unknown = self.parse_known_intermixed_args(list(arguments), options)
+        if unknown:
+            self.error(f"unrecognized arguments: {', '.join(map(self.with_guess, unknown))}")
+        return options
+
+    def with_guess(self, unknown: str) -> str:
+        """An option that there is not, with the one that may be meant."""
+        import difflib
+
+        name = unknown.partition("=")[0]
+        known = [text for action in self._actions for text in action.option_strings]
+        guesses = difflib.get_close_matches(name.replace("_", "-").lower(), known, 1)
+        return f"{name} (did you mean {guesses[0]}?)" if guesses else name
+
     def error(self, message: str) -> NoReturn:
         raise Failure(f"{message} (see {self.prog} --help)")
 
@@ -179,7 +200,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     Raises Failure on wrong ones, SystemExit after `--help` and `--version`.
     """
     parser = make_parser()
-    options = parser.parse_intermixed_args(list(arguments), Options())
+    options = parser.read(arguments, Options())
     options.arguments = arguments
     files: list[str] = options.files
     if options.formulas and len(options.formulas) > 1:
@@ -471,7 +492,7 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         help="show how far the log is read, if it is a file and standard error a terminal",
     )
     group.add_argument(
-        "--version", action="version", version=version_line(), help="show the version"
+        "-V", "--version", action="version", version=version_line(), help="show the version"
     )
     group.add_argument("-h", "--help", action="help", help="show this help")
 

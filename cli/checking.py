@@ -154,7 +154,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         help="the unit of the log's time-stamps, if the file does not declare it",
     )
     parser.add_argument("-h", "--help", action="help", help="show this help")
-    options = parser.parse_intermixed_args(list(arguments), Options())
+    options = parser.read(arguments, Options())
     if not options.files:
         parser.error("no policy file: name one")
     if len(options.files) > 2:

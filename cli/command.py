@@ -13,6 +13,7 @@ from mtlmon.cli.failure import (
     SIGNALLED,
     ClosedPipe,
     Failure,
+    Interrupted,
     note,
     show,
 )
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+SUBCOMMANDS = ("resolve", "check-policy")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status.
@@ -37,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return dispatch(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+    except Interrupted as interrupted:
+        return SIGNALLED + interrupted.number
     except KeyboardInterrupt:
         return SIGNALLED + 2
     except ClosedPipe:
@@ -73,15 +78,27 @@ def advice(error: LogError) -> str:
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Run the subcommand that the first word names, or monitor; return the exit status."""
-    if arguments and arguments[0] == "resolve":
+    first = arguments[0] if arguments else ""
+    if first == "resolve":
         from mtlmon.cli.resolving import resolve
 
         return resolve(arguments[1:])
-    if arguments and arguments[0] == "check-policy":
+    if first == "check-policy":
         from mtlmon.cli.checking import check_policy
 
         return check_policy(arguments[1:])
+    if first and not first.startswith("-") and not os.path.lexists(first):
+        refuse_misspelt(first)
     return run(parse_arguments(arguments))
+
+
+def refuse_misspelt(word: str) -> None:
+    """Raise Failure if the first word, which is no file, looks like a subcommand."""
+    import difflib
+
+    guesses = difflib.get_close_matches(word.replace("_", "-").lower(), SUBCOMMANDS, 1, 0.75)
+    if guesses:
+        raise Failure(f"cannot read {word}: no such file; did you mean 'mtlmon {guesses[0]}'?")
 
 
 def run(options: Options) -> int:

@@ -10,7 +10,7 @@ from mtlmon._core import Monitor
 from mtlmon._scanner import Scanner
 from mtlmon._text import TextMonitor
 from mtlmon.analysis.subformulas import atoms
-from mtlmon.cli.failure import Failure, WriteFailure, note
+from mtlmon.cli.failure import Failure, WriteFailure, note, say
 from mtlmon.cli.files import is_same_file
 from mtlmon.cli.report import plural
 from mtlmon.errors import UndecidedError
@@ -221,13 +221,7 @@ class Explanations:
         if sys.stderr.isatty():
             width = os.get_terminal_size(sys.stderr.fileno()).columns
         shown = proof.to_text(width=width, ascii_only=not _shows_marks(sys.stderr.encoding))
-        text = f"{heading(title)}{shown}\n\n"
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except OSError:
-            # there is nobody left to tell
-            return
+        say(f"{heading(title)}{shown}\n\n")
 
     def write(self) -> None:
         """Write the file, if one is asked for.

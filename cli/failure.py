@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -13,8 +14,10 @@ __all__ = [
     "VIOLATION",
     "ClosedPipe",
     "Failure",
+    "Interrupted",
     "WriteFailure",
     "note",
+    "say",
     "show",
 ]
 
@@ -38,14 +41,32 @@ class ClosedPipe(Exception):
     """Nobody reads the verdicts any more."""
 
 
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM came.
+
+    Attributes:
+        number: the signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
 def note(message: str) -> None:
     """Say something on standard error, if that is open."""
+    say(f"mtlmon: {message}\n")
+
+
+def say(text: str) -> None:
+    """Write lines to standard error, if that is open, without characters that do not print."""
     if sys.stderr is not None:
-        try:
-            print(f"mtlmon: {message}", file=sys.stderr, flush=True)
-        except OSError:
-            # there is nobody left to tell
-            return
+        from mtlmon.cli.terminal import on_terminal
+
+        # nobody is left to tell where this fails
+        with contextlib.suppress(OSError):
+            sys.stderr.write(on_terminal(text))
+            sys.stderr.flush()
 
 
 def show(text: str) -> None:
@@ -58,6 +79,10 @@ def show(text: str) -> None:
     try:
         # a TextIO to the type checker, a TextIOWrapper in the command's own process
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if sys.stdout.isatty():
+            from mtlmon.cli.terminal import on_terminal
+
+            text = on_terminal(text)
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:

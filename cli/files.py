@@ -23,7 +23,10 @@ if TYPE_CHECKING:
         """Bytes that wait to be written."""
 
         def __len__(self) -> int: ...
+        def take(self) -> bytes: ...
         def flush(self, file_descriptor: int, /) -> None: ...
+
+    from mtlmon.cli.terminal import EscapedLines
 
 
 __all__ = ["LogFile", "VerdictFile", "open_log", "open_verdicts", "read_formula"]
@@ -113,16 +116,24 @@ class VerdictFile:
         self.descriptor = descriptor
         self.name = name
         self.is_new = is_new
+        self.lines: EscapedLines | None = None
+        if os.isatty(descriptor):
+            from mtlmon.cli.terminal import EscapedLines
+
+            self.lines = EscapedLines()
         widen_pipe(descriptor, os.fstat(descriptor))
 
     def flush(self, writer: Writer) -> None:
-        """Write what the writer holds.
+        """Write what the writer holds, to a terminal without characters that do not print.
 
         Raises ClosedPipe when nobody reads it, Failure when it cannot be written.
         """
-        while len(writer) > 0:
+        if self.lines is not None:
+            self.lines.add(writer.take())
+        waiting = writer if self.lines is None else self.lines
+        while len(waiting) > 0:
             try:
-                writer.flush(self.descriptor)
+                waiting.flush(self.descriptor)
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(self.descriptor, select.POLLOUT)

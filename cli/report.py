@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from mtlmon.cli.failure import note
+from mtlmon.cli.failure import note, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
     if wanted is None:
         wanted = is_terminal(sys.stderr)
     if wanted and sys.stderr is not None:
-        print(make(), file=sys.stderr)
+        say(f"{make()}\n")
 
 
 def report_end(

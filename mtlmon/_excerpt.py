@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mtlmon.syntax.report import escaped
+
 __all__ = ["describe"]
 
 LENGTH = 60
@@ -33,8 +35,5 @@ def name_character(character: str) -> str:
 def excerpt(line: str, place: int) -> str:
     """A line shortened around a place (an index), unprintable characters escaped."""
     first = max(0, min(place - LENGTH // 2, len(line) - LENGTH))
-    shortened = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in line[first : first + LENGTH]
-    )
+    shortened = escaped(line[first : first + LENGTH])
     return ("..." if first > 0 else "") + shortened + ("..." if first + LENGTH < len(line) else "")

@@ -40,6 +40,23 @@ def visible(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
+def escaped(text: str, kept: str = "") -> str:
+    """The text with characters that do not print written as in Python's texts, \\x1b for instance.
+
+    A terminal shows it, whatever a name in it tries. Unlike with `visible`, nothing is lost.
+
+    kept: characters that need not print, such as line feeds.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character in kept
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
 def shorten(text: str, width: int) -> str:
     """The text, its middle left out where it has more than `width` characters."""
     if len(text) <= width:

@@ -54,6 +54,14 @@ class ByteWriter(io.RawIOBase):
             self._size += len(part)
         return len(part)
 
+    def take(self) -> bytes:
+        """Remove what there is, and return it."""
+        first, *others = self._parts or [b""]
+        taken = b"".join([first[self._written :], *others])
+        self._parts = []
+        self._size = self._written = 0
+        return taken
+
     def flush(self, file_descriptor: int | None = None) -> None:
         """Write what there is to a file; nothing without one.
 

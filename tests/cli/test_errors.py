@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.process import mtlmon, shell
+from tests.cli.process import COMMAND, mtlmon, shell
 
 HELP = " (see mtlmon --help)\n"
 
@@ -30,13 +31,53 @@ HELP = " (see mtlmon --help)\n"
             ["-e", "p", "-e", "q"],
             "-e was given more than once: join the formulas with AND, or write a policy file",
         ),
-        (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod"),
+        (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod (did you mean --mode?)"),
         (["--nonsense", "-e", "p"], "unrecognized arguments: --nonsense"),
         (["-e"], "argument -e: expected one argument"),
     ],
 )
 def test_usage(arguments: list[str], message: str) -> None:
     assert mtlmon(*arguments) == (2, "", f"mtlmon: {message}{HELP}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--verdict", "false", "-e", "p"],
+            "unrecognized arguments: --verdict (did you mean --verdicts?)",
+        ),
+        (
+            ["--end_time=5", "-e", "p"],
+            "unrecognized arguments: --end_time (did you mean --end-time?)",
+        ),
+        (["resovle"], "cannot read resovle: no such file; did you mean 'mtlmon resolve'?"),
+        (
+            ["resovle", "--in-order"],
+            "cannot read resovle: no such file; did you mean 'mtlmon resolve'?",
+        ),
+        (
+            ["check_policy", "x"],
+            "cannot read check_policy: no such file; did you mean 'mtlmon check-policy'?",
+        ),
+        (["police.mtl"], "cannot read police.mtl: No such file or directory"),
+    ],
+)
+def test_what_is_misspelt(arguments: list[str], message: str) -> None:
+    done = mtlmon(*arguments)
+    assert (done.status, done.output) == (2, "")
+    assert (
+        done.errors.removesuffix("\n").removesuffix(" (see mtlmon --help)") == f"mtlmon: {message}"
+    )
+
+
+def test_a_file_named_like_a_subcommand(tmp_path: Path) -> None:
+    """Only what is no file is taken for misspelt."""
+    (tmp_path / "resolv").write_text("p")
+    done = subprocess.run(
+        [*COMMAND, "resolv"], input=b"@1 p\n", capture_output=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, b"1:0 true\n")
 
 
 @pytest.mark.parametrize("option", ["--mode", "--verdicts", "--unit", "--on-error", "--bdd"])

@@ -206,7 +206,7 @@ def test_explain_formula() -> None:
 
 
 def test_version() -> None:
-    assert mtlmon("--version") == (0, f"mtlmon {package.__version__}\n", "")
+    assert mtlmon("-V") == mtlmon("--version") == (0, f"mtlmon {package.__version__}\n", "")
 
 
 def test_help() -> None:
