@@ -1,5 +1,33 @@
 """The command `mtlmon`."""
 
-from mtlmon.cli.command import main
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
+
+SIGNALLED = 128
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status.
+
+    arguments: without the command's name; by default those of the process, which this may end.
+    """
+    # before everything else is imported
+    from mtlmon import _start
+
+    has_taken = _start.take_signals()
+    try:
+        from mtlmon.cli.command import main as run
+
+        status = run(arguments)
+    finally:
+        if has_taken:
+            _start.give_back_signals()
+    if _start.IS_COMMAND and status > SIGNALLED:
+        # threads that read or work on still are not waited for
+        _start.leave(status)
+    return status

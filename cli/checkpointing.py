@@ -5,14 +5,14 @@ bytes are the verdicts earned by them. The verdicts are on disk before the check
 on from it cuts the verdicts to that length, so that none is lost and none comes twice, whenever
 the process before was killed.
 
-Signals are looked at between two pieces of work only, so that the last checkpoint can be made.
+Signals are looked at between two pieces of work, so that the last checkpoint can be made; work that
+takes too long for that is broken off, and the checkpoint before stays the last one.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import stat
 import time
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from mtlmon.cli.checkpoint import (
 )
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.pump import BLOCK_BYTES, Pump
+from mtlmon.cli.signals import HELD_SECONDS
 from mtlmon.errors import SnapshotError
 
 if TYPE_CHECKING:
@@ -265,11 +266,13 @@ class CheckpointingPump(Pump):
         super().reach_end()
 
     def flush_at_last(self) -> None:
-        # A second signal ends the process at once; the checkpoint before stays good.
-        self.signals.set_handlers(signal.SIG_DFL)
-        if self.is_open:
-            self.write_checkpoint()
-        self.flush()
+        """Write what is earned, and a last checkpoint if the work has come to a place for one.
+
+        Where it was broken off, the checkpoint before stays good.
+        """
+        if self.is_open and not self.signals.is_forced:
+            self.signals.at_last(self.write_checkpoint, HELD_SECONDS)
+        super().flush_at_last()
 
     # ---- checkpoints -----------------------------------------------------------------------
 

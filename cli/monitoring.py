@@ -10,7 +10,7 @@ from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import progress_for, report_end, show_summary, summary
-from mtlmon.cli.signals import Interrupted, Signals
+from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,28 +59,35 @@ def monitor_log(formula: Formula, options: Options) -> int:
         from mtlmon.cli.reporting import ReportingLoop
 
         loop = reporting = ReportingLoop(text_monitor, formula, options, log)
-    signals = Signals(is_held=options.checkpoint is not None)
+    signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
     pump = make_pump(text_monitor, loop, log, verdicts, signals, options)
     start = time.perf_counter()
-    status = None
-    try:
-        with signals:
+    with signals:
+        try:
             pump.run(options.end_time)
-    except Interrupted as signal:
-        status = SIGNALLED + signal.number
-    if status is None:
-        status = VIOLATION if text_monitor.false_count else 0
-    verdicts.close()
-    report_end(text_monitor, pump.head, is_complete=pump.is_complete, is_resolved=options.resolve)
-    if options.explain and status == VIOLATION:
-        from mtlmon.cli.explaining import explain_violations
+            status = VIOLATION if text_monitor.false_count else 0
+        except Interrupted as signal:
+            status = SIGNALLED + signal.number
+        # what comes now may be broken off anywhere
+        signals.is_held = False
+        verdicts.close()
+        report_end(
+            text_monitor, pump.head, is_complete=pump.is_complete, is_resolved=options.resolve
+        )
+        if options.explain and status == VIOLATION:
+            from mtlmon.cli.explaining import explain_violations
 
-        explain_violations(formula, options, log, pump.bytes_read)
-    if options.report is not None:
-        reporting.write(pump.bytes_read, is_interrupted=status > SIGNALLED)
-    log.close()
-    seconds = time.perf_counter() - start
-    show_summary(options.summary, lambda: summary(text_monitor, seconds, pump.events_before))
+            explain_violations(formula, options, log, pump.bytes_read)
+        if options.report is not None:
+            if status < SIGNALLED:
+                reporting.write(pump.bytes_read, is_interrupted=False)
+            elif not signals.at_last(
+                lambda: reporting.write(pump.bytes_read, is_interrupted=True), REPORT_SECONDS
+            ):
+                note(f"{options.report} is not written: there was no time for it")
+        log.close()
+        seconds = time.perf_counter() - start
+        show_summary(options.summary, lambda: summary(text_monitor, seconds, pump.events_before))
     return status
 
 

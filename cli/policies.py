@@ -24,7 +24,7 @@ from mtlmon.cli.report import (
     progress_for,
     show_summary,
 )
-from mtlmon.cli.signals import Interrupted, Signals
+from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
 from mtlmon.option_names import COMMAND
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.reading import Policy
@@ -100,18 +100,30 @@ def check_source(
         findings = Findings(check, source, list(logs), options, can_reread=can_reread)
     verdicts = open_verdicts(options.output, logs, options.formula_file)
     output = make_output(check, source, options)
-    run = Run(check, source, output, verdicts, findings, options)
-    status = run.status()
-    verdicts.close()
-    report_end(run)
-    if findings is not None:
-        if options.explain and status == VIOLATION:
-            with closing(again()) as log:
-                findings.explain(log)
-        if options.report is not None:
-            findings.write_report(again, run.seconds, is_interrupted=status > SIGNALLED)
-    show_summary(options.summary, lambda: policies_summary(check, source, run.seconds))
+    signals = Signals(verdicts)
+    run = Run(check, source, output, verdicts, findings, signals, options)
+    with signals:
+        status = run.status()
+        verdicts.close()
+        report_end(run)
+        if findings is not None:
+            if options.explain and status == VIOLATION:
+                with closing(again()) as log:
+                    findings.explain(log)
+            if options.report is not None:
+                write_report(findings, again, run, status)
+        show_summary(options.summary, lambda: policies_summary(check, source, run.seconds))
     return status
+
+
+def write_report(findings: Findings, again: Callable[[], Source], run: Run, status: int) -> None:
+    """Write the report; after a signal only if that does not take long."""
+    if status < SIGNALLED:
+        findings.write_report(again, run.seconds, is_interrupted=False)
+    elif not run.signals.at_last(
+        lambda: findings.write_report(again, run.seconds, is_interrupted=True), REPORT_SECONDS
+    ):
+        note(f"{run.options.report} is not written: there was no time for it")
 
 
 def contents(file: Formula | PolicyFile) -> tuple[tuple[Policy, ...], dict[str, Predicate]]:
@@ -228,6 +240,7 @@ class Run:
         output: Output | None,
         verdicts: VerdictFile,
         findings: Findings | None,
+        signals: Signals,
         options: Options,
     ) -> None:
         self.check = check
@@ -235,6 +248,7 @@ class Run:
         self.output = output
         self.verdicts = verdicts
         self.findings = findings
+        self.signals = signals
         self.options = options
         self.is_complete = False
         self.is_live = source.size is None
@@ -248,26 +262,22 @@ class Run:
 
         Whatever ends it, the verdicts earned are written.
         """
-        signals = Signals()
         try:
-            with signals:
-                try:
-                    self.run()
-                except Interrupted:
-                    signals.at_last(self.finish)
-                    raise
-                except (WriteFailure, ClosedPipe):
-                    raise
-                except BaseException:
-                    self.finish()
-                    raise
-                finally:
-                    self.progress.erase()
-                    self.seconds = time.monotonic() - self.start
+            self.run()
         except Interrupted as signal:
+            self.signals.at_last(self.finish)
             return SIGNALLED + signal.number
+        except (WriteFailure, ClosedPipe):
+            raise
         except OSError as error:
+            self.finish()
             raise unreadable(error) from None
+        except BaseException:
+            self.finish()
+            raise
+        finally:
+            self.progress.erase()
+            self.seconds = time.monotonic() - self.start
         return VIOLATION if any(counts.false for counts in self.check.counts) else 0
 
     def run(self) -> None:

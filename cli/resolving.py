@@ -68,22 +68,20 @@ def resolve(arguments: Sequence[str]) -> int:
         in_order=options.in_order,
         reach=options.reach,
     )
-    signals = Signals()
+    signals = Signals(target, resolver.writer)
     pump = Pump(resolver, source, target, signals, Progress(0))
     start = time.perf_counter()
-    status = None
-    try:
-        with signals:
+    with signals:
+        try:
             pump.run()
-    except Interrupted as signal:
-        status = SIGNALLED + signal.number
-    if status is None:
-        status = VIOLATION if resolver.false_count else 0
-    source.close()
-    target.close()
-    report_end(resolver, is_complete=pump.is_complete)
-    seconds = time.perf_counter() - start
-    show_summary(options.summary, lambda: resolving_summary(resolver, seconds))
+            status = VIOLATION if resolver.false_count else 0
+        except Interrupted as signal:
+            status = SIGNALLED + signal.number
+        source.close()
+        target.close()
+        report_end(resolver, is_complete=pump.is_complete)
+        seconds = time.perf_counter() - start
+        show_summary(options.summary, lambda: resolving_summary(resolver, seconds))
     return status
 
 
@@ -108,7 +106,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     add_options(parser)
-    options = parser.parse_intermixed_args(list(arguments), Options())
+    options = parser.read(arguments, Options())
     files: list[str] = options.files
     if len(files) > 1:
         parser.error(f"several files ({', '.join(files)}): name one at a time")

@@ -8,6 +8,9 @@
 ['1:0 true', '4:0 true']
 """
 
+# first of all: signals do no harm while the command imports the rest
+from mtlmon import _start  # noqa: F401
+
 try:
     from mtlmon._core import Monitor, Verdict
 except ModuleNotFoundError as error:

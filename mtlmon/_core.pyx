@@ -11,6 +11,7 @@ from mtlmon._configurations cimport find_settled
 from mtlmon._engine cimport Register, free_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._event cimport read_letter, read_time
+from mtlmon._expressions cimport PATIENCE
 from mtlmon._program cimport MAX_TIME_STAMP
 from mtlmon._snapshot cimport decode, encode
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
@@ -420,6 +421,8 @@ cdef class Monitor:
         except BaseException:
             self.leave()
             raise
+        # A signal may break off an event that takes long, but not one that comes after many.
+        self.engine.workspace.patience = PATIENCE
         self.run(&checked, self.letter, 1)
         verdicts = self._take_verdicts()
         self.leave()

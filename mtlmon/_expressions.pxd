@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Boolean expressions over obligations: conjunction, substitution, reduction by chains."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from mtlmon._memo cimport SequenceMemo
 from mtlmon._nodes cimport (
@@ -12,6 +12,11 @@ from mtlmon._nodes cimport (
     NodeTable,
 )
 from mtlmon._windows cimport Family, Window
+
+
+cdef enum:
+    # literals worked on between two looks at signals, some 50 ms of work: each look takes the GIL
+    PATIENCE = 1 << 24
 
 
 cdef struct PairEntry:
@@ -52,6 +57,8 @@ cdef class Workspace(NodeTable):
     cdef dict node_of_function          # int(Function) -> node number
     cdef uint64_t compactions
     cdef uint64_t bdd_operations
+    # How much more is worked on until the next look at signals.
+    cdef int64_t patience
 
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil
     cdef int _grow_pairs(self) except -1 nogil
@@ -105,6 +112,15 @@ cdef class Workspace(NodeTable):
     cdef int _take(self, list items) except -1
     cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION
     cdef Window *_open_window(self, uint32_t slot) noexcept nogil
+    cdef int look_at_signals(self) except -1 nogil
+
+
+cdef inline int spend(Workspace workspace, uint32_t work) except -1 nogil:
+    """Count literals that are worked on; now and then, see whether a signal asks for an end."""
+    workspace.patience -= 1 + <int64_t> work
+    if workspace.patience < 0:
+        return workspace.look_at_signals()
+    return 0
 
 
 cdef inline Expression conjunction(

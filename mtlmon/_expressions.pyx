@@ -11,10 +11,12 @@ modulo these implications. They depend on the state, so memo tables hold what wa
 reduction.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final, no_gc
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
+from mtlmon._last_resort cimport is_signalled
 from mtlmon._memo cimport free_memo, recall, remember
 from mtlmon._memory cimport reserve
 from mtlmon._nodes cimport NODE_CONSTANT, NODE_CUBE, NODE_MIXED, Node
@@ -76,6 +78,7 @@ cdef class Workspace(NodeTable):
         self.compact_at = LEAST_COMPACTION
         self.compact_pool_at = LEAST_POOL_COMPACTION
         self.compact_mixed_at = LEAST_MIXED_COMPACTION
+        self.patience = PATIENCE
         self._allocate()
 
     cdef int _allocate(self) except -1:
@@ -94,6 +97,18 @@ cdef class Workspace(NodeTable):
         free(self.chain_greatest)
         free(self.pairs)
 
+    cdef int look_at_signals(self) except -1 nogil:
+        """Let Python's handlers run, which may raise: an event can take long.
+
+        They run in the main thread only. Others stop when the process is about to end.
+        """
+        self.patience = PATIENCE
+        with gil:
+            PyErr_CheckSignals()
+            if is_signalled() and not is_main_thread():
+                raise KeyboardInterrupt
+        return 0
+
     # ---- conjunction -----------------------------------------------------------------------
 
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
@@ -108,6 +123,7 @@ cdef class Workspace(NodeTable):
         if entry.left == left and entry.right == right:
             result = entry.result
         else:
+            spend(self, self.nodes[left >> 1].length + self.nodes[right >> 1].length)
             result = self._conjoin_raw(left, right)
             # Making the result may not have left the table where it was. Empty entries have 0,
             # the number of a constant.
@@ -253,6 +269,7 @@ cdef class Workspace(NodeTable):
         cdef Expression result
         if self.nodes[node].kind == NODE_CONSTANT:
             return expression
+        spend(self, self.nodes[node].length)
         if self.nodes[node].kind == NODE_MIXED:
             result = self._substitute_mixed(node, image_of, context)
         elif self.nodes[node].length == 1:
@@ -315,6 +332,7 @@ cdef class Workspace(NodeTable):
                 self.merged[gathered + j] = literals[j]
             gathered += count
             self.images[base + i] = TRUE_EXPRESSION
+        spend(self, gathered)
         sort_items(self.merged, gathered)
         count = 0
         for i in range(gathered):
@@ -673,3 +691,9 @@ cdef class Workspace(NodeTable):
         target.functions[copy >> 1] = function
         target.node_of_function[int(function)] = copy >> 1
         return copy
+
+
+cdef bint is_main_thread():
+    from threading import current_thread, main_thread
+
+    return current_thread() is main_thread()

@@ -113,6 +113,7 @@ cdef class Table:
         those of the events before it.
         """
         cdef size_t done = 0
+        verdicts.is_idle = False
         reserve(
             <void **> &verdicts.records, &verdicts.capacity,
             ENOUGH_VERDICTS + MOST_REGISTERS + 2, sizeof(VerdictRecord)
@@ -256,7 +257,9 @@ cdef class Table:
         cdef uint32_t count, target, column
         cdef Transition *transition = NULL
         self.structure(state)
+        verdicts.is_idle = True
         self.engine.step(state, time_stamp, letter)
+        verdicts.is_idle = False
         count = state.history.verdict_count
         reserve(
             <void **> &verdicts.records, &verdicts.capacity,

@@ -143,12 +143,16 @@ cdef class TextMonitor:
             return
         if end_time == "last":
             end_time = last
-        if end_time == "inf":
-            self.monitor.push_end()
-        elif last is not None and end_time >= last:
-            self.monitor.push_time(<uint64_t> end_time + 1)
-        else:
-            return
+        self.writer.is_idle = True
+        try:
+            if end_time == "inf":
+                self.monitor.push_end()
+            elif last is not None and end_time >= last:
+                self.monitor.push_time(<uint64_t> end_time + 1)
+            else:
+                return
+        finally:
+            self.writer.is_idle = False
         self.deliver()
 
     def settle(self):
@@ -306,11 +310,17 @@ cdef class TextMonitor:
             # The first stops at the very event that settles it, and the resolver has to know
             # which verdicts are of one event.
             count = 1
+        else:
+            self.writer.next_records = &self.monitor.output
+            self.writer.next_filter = self.filter
+        self.writer.is_idle = True
         try:
             self.batch_next += self.monitor.push(
                 self.time_stamps + self.batch_next, self.letters + self.batch_next * words, count
             )
         finally:
+            self.writer.is_idle = False
+            self.writer.next_records = NULL
             # Also after an error: the verdicts of the events before.
             self.deliver()
         return 0

@@ -46,3 +46,5 @@ cdef struct Verdicts:
     VerdictRecord *records
     uint32_t count
     uint32_t capacity
+    # the engine is at work on the next event, and nobody changes any of this meanwhile
+    bint is_idle

@@ -4,7 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from mtlmon._verdict cimport VerdictRecord
+from mtlmon._verdict cimport VerdictRecord, Verdicts
 
 
 cdef enum VerdictFilter:
@@ -12,6 +12,14 @@ cdef enum VerdictFilter:
     FILTER_BOOLEAN
     FILTER_FALSE
     FILTER_NONE
+
+
+cdef enum:
+    # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word
+    # beyond them
+    LINE_ROOM = 104
+    # room is made for so many lines at a time
+    LINES_AT_ONCE = 512
 
 
 cdef struct Prefix:
@@ -31,6 +39,11 @@ cdef class Writer:
     cdef uint8_t *data
     # what is written stands from `taken` up to `size`
     cdef size_t taken, size, room
+    # for a signal handler, while its owner is at work on something else: nobody changes any of
+    # this, and the records whose lines come next, if there are any, and which of these are wanted
+    cdef bint is_idle
+    cdef const Verdicts *next_records
+    cdef VerdictFilter next_filter
     # the last time-stamps, kept because most lines share them
     cdef Prefix prefix, reference_prefix
     # what follows the time-point of a verdict, by its kind: a word and how much of it counts
@@ -51,3 +64,9 @@ cdef class Writer:
     cdef bint reserve(self, size_t count) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef size_t pending(self) noexcept nogil
+
+
+cdef size_t put_wanted_lines(
+    Writer writer, uint8_t *place, const VerdictRecord *verdicts, size_t count,
+    VerdictFilter filter
+) noexcept nogil

@@ -29,11 +29,6 @@ from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VERDICT_TRUE, Ve
 from os import strerror
 
 cdef enum:
-    # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word
-    # beyond them
-    LINE_ROOM = 104
-    # room is made for so many lines at a time
-    LINES_AT_ONCE = 512
     # a larger buffer is given back once it is empty
     ROOM_KEPT = 1 << 20
 
@@ -153,23 +148,34 @@ cdef class Writer:
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil:
         """Append the lines of the verdicts that pass the filter; False when there is no memory."""
-        cdef bint wanted[3]
         cdef size_t part
         if filter == FILTER_NONE:
             return True
-        wanted[<int> VERDICT_FALSE] = True
-        wanted[<int> VERDICT_TRUE] = filter != FILTER_FALSE
-        wanted[<int> VERDICT_EQUIVALENT] = filter == FILTER_ALL
         while count > 0:
             part = min(count, <size_t> LINES_AT_ONCE)
             if part > (self.room - self.size) // LINE_ROOM and not self.reserve(part):
                 return False
-            self.size = <size_t> (
-                put_lines(self, self.data + self.size, verdicts, part, wanted) - self.data
-            )
+            self.size += put_wanted_lines(self, self.data + self.size, verdicts, part, filter)
             verdicts += part
             count -= part
         return True
+
+
+cdef size_t put_wanted_lines(
+    Writer writer, uint8_t *place, const VerdictRecord *verdicts, size_t count,
+    VerdictFilter filter
+) noexcept nogil:
+    """Write the lines of the verdicts that pass the filter; return how many bytes these are.
+
+    At most LINES_AT_ONCE, and there must be LINE_ROOM bytes for each.
+    """
+    cdef bint wanted[3]
+    if filter == FILTER_NONE:
+        return 0
+    wanted[<int> VERDICT_FALSE] = True
+    wanted[<int> VERDICT_TRUE] = filter != FILTER_FALSE
+    wanted[<int> VERDICT_EQUIVALENT] = filter == FILTER_ALL
+    return <size_t> (put_lines(writer, place, verdicts, count, wanted) - place)
 
 
 cdef uint8_t *put_lines(

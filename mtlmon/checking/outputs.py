@@ -20,6 +20,9 @@ class Writer(Protocol):
 
     def __len__(self) -> int: ...
 
+    def take(self) -> bytes:
+        """Remove them and return them."""
+
     def flush(self, file_descriptor: int, /) -> None:
         """Write them, waiting as long as it takes."""
 

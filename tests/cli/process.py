@@ -52,11 +52,15 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 class Live:
-    """The command with pipes that stay open."""
+    """The command with pipes that stay open.
 
-    def __init__(self, *arguments: str) -> None:
+    ignored: names of signals that it is told to ignore, as by the shell that starts it.
+    """
+
+    def __init__(self, *arguments: str, ignored: str = "") -> None:
+        shell = ["sh", "-c", f"trap '' {ignored}; exec \"$@\"", "sh"] if ignored else []
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*shell, *COMMAND, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -120,6 +120,7 @@ def test_lines_that_are_too_long() -> None:
             f"argument --reach: '5s' is not an integer from 0 to {LARGEST}",
         ),
         (["--in"], "unrecognized arguments: --in"),
+        (["--in_order"], "unrecognized arguments: --in_order (did you mean --in-order?)"),
     ],
 )
 def test_usage(arguments: list[str], message: str) -> None:

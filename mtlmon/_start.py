@@ -1,0 +1,79 @@
+"""What a signal does while the command starts: ends the process at once, as nothing is earned yet.
+
+Python's own handler of SIGINT raises an exception wherever the program is. While modules are
+imported, it ends in a traceback or is lost where Python passes over exceptions, as in callbacks.
+
+This is imported before everything else, and imports what is built into the interpreter only. In the
+command's own process that is enough: the handlers stay until it exits, but for the time in which it
+has something to write at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from _signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
+from posix import _exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+__all__ = ["IS_COMMAND", "give_back_signals", "leave", "take_signals"]
+
+SIGNALLED = 128
+
+
+def is_command() -> bool:
+    """Whether this process is the command: `python -m mtlmon`, or the script of this name."""
+    name = sys.argv[0] if sys.argv else ""
+    if name == "-m":
+        # what is to be run is being looked for
+        return ("-m", "mtlmon") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    return name.rpartition("/")[2] == "mtlmon"
+
+
+def take_signals() -> bool:
+    """Let SIGINT and SIGTERM end the process at once, unless somebody else has a say in that.
+
+    Signals that are ignored, as SIGINT is in a process that was started in the background, stay so.
+    Returns whether something was changed.
+    """
+    taken = False
+    try:
+        for number, default in (SIGINT, default_int_handler), (SIGTERM, SIG_DFL):
+            if getsignal(number) == default:
+                signal(number, _end)
+                taken = True
+    except ValueError:
+        # not the main thread, which signals are for
+        return False
+    return taken
+
+
+def give_back_signals() -> None:
+    """Undo `take_signals`."""
+    for number, default in (SIGINT, default_int_handler), (SIGTERM, SIG_DFL):
+        if getsignal(number) is _end:
+            signal(number, default)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process without waiting for other threads."""
+    from contextlib import suppress
+
+    for stream in sys.stdout, sys.stderr:
+        if stream is not None:
+            with suppress(OSError, ValueError):
+                stream.flush()
+    _exit(status)
+
+
+def _end(number: int, _frame: object) -> None:
+    _exit(SIGNALLED + number)
+
+
+IS_COMMAND = is_command()
+"""Whether this process is the command's, and nobody else's."""
+
+if IS_COMMAND:
+    take_signals()
