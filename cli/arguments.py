@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     Space = TypeVar("Space", bound=argparse.Namespace)
 
-__all__ = ["STANDARD_STREAM", "Options", "Parser", "parse_arguments", "time_stamp"]
+__all__ = [
+    "STANDARD_STREAM",
+    "Options",
+    "Parser",
+    "add_memory_option",
+    "parse_arguments",
+    "time_stamp",
+]
 
 # the file name that stands for standard input
 STANDARD_STREAM = "-"
@@ -88,6 +95,7 @@ class Options(argparse.Namespace):
     mode: Literal["local", "global", "naive"]
     verdicts: Literal["all", "boolean", "false", "first", "none"]
     resolve: bool
+    max_memory: int | None
     output: str | None
     end_time: int | Literal["last", "inf"] | None
     unit: str | None
@@ -480,7 +488,17 @@ def add_checkpoint_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_memory_option(group: argparse._ActionsContainer, what: str) -> None:
+    group.add_argument(
+        "--max-memory",
+        type=memory,
+        metavar="SIZE",
+        help=f"stop with an error when {what} hold more memory than this, as in 500M or 2G",
+    )
+
+
 def add_other_options(group: argparse._ArgumentGroup) -> None:
+    add_memory_option(group, "formulas, undecided time-points, keys and what else is remembered")
     group.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
@@ -495,6 +513,17 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         "-V", "--version", action="version", version=version_line(), help="show the version"
     )
     group.add_argument("-h", "--help", action="help", help="show this help")
+
+
+def memory(text: str) -> int:
+    """The argument of --max-memory."""
+    from mtlmon.errors import MtlmonError
+    from mtlmon.memory_limit import memory_size
+
+    try:
+        return memory_size(text)
+    except MtlmonError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def version_line() -> str:

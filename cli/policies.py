@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
@@ -73,6 +74,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         resolve=options.resolve,
         collect=options.report is not None or options.explain,
         advance_every=options.advance_every,
+        max_memory=MemoryLimit(options.max_memory, COMMAND),
     )
     note_modes(check, options)
     start_of_input = position_of_input(options)
@@ -154,7 +156,11 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
     if not options.is_table:
         log = open_log(options.log)
         return TextLog(
-            log.descriptor, log.name, check.atoms, skip_errors=options.on_error == "skip"
+            log.descriptor,
+            log.name,
+            check.atoms,
+            skip_errors=options.on_error == "skip",
+            memory=check.memory,
         )
     from mtlmon.tables import open_tables
 
@@ -176,6 +182,7 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
             on_error=options.on_error,
             sort=options.sort,
             option_names=COMMAND,
+            memory=check.memory,
         )
     except OSError as error:
         raise unreadable(error) from None

@@ -137,6 +137,7 @@ def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str
         ("false", monitor.false_count, ""),
         ("undecided", monitor.undecided_count, ""),
         ("peak pending", monitor.peak_pending, "stored at a time"),
+        ("peak memory", monitor.memory.peak >> 10, "KiB, without Python's"),
     ]
     if monitor.scanner.skipped_count:
         rows.append(("skipped", monitor.scanner.skipped_count, "lines that cannot be read"))
@@ -150,6 +151,7 @@ def resolving_summary(resolver: TextResolver, seconds: float) -> str:
         ("true", resolver.true_count, ""),
         ("false", resolver.false_count, ""),
         ("open", resolver.open_count, ""),
+        ("peak memory", resolver.memory.peak >> 10, "KiB, without Python's"),
     ]
     return table(rows, resolver.event_count, "time-points", seconds)
 
@@ -172,6 +174,7 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
             forgotten = f"; idle ones were forgotten {check.keys_forgotten:,} times"
         size = (check.state_bytes + source.keys.memory) / max(1, check.key_count)
         rows.append(("keys", check.key_count, f"in memory, {quantity(size)}B each{forgotten}"))
+    rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
     if len(counts) == 1:
         ((_, true, false),) = counts

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon._text_resolver import TextResolver
-from mtlmon.cli.arguments import STANDARD_STREAM, Parser, time_stamp
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_memory_option, time_stamp
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import Progress, plural, resolving_summary, show_summary
 from mtlmon.cli.signals import Interrupted, Signals
+from mtlmon.option_names import COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Options(argparse.Namespace):
     in_order: bool
     reach: int | None
     verdicts: Literal["all", "false", "none"]
+    max_memory: int | None
     output: str | None
     summary: bool | None
 
@@ -57,6 +60,7 @@ def resolve(arguments: Sequence[str]) -> int:
         Failure: wrong arguments, or a file cannot be read or written.
         ClosedPipe: nobody reads the verdicts.
         LogError: a line cannot be read.
+        MemoryLimitError: more memory is held than --max-memory allows.
         SystemExit: after --help.
     """
     options = parse_arguments(arguments)
@@ -67,6 +71,7 @@ def resolve(arguments: Sequence[str]) -> int:
         verdicts=options.verdicts,
         in_order=options.in_order,
         reach=options.reach,
+        memory=MemoryLimit(options.max_memory, COMMAND),
     )
     signals = Signals(target, resolver.writer)
     pump = Pump(resolver, source, target, signals, Progress(0))
@@ -136,6 +141,7 @@ def add_options(parser: Parser) -> None:
         default="all",
         help="which to write (default: all)",
     )
+    add_memory_option(parser, "time-points that are open, and verdicts that wait for their turn,")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     parser.add_argument(
         "--summary",

@@ -23,7 +23,7 @@ from mtlmon._core cimport new_verdict
 from mtlmon._memory cimport reserve
 from mtlmon._verdict cimport copy_record
 
-from mtlmon.errors import MtlmonError, TimeStampError
+from mtlmon.errors import MemoryLimitError, MtlmonError, TimeStampError
 
 cdef enum:
     # Little enough for events and verdicts to stay in the first-level cache.
@@ -325,11 +325,17 @@ cdef class Feeding:
         self.time_stamps[0] = self.monitor.state.clock
         self.deadline = nanoseconds() + SIGNAL_NANOSECONDS
         try:
+            if self.monitor.memory is not None:
+                self.monitor.check_memory()
             for batch in batches:
                 with nogil:
                     self.run(batch)
         except BaseException as error:
-            self.monitor.give_up()
+            if isinstance(error, MemoryLimitError) and not self.monitor.is_broken():
+                # It came between two blocks of events.
+                self.monitor.leave()
+            else:
+                self.monitor.give_up()
             error.records = (records, self.verdict_count)
             raise
         self.monitor.leave()
@@ -361,6 +367,8 @@ cdef class Feeding:
                     self.take_verdicts()
             self.time_stamps[0] = time_stamps[count - 1]
             done += count
+            if self.monitor.memory is not None:
+                self.monitor.check_memory()
             self.look_for_signals()
         return 0
 

@@ -4,6 +4,7 @@
 from libc.stdint cimport uint8_t, uint64_t
 
 from mtlmon._engine cimport Engine, State
+from mtlmon._memory_limit cimport HeldBytes, MemoryLimit
 from mtlmon._program cimport Program
 from mtlmon._table cimport Table
 from mtlmon._verdict cimport VerdictRecord, Verdicts
@@ -30,6 +31,7 @@ cdef class Monitor:
     cdef uint8_t condition
     cdef object delay               # of decisions, once it is known
     cdef bint knows_delay
+    cdef MemoryLimit memory         # None where none is set, or somebody else sees to it
 
     # For native callers. After each call the verdicts are those of that call, event by event, for
     # each in the order of time-points; also after an error, those of the events before it. That
@@ -58,10 +60,18 @@ cdef class Monitor:
     cdef void give_up(self) noexcept nogil
     cdef size_t pending_count(self) noexcept nogil
 
+    # What it holds, for those who see to the limit: what to count, how much to use for speed, and
+    # to give up what can be done without.
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef void set_limit(self, MemoryLimit memory, size_t monitors)
+    cdef int relieve(self) except -1 nogil
+    cdef int check_memory(self) except -1 nogil
+
     cdef void _leave_engine(self, bint is_done) noexcept nogil
     cdef int _refuse(self) except -1
     cdef int _require_sound(self, uint8_t condition) except -1
     cdef uint8_t _take(self) except 0xFF
     cdef int _mend(self, uint8_t condition) except -1
     cdef list _take_verdicts(self)
+    cdef list _step_within_limit(self, uint64_t time_stamp)
     cdef uint64_t _read_time_stamp(self, object value) except? 0

@@ -8,19 +8,27 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._configurations cimport find_settled
-from mtlmon._engine cimport Register, free_state, init_state
+from mtlmon._engine cimport Register, free_state, held_by_state, init_state
 from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
 from mtlmon._event cimport read_letter, read_time
 from mtlmon._expressions cimport PATIENCE
+from mtlmon._memory_limit cimport HELD_OPERATORS, HELD_TRANSITIONS, HELD_VERDICTS
 from mtlmon._program cimport MAX_TIME_STAMP
 from mtlmon._snapshot cimport decode, encode
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
 
 from mtlmon.errors import (
+    MemoryLimitError,
     MonitorBrokenError,
     MtlmonError,
     TimeStampError,
     UnitError,
+)
+from mtlmon.memory_limit import CATEGORIES
+
+# What a monitor by itself can hold memory for.
+MONITOR_CATEGORIES = (
+    "formula", "operators", "pending", "expressions", "transitions", "verdicts"
 )
 
 _MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
@@ -127,9 +135,9 @@ def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
     return new_verdict(&record)
 
 
-def _monitor(program, mode, bdd, unknown, snapshot):
+def _monitor(program, mode, bdd, unknown, snapshot, max_memory=None):
     """Make a monitor anew; for pickles and copies."""
-    monitor = Monitor(program, mode, bdd=bdd, unknown=unknown)
+    monitor = Monitor(program, mode, bdd=bdd, unknown=unknown, max_memory=max_memory)
     monitor.restore(snapshot)
     return monitor
 
@@ -155,10 +163,14 @@ cdef class Monitor:
             then carry units, and are converted exactly.
         unknown: what to do with atoms of events that the formula does not name: "ignore" them, or
             "error", which finds misspelt ones.
+        max_memory: how much memory the monitor's own structures may hold: a number of bytes, or a
+            text such as "500M". It is compared after each event of `step` and after every few
+            hundred events of `feed`; None for no limit.
 
     Raises:
         FormulaError: the text is no formula, or a bound is no whole number of units.
-        MtlmonError: unknown mode or back end, or `unknown` is neither.
+        MtlmonError: unknown mode or back end, `unknown` is neither, or `max_memory` is no size.
+        MemoryLimitError: the formula alone takes more memory than `max_memory`.
         UnitError: unknown unit, or one for a Program, whose bounds are numbers already.
 
     After an error in the middle of an event the monitor cannot go on and raises
@@ -183,7 +195,7 @@ cdef class Monitor:
 
     def __cinit__(
         self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
-        str unknown not None="ignore"
+        str unknown not None="ignore", max_memory=None
     ):
         from mtlmon.bdd import BACK_ENDS, load_back_end
 
@@ -214,6 +226,12 @@ cdef class Monitor:
         if self.letter == NULL:
             raise MemoryError("mtlmon: out of memory")
         init_state(&self.state, self.program, _MODES[mode])
+        if max_memory is not None:
+            from mtlmon.memory_limit import memory_size
+
+            self.memory = MemoryLimit(memory_size(max_memory))
+            self.set_limit(self.memory, 1)
+            self.check_memory()
 
     def __dealloc__(self):
         # Not by the program: the garbage collector may have taken it away already.
@@ -360,14 +378,84 @@ cdef class Monitor:
     cdef int _mend(self, uint8_t condition) except -1:
         """Leave what an error has left behind, but for the state."""
         if condition == BROKEN:
+            memory = self.engine.workspace.memory
+            shift = self.engine.workspace.memo_shift
             self.engine = Engine(self.program, self.engine.workspace.bdd_choice)
+            self.engine.set_limit(memory)
+            self.engine.workspace.shrink_memos(shift)
+            budget = self.table.budget
             self.table = Table(self.engine)
+            self.table.budget = budget
         return 0
 
     cdef size_t pending_count(self) noexcept nogil:
         if self.state.is_structured:
             return self.state.history.pending_count
         return self.state.register_count
+
+    # ---- memory ----------------------------------------------------------------------------
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes that everything of the monitor takes."""
+        self.engine.count_held(held)
+        held_by_state(&self.state, held)
+        held.of[HELD_TRANSITIONS] += self.table.held_bytes()
+        held.of[HELD_VERDICTS] += self.output.capacity * sizeof(VerdictRecord)
+        held.of[HELD_OPERATORS] += self.letter_words * sizeof(uint64_t)
+
+    cdef void set_limit(self, MemoryLimit memory, size_t monitors):
+        """Belong to a run with a limit, as one of so many monitors."""
+        self.engine.set_limit(memory)
+        self.engine.workspace.set_memo_share(memory.share(8 * monitors))
+        self.table.set_budget(memory.share(8 * monitors))
+
+    cdef int relieve(self) except -1 nogil:
+        """Give up what can be done without: the transition table, and what is left of old
+        expressions."""
+        self.table.structure(&self.state)
+        self.table.forget(NULL, 0, 0)
+        self.table.shrink()
+        with gil:
+            self.engine.compact(&self.state)
+        return 0
+
+    cdef int check_memory(self) except -1 nogil:
+        """Between two events: raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        cdef bint is_relieved = False
+        memset(&held, 0, sizeof(HeldBytes))
+        self.count_held(&held)
+        if not self.memory.admits(&held):
+            self.memory.note_relief()
+            self.relieve()
+            is_relieved = True
+            memset(&held, 0, sizeof(HeldBytes))
+            self.count_held(&held)
+            self.memory.admits(&held)
+        self.memory.require(is_relieved)
+        self.engine.set_room(self.memory)
+        return 0
+
+    @property
+    def max_memory(self):
+        """How many bytes the monitor's structures may hold, None without a limit.
+
+        It can be set, for instance to go on after a `MemoryLimitError`.
+        """
+        return None if self.memory is None else self.memory.limit
+
+    @max_memory.setter
+    def max_memory(self, value):
+        from mtlmon.memory_limit import memory_size
+
+        if value is not None:
+            value = memory_size(value)
+        self.require_ready()
+        self.memory = MemoryLimit(value)
+        self.set_limit(self.memory, 1)
+        self.engine.set_room(self.memory)
+        if value is None:
+            self.memory = None
 
     cdef list _take_verdicts(self):
         cdef size_t i
@@ -406,6 +494,11 @@ cdef class Monitor:
 
         These leave the state unchanged.
 
+            MemoryLimitError: more than `max_memory` is held after the event, whose verdicts are in
+                the exception's attribute `verdicts`. The monitor takes no further events, but it
+                can be asked for a snapshot, and `max_memory` can be raised. Where a single event
+                takes that much, it is not completed, and the monitor is broken.
+
         >>> from mtlmon import Monitor
         >>> monitor = Monitor("p SINCE[0,5] q")
         >>> monitor.step(0, {"q"}), monitor.step(3, ["p", "r"]), monitor.step(7, 0b01)
@@ -423,9 +516,30 @@ cdef class Monitor:
             raise
         # A signal may break off an event that takes long, but not one that comes after many.
         self.engine.workspace.patience = PATIENCE
+        if self.memory is not None:
+            return self._step_within_limit(checked)
         self.run(&checked, self.letter, 1)
         verdicts = self._take_verdicts()
         self.leave()
+        return verdicts
+
+    cdef list _step_within_limit(self, uint64_t time_stamp):
+        """The rest of `step` where memory is limited."""
+        cdef list verdicts
+        try:
+            if self.memory.total > self.memory.allowed:
+                # It was too much after the event before; so this one is not taken.
+                self.check_memory()
+            self.run(&time_stamp, self.letter, 1)
+            verdicts = self._take_verdicts()
+            try:
+                self.check_memory()
+            except MemoryLimitError as error:
+                error.verdicts = verdicts
+                raise
+        finally:
+            if self.condition == IN_USE:
+                self.leave()
         return verdicts
 
     def feed(self, time_stamps, letters=None, *, atoms=None, time="time_stamp", unknown=None):
@@ -456,6 +570,8 @@ cdef class Monitor:
             TimeStampError: negative, too large or decreasing.
             LimitError, MemoryError: in the middle of the batch, which breaks the monitor. The
                 verdicts of the events before are in the exception's attribute `verdicts`.
+            MemoryLimitError: likewise, but the monitor is left as in `step`; how many events of
+                the batch it has taken, `counters` tells.
 
         The first three leave the state unchanged; their attribute `index` is the number of the
         event in the batch, or None.
@@ -560,7 +676,8 @@ cdef class Monitor:
 
     def __reduce__(self):
         bdd = self.engine.workspace.bdd_choice
-        return _monitor, (self.program, self.mode, bdd, self.unknown, self.snapshot())
+        snapshot = self.snapshot()
+        return _monitor, (self.program, self.mode, bdd, self.unknown, snapshot, self.max_memory)
 
     def __call__(self, events, end_time=None):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs, atoms as for `step`.
@@ -722,8 +839,18 @@ cdef class Monitor:
         events, true, false (with equivalents), pending, peak_pending (entries of the history),
         bdd_operations, memo_flushes and compactions (of the workspace's tables), table_hits and
         table_flushes (of the transition table: events it answered, times it forgot all).
+
+        held_bytes is the memory that the monitor's own structures take at the moment, which
+        `max_memory` limits. It is made up of held_formula, held_operators, held_pending,
+        held_expressions, held_transitions and held_verdicts.
         """
-        return {
+        cdef HeldBytes held
+        cdef MemoryLimit count = MemoryLimit()
+        cdef dict counters
+        memset(&held, 0, sizeof(HeldBytes))
+        self.count_held(&held)
+        count.admits(&held)
+        counters = {
             "events": self.state.event_count,
             "true": self.state.history.true_count,
             "false": self.state.history.false_count,
@@ -734,7 +861,11 @@ cdef class Monitor:
             "compactions": self.engine.workspace.compactions,
             "table_hits": self.table.hits,
             "table_flushes": self.table.flushes,
+            "held_bytes": count.total,
         }
+        for name in MONITOR_CATEGORIES:
+            counters[f"held_{name}"] = count.counted.of[<int> CATEGORIES.index(name)]
+        return counters
 
     def __repr__(self):
         return (

@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mtlmon._entries cimport History, Mode
 from mtlmon._expressions cimport Workspace
+from mtlmon._memory_limit cimport HeldBytes, MemoryLimit
 from mtlmon._nodes cimport NO_EXPRESSION, Expression
 from mtlmon._obligations cimport FamilyEvent
 from mtlmon._program cimport Instruction, OuterUntil, Program
@@ -57,6 +58,7 @@ cdef struct Moment:
 
 cdef int init_state(State *state, Program program, Mode mode) except -1
 cdef void free_state(State *state) noexcept nogil
+cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil
 
 
 cdef class Engine:
@@ -78,6 +80,9 @@ cdef class Engine:
     cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil
     cdef int end(self, State *state) except -1 nogil
     cdef uint64_t next_change(self, const State *state) noexcept nogil
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef void set_limit(self, MemoryLimit memory)
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil
 
     cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil
     cdef Expression _operand(self, uint32_t operand) noexcept nogil
@@ -108,5 +113,5 @@ cdef class Engine:
     cdef int _add_root(self, Expression *root) except -1 nogil
     cdef int _add_roots(self, State *state) except -1 nogil
     cdef int _sweep(self, Workspace workspace, State *state, uint32_t family) except -1 nogil
-    cdef int _compact(self, State *state) except -1
+    cdef int compact(self, State *state) except -1
     cdef int _check(self, State *state) except -1

@@ -11,14 +11,24 @@ from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from mtlmon._entries cimport free_history, init_history, rehash
+from mtlmon._configurations cimport REGISTER_ROOM
+from mtlmon._entries cimport free_history, held_by_history, init_history, rehash
 from mtlmon._expressions cimport conjunction, disjunction, is_worth_compacting
 from mtlmon._history cimport add_time_point, check_history, finish_verdicts, update_pending
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport (
+    HELD_EXPRESSIONS,
+    HELD_FORMULA,
+    HELD_OPERATORS,
+    HELD_PENDING,
+    HeldBytes,
+    MemoryLimit,
+)
 from mtlmon._nodes cimport FALSE_EXPRESSION, NODE_CUBE, TRUE_EXPRESSION, Node, literal, mask_of
 from mtlmon._obligations cimport (
     find_or_add,
     free_family,
+    held_by_family,
     image_of_member,
     is_window,
     literal_of_member,
@@ -40,7 +50,7 @@ from mtlmon._program cimport (
 )
 from mtlmon._slots cimport KINDS_OF_FAMILY, NO_FAMILY, family_of, member_of, slot_bit
 from mtlmon._windows cimport PHASE_FREE
-from mtlmon._witnesses cimport run_at, since_event, since_time
+from mtlmon._witnesses cimport Run, run_at, since_event, since_time
 
 cdef extern from *:
     """
@@ -85,6 +95,22 @@ cdef void free_state(State *state) noexcept nogil:
     free(state.stored)
     free_history(&state.history)
     memset(state, 0, sizeof(State))
+
+
+cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil:
+    """Add the bytes that a state takes."""
+    cdef size_t operators = (
+        state.family_count * sizeof(Family) + state.since_count * sizeof(Witnesses)
+    )
+    cdef uint32_t i
+    for i in range(state.family_count):
+        operators += held_by_family(&state.families[i])
+    for i in range(state.since_count):
+        operators += state.witnesses[i].capacity * sizeof(Run)
+    held.of[HELD_OPERATORS] += operators
+    if state.registers != NULL:
+        held.of[HELD_PENDING] += REGISTER_ROOM * sizeof(Register)
+    held_by_history(&state.history, held)
 
 
 # ---- images ------------------------------------------------------------------------------------
@@ -420,6 +446,29 @@ cdef class Engine:
                 state.history.absorbing_family = family
                 return
 
+    # ---- memory ----------------------------------------------------------------------------
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes that the program, the workspace and the scratch memory take."""
+        self.workspace.counted = self.workspace.held_bytes()
+        held.of[HELD_EXPRESSIONS] += self.workspace.counted
+        held.of[HELD_FORMULA] += self.program.held_bytes()
+        held.of[HELD_OPERATORS] += (
+            self.program.instruction_count * (sizeof(Expression) + sizeof(uint32_t))
+            + self.program.fixed_slot_count * sizeof(Expression)
+            + self.program.family_count * sizeof(FamilyEvent)
+            + self.root_capacity * sizeof(Expression *)
+            + self.is_mentioned_capacity
+        )
+
+    cdef void set_limit(self, MemoryLimit memory):
+        """Let the workspace know whom to ask when it has no room left."""
+        self.workspace.memory = memory
+
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil:
+        """Give the workspace the room that the last count has left."""
+        self.workspace.room = memory.room_for(self.workspace.counted)
+
     # ---- time without events ---------------------------------------------------------------
 
     cdef int _pass_time(
@@ -468,7 +517,7 @@ cdef class Engine:
                 self._sweep(self.workspace, state, i)
         if not self.is_shared and is_worth_compacting(self.workspace):
             with gil:
-                self._compact(state)
+                self.compact(state)
         if MTLMON_CHECKS:
             with gil:
                 self._check(state)
@@ -521,7 +570,7 @@ cdef class Engine:
         sweep(&state.families[family], self.is_mentioned)
         return 0
 
-    cdef int _compact(self, State *state) except -1:
+    cdef int compact(self, State *state) except -1:
         """A fresh workspace that knows the stored expressions only."""
         self._collect_roots(state)
         self.workspace = self.workspace.compacted(self.roots, self.root_count)

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from mtlmon._memory_limit cimport HeldBytes
 from mtlmon._nodes cimport Expression
 from mtlmon._program cimport MAX_TIME_STAMP, Program
 from mtlmon._verdict cimport VerdictRecord
@@ -91,6 +92,7 @@ cdef struct History:
 
 cdef int init_history(History *history, Program program, Mode mode) except -1
 cdef void free_history(History *history) noexcept nogil
+cdef void held_by_history(const History *history, HeldBytes *held) noexcept nogil
 
 cdef uint32_t find_group(History *history, Expression expression) noexcept nogil
 cdef int new_group(History *history, Expression expression, uint32_t *number) except -1 nogil

@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport HELD_PENDING, HELD_VERDICTS
 from mtlmon._nodes cimport NO_EXPRESSION
 from mtlmon._program cimport NO_SLOT, UNBOUNDED
 
@@ -47,6 +48,20 @@ cdef void add_threshold(History *history, uint32_t slot, uint64_t distance, bint
     threshold.cursor = NONE
     threshold.is_end = is_end
     history.threshold_count += 1
+
+
+cdef void held_by_history(const History *history, HeldBytes *held) noexcept nogil:
+    """Add the bytes that a history takes."""
+    held.of[HELD_PENDING] += (
+        history.entry_capacity * sizeof(Entry)
+        + history.group_capacity * sizeof(Group)
+        + (
+            <size_t> history.active_capacity + history.table_size + history.dropped_capacity
+        ) * sizeof(uint32_t)
+        + history.threshold_count * sizeof(Threshold)
+        + history.change_capacity * sizeof(Change)
+    )
+    held.of[HELD_VERDICTS] += history.verdict_capacity * sizeof(VerdictRecord)
 
 
 cdef void free_history(History *history) noexcept nogil:

@@ -50,11 +50,14 @@ cdef class Workspace(NodeTable):
     # Memo tables of fixed budget.
     cdef PairEntry *pairs
     cdef uint32_t pairs_size, pair_count
+    cdef uint32_t memo_shift            # by how many powers of two they are smaller than usual
     cdef SequenceMemo memo
     # Mixed functions.
     cdef object manager                 # mtlmon.bdd.Manager, None before the first is needed
     cdef dict functions                 # node number -> Function
     cdef dict node_of_function          # int(Function) -> node number
+    cdef size_t counted                 # bytes at the last count of a run with a limit
+    cdef size_t bdd_bytes               # that they and the manager took when last looked at
     cdef uint64_t compactions
     cdef uint64_t bdd_operations
     # How much more is worked on until the next look at signals.
@@ -71,6 +74,12 @@ cdef class Workspace(NodeTable):
     ) except? NO_EXPRESSION nogil
     cdef Expression intern_nodes(self, list nodes, uint64_t root) except? NO_EXPRESSION
     cdef Workspace compacted(self, Expression **roots, size_t root_count)
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef int set_memo_share(self, size_t share) except -1
+    cdef void set_compaction(self, uint32_t growth) noexcept nogil
+    cdef int shrink_memos(self, uint32_t shift) except -1
+    cdef int _count_bdds(self) except -1
+    cdef size_t _native_bytes(self) noexcept nogil
 
     cdef int _allocate(self) except -1
     cdef uint32_t _view(

@@ -17,8 +17,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
 from mtlmon._last_resort cimport is_signalled
-from mtlmon._memo cimport free_memo, recall, remember
+from mtlmon._memo cimport free_memo, held_by_memo, recall, remember
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport NO_LIMIT
 from mtlmon._nodes cimport NODE_CONSTANT, NODE_CUBE, NODE_MIXED, Node
 from mtlmon._program cimport Program
 from mtlmon._sequences cimport sort_items
@@ -48,6 +49,11 @@ cdef extern from *:
 cdef enum:
     FIRST_PAIRS = 1 << 6
     MOST_PAIRS = 1 << 12
+    # What memo tables of the usual size take at most, and how much smaller they become.
+    MEMO_BYTES = 7 << 15
+    MOST_MEMO_SHIFT = 6
+    # A Function of dd, and its places in the two dictionaries: measured, not counted.
+    FUNCTION_BYTES = 260
     EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
     REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
 
@@ -75,11 +81,9 @@ cdef class Workspace(NodeTable):
         self.bdd_choice = bdd_choice
         self.functions = {}
         self.node_of_function = {}
-        self.compact_at = LEAST_COMPACTION
-        self.compact_pool_at = LEAST_POOL_COMPACTION
-        self.compact_mixed_at = LEAST_MIXED_COMPACTION
         self.patience = PATIENCE
         self._allocate()
+        self.set_compaction(1)
 
     cdef int _allocate(self) except -1:
         cdef size_t families = self.program.family_count + 1
@@ -117,7 +121,10 @@ cdef class Workspace(NodeTable):
         cdef Expression result
         if left > right:
             left, right = right, left
-        if 2 * self.pair_count >= self.pairs_size and self.pairs_size < MOST_PAIRS:
+        if (
+            2 * self.pair_count >= self.pairs_size
+            and self.pairs_size < <uint32_t> MOST_PAIRS >> self.memo_shift
+        ):
             self._grow_pairs()
         entry = pair_entry(self.pairs, self.pairs_size, left, right)
         if entry.left == left and entry.right == right:
@@ -136,7 +143,10 @@ cdef class Workspace(NodeTable):
 
     cdef int _grow_pairs(self) except -1 nogil:
         """A larger memo of conjunctions: it begins small, for there may be many workspaces."""
-        cdef uint32_t size = 4 * self.pairs_size if self.pairs_size else FIRST_PAIRS
+        cdef uint32_t size = min(
+            4 * self.pairs_size if self.pairs_size else <uint32_t> FIRST_PAIRS,
+            <uint32_t> MOST_PAIRS >> self.memo_shift,
+        )
         cdef uint32_t i
         cdef PairEntry *entry
         cdef PairEntry *pairs = <PairEntry *> calloc(size, sizeof(PairEntry))
@@ -612,6 +622,9 @@ cdef class Workspace(NodeTable):
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION:
         """The expression of a BDD: native where it is a constant, a cube or a clause."""
         cdef uint32_t complement, number
+        if self.room != NO_LIMIT():
+            self._count_bdds()
+            self.require_room(self._native_bytes() + self.bdd_bytes)
         constant = self.ask("constant", (function,))
         if constant is not None:
             return TRUE_EXPRESSION if constant else FALSE_EXPRESSION
@@ -642,6 +655,59 @@ cdef class Workspace(NodeTable):
             self.merged[i] = items[i]
         return 0
 
+    # ---- memory ----------------------------------------------------------------------------
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that expressions take, those of BDDs as they are now."""
+        if self.manager is not None:
+            with gil:
+                try:
+                    self._count_bdds()
+                except Exception:
+                    # What was known before is good enough where even that fails.
+                    pass
+        return self._native_bytes() + self.bdd_bytes
+
+    cdef size_t _native_bytes(self) noexcept nogil:
+        """What all but the BDDs take."""
+        return (
+            self.node_bytes()
+            + (
+                <size_t> self.merged_capacity + self.image_capacity
+                + 2 * (<size_t> self.program.family_count + 1)
+            ) * sizeof(uint32_t)
+            + self.pairs_size * sizeof(PairEntry)
+            + held_by_memo(&self.memo)
+        )
+
+    cdef int set_memo_share(self, size_t share) except -1:
+        """Let the memo tables take no more than a share of the memory there is."""
+        cdef uint32_t shift = 0
+        while shift < MOST_MEMO_SHIFT and MEMO_BYTES >> shift > share:
+            shift += 1
+        return self.shrink_memos(shift)
+
+    cdef int shrink_memos(self, uint32_t shift) except -1:
+        """Forget what the memo tables know; from now on they grow up to this size."""
+        cdef uint64_t flushes = self.memo.flushes
+        if shift == self.memo_shift:
+            return 0
+        free(self.pairs)
+        self.pairs = NULL
+        self.pairs_size = self.pair_count = 0
+        self.memo_shift = shift
+        free_memo(&self.memo)
+        self.memo.shift = shift
+        self.memo.flushes = flushes
+        self.set_compaction(1)
+        return 0
+
+    cdef int _count_bdds(self) except -1:
+        self.bdd_bytes = <size_t> (
+            self.manager.held_bytes + FUNCTION_BYTES * len(self.functions)
+        )
+        return 0
+
     # ---- compaction ------------------------------------------------------------------------
 
     cdef Workspace compacted(self, Expression **roots, size_t root_count):
@@ -670,13 +736,26 @@ cdef class Workspace(NodeTable):
                 roots[i][0] = copies[roots[i][0] >> 1] ^ (roots[i][0] & 1)
         finally:
             free(copies)
+        fresh.shrink_memos(self.memo_shift)
+        fresh.room = self.room
+        fresh.memory = self.memory
         fresh.memo.flushes = self.memo.flushes
         fresh.bdd_operations = self.bdd_operations
         fresh.compactions = self.compactions + 1
-        fresh.compact_at = max(<uint32_t> LEAST_COMPACTION, 4 * fresh.node_count)
-        fresh.compact_pool_at = max(<uint32_t> LEAST_POOL_COMPACTION, 4 * fresh.pool_count)
-        fresh.compact_mixed_at = max(<uint32_t> LEAST_MIXED_COMPACTION, 4 * fresh.mixed_count)
+        fresh.set_compaction(2 if self.memo_shift else 4)
         return fresh
+
+    cdef void set_compaction(self, uint32_t growth) noexcept nogil:
+        """Compact once the tables have grown so many times over; sooner where memory is scarce."""
+        self.compact_at = max(
+            <uint32_t> LEAST_COMPACTION >> self.memo_shift, growth * self.node_count
+        )
+        self.compact_pool_at = max(
+            <uint32_t> LEAST_POOL_COMPACTION >> self.memo_shift, growth * self.pool_count
+        )
+        self.compact_mixed_at = max(
+            <uint32_t> LEAST_MIXED_COMPACTION >> self.memo_shift, growth * self.mixed_count
+        )
 
     cdef Expression _copy_node(self, uint32_t number, Workspace target) except? NO_EXPRESSION:
         cdef Node *node = &self.nodes[number]

@@ -5,6 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon._arrays cimport EventColumns, Memory
+from mtlmon._memory_limit cimport HeldBytes
 from mtlmon._streams cimport Owner, Streams
 from mtlmon._verdict cimport VerdictRecord
 from mtlmon._waiting cimport WaitingStreams
@@ -37,6 +38,7 @@ cdef class KeyedMonitors:
     cdef int end(
         self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
     ) except -1 nogil
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef int take_from_worker(self, uint32_t number) except -1 nogil
     cdef int take_from_streams(self) except -1 nogil
     cdef int put(

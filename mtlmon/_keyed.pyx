@@ -7,10 +7,18 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._core cimport Monitor
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport (
+    HELD_BUFFERS,
+    HELD_KEY_STATES,
+    HELD_VERDICTS,
+    HOLDER_COUNT,
+    MemoryLimit,
+)
 from mtlmon._streams cimport NO_NUMBER, Owner, Streams
 from mtlmon._verdict cimport VerdictRecord, copy_record
 from mtlmon._waiting cimport WaitingStreams
@@ -57,6 +65,18 @@ cdef class KeyedMonitors:
     def mode(self):
         """The mode that the monitors work in."""
         return self.streams.worker.mode
+
+    def set_limit(self, MemoryLimit memory not None, size_t policies):
+        """Belong to a run with a limit on memory, as one of so many policies."""
+        self.streams.worker.set_limit(memory, policies)
+
+    @property
+    def held_bytes(self):
+        """The bytes that the monitors take."""
+        cdef HeldBytes held
+        memset(&held, 0, sizeof(HeldBytes))
+        self.count_held(&held)
+        return sum([held.of[k] for k in range(HOLDER_COUNT)])
 
     @property
     def counters(self):
@@ -215,6 +235,18 @@ cdef class KeyedMonitors:
                 self.take_from_worker(<uint32_t> k)
         self.done = count
         return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes that the monitors take, between two batches of events."""
+        self.streams.count_held(held)
+        if self.waiting is not None:
+            held.of[HELD_KEY_STATES] += self.waiting.held_bytes()
+        held.of[HELD_VERDICTS] += (
+            self.record_capacity * sizeof(VerdictRecord) + self.owner_capacity * sizeof(Owner)
+        )
+        held.of[HELD_BUFFERS] += (
+            BLOCK_EVENTS * (1 + self.streams.worker.letter_words) * sizeof(uint64_t)
+        )
 
     cdef int take_from_streams(self) except -1 nogil:
         """Append the verdicts of the last run, the first event of which is the one behind `done`.

@@ -82,6 +82,14 @@ cdef class KeyTable:
             (self.slot_mask + 1) * sizeof(Slot) + self.count * sizeof(uint64_t) + self.text_size()
         )
 
+    @property
+    def held_bytes(self):
+        """The bytes of memory that are held for keys, with what is not in use yet."""
+        return (
+            (self.slot_mask + 1) * sizeof(Slot) + self.end_room * sizeof(uint64_t)
+            + self.text_room + self.joined_room
+        )
+
     def key(self, size_t number):
         """The texts of the key with this number, a tuple with one of each column."""
         cdef list texts = []

@@ -19,10 +19,12 @@ cdef struct SequenceMemo:
     uint32_t *pool
     uint32_t pool_size
     uint32_t pool_count
+    uint32_t shift          # by how many powers of 2 it stays smaller than usual
     uint64_t flushes
 
 
 cdef void free_memo(SequenceMemo *memo) noexcept nogil
+cdef size_t held_by_memo(const SequenceMemo *memo) noexcept nogil
 cdef bint recall(
     const SequenceMemo *memo, uint32_t subject, const uint32_t *sequence, uint32_t length,
     uint32_t *result

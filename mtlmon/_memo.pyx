@@ -1,7 +1,8 @@
 # cython: language_level=3
 """A memo table of fixed budget for results that depend on a subject and a sequence.
 
-Direct-mapped, full keys compared. It grows with its use up to the budget; when then the pool of sequences is full, everything is forgotten.
+Direct-mapped, full keys compared. It grows with its use up to the budget; when then the pool of
+sequences is full, everything is forgotten.
 """
 
 from libc.stdlib cimport calloc, free, realloc
@@ -15,13 +16,17 @@ cdef enum:
     MOST_SIZE = 1 << 11
     FIRST_POOL = 1 << 8
     MOST_POOL = 1 << 15
-    LONGEST = MOST_POOL // 4
 
 
 cdef void free_memo(SequenceMemo *memo) noexcept nogil:
     free(memo.entries)
     free(memo.pool)
     memset(memo, 0, sizeof(SequenceMemo))
+
+
+cdef size_t held_by_memo(const SequenceMemo *memo) noexcept nogil:
+    """The bytes that the memo takes."""
+    return memo.size * sizeof(SequenceEntry) + memo.pool_size * sizeof(uint32_t)
 
 
 cdef bint recall(
@@ -45,7 +50,10 @@ cdef bint recall(
 
 cdef bint grow_table(SequenceMemo *memo) noexcept nogil:
     """A larger table, if there is memory for it; whether there is one now."""
-    cdef uint32_t size = 4 * memo.size if memo.size else FIRST_SIZE
+    cdef uint32_t size = min(
+        4 * memo.size if memo.size else <uint32_t> FIRST_SIZE,
+        <uint32_t> MOST_SIZE >> memo.shift,
+    )
     cdef SequenceEntry *entries = <SequenceEntry *> calloc(size, sizeof(SequenceEntry))
     cdef SequenceEntry *entry
     cdef uint32_t i
@@ -69,7 +77,7 @@ cdef bint grow_pool(SequenceMemo *memo, uint32_t needed) noexcept nogil:
     cdef uint32_t *pool
     while size < needed:
         size *= 2
-    if size > MOST_POOL:
+    if size > <uint32_t> MOST_POOL >> memo.shift:
         return False
     pool = <uint32_t *> realloc(memo.pool, size * sizeof(uint32_t))
     if pool == NULL:
@@ -86,9 +94,9 @@ cdef void remember(
     """Keep a result, in the place of another one if need be."""
     cdef uint64_t value = hash_sequence(subject, sequence, length)
     cdef SequenceEntry *entry
-    if length > LONGEST:
+    if length > (<uint32_t> MOST_POOL >> memo.shift) // 4:
         return
-    if 2 * memo.used >= memo.size and memo.size < MOST_SIZE:
+    if 2 * memo.used >= memo.size and memo.size < <uint32_t> MOST_SIZE >> memo.shift:
         if not grow_table(memo) and memo.size == 0:
             return
     if memo.pool_count + length > memo.pool_size and not grow_pool(

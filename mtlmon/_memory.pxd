@@ -2,7 +2,7 @@
 """Growing plain C arrays with every size checked."""
 
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t
-from libc.stdlib cimport realloc
+from libc.stdlib cimport free, realloc
 
 
 cdef inline int reserve(
@@ -31,3 +31,19 @@ cdef inline int reserve(
     block[0] = grown
     capacity[0] = <uint32_t> wanted
     return 0
+
+
+cdef inline void trim(
+    void **block, uint32_t *capacity, uint32_t count, size_t item_size
+) noexcept nogil:
+    """Give back the room in `block` that is not for its first `count` items."""
+    cdef void *smaller
+    if count == 0:
+        free(block[0])
+        block[0] = NULL
+        capacity[0] = 0
+        return
+    smaller = realloc(block[0], count * item_size)
+    if smaller != NULL:
+        block[0] = smaller
+        capacity[0] = count

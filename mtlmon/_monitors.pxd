@@ -3,11 +3,15 @@
 
 from libc.stdint cimport uint32_t
 
+from mtlmon._memory_limit cimport MemoryLimit
 from mtlmon._streams cimport Streams
 
 
 cdef class Monitors:
     cdef Streams streams
     cdef dict numbers               # key -> its number
+    cdef MemoryLimit memory         # None without a limit
 
+    cdef int check_memory(self, list verdicts) except -1
+    cdef size_t key_bytes(self) except? 0
     cdef uint32_t _load(self, object key, bint is_new) except? 0

@@ -18,6 +18,7 @@ class Monitors(Generic[_Key]):
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = None,
         unknown: Literal["ignore", "error"] = "ignore",
+        max_memory: SupportsIndex | str | None = None,
     ) -> None: ...
     @property
     def program(self) -> Program: ...

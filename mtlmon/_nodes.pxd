@@ -4,6 +4,7 @@
 from cython cimport no_gc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from mtlmon._memory_limit cimport MemoryLimit
 from mtlmon._program cimport Program
 from mtlmon._slots cimport SlotMap
 
@@ -45,6 +46,9 @@ cdef class NodeTable:
     cdef Expression *literals           # by slot; FALSE_EXPRESSION where it was never used
     cdef uint32_t literal_capacity
     cdef uint8_t *is_seen               # by family: scratch memory
+    # How many bytes it may hold before it refuses to grow, and who says so; None if nobody does.
+    cdef size_t room
+    cdef MemoryLimit memory
 
     cdef uint32_t new_node(
         self, NodeKind kind, const uint32_t *items, uint32_t length
@@ -54,6 +58,8 @@ cdef class NodeTable:
         self, const uint32_t *literals, uint32_t length
     ) except? NO_EXPRESSION nogil
     cdef bint mentions(self, Expression expression, uint32_t slot) noexcept nogil
+    cdef size_t node_bytes(self) noexcept nogil
+    cdef int require_room(self, size_t held) except -1 nogil
     cdef int _grow_cube_table(self) except -1 nogil
 
 

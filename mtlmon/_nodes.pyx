@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport NO_LIMIT
 from mtlmon._sequences cimport hash_sequence
 from mtlmon._slots cimport (
     KIND_CLOSED,
@@ -18,6 +19,7 @@ from mtlmon._slots cimport (
     NO_FAMILY,
     family_of,
     free_slots,
+    held_by_slots,
     init_slots,
     kind_bit,
     slot_bit,
@@ -33,6 +35,7 @@ cdef class NodeTable:
 
     def __cinit__(self, Program program not None, *_arguments):
         self.program = program
+        self.room = NO_LIMIT()
         self.cube_table = <uint32_t *> calloc(INITIAL_CUBE_TABLE, sizeof(uint32_t))
         self.cube_table_size = INITIAL_CUBE_TABLE
         self.is_seen = <uint8_t *> calloc(<size_t> program.family_count + 1, sizeof(uint8_t))
@@ -56,6 +59,10 @@ cdef class NodeTable:
         cdef uint32_t number = self.node_count
         cdef uint32_t i, slot, family
         cdef Node *node
+        if self.room != NO_LIMIT() and (
+            number == self.node_capacity or self.pool_count + length > self.pool_capacity
+        ):
+            self.require_room(self.node_bytes())
         reserve(<void **> &self.nodes, &self.node_capacity, <size_t> number + 1, sizeof(Node))
         reserve(
             <void **> &self.pool, &self.pool_capacity, <size_t> self.pool_count + length,
@@ -134,6 +141,27 @@ cdef class NodeTable:
         self.cube_table[position] = number
         self.cube_count += 1
         return 2 * number
+
+    cdef size_t node_bytes(self) noexcept nogil:
+        """The bytes that the nodes and what belongs to them take."""
+        return (
+            self.node_capacity * sizeof(Node)
+            + (
+                <size_t> self.pool_capacity + self.cube_table_size + self.literal_capacity
+            ) * sizeof(uint32_t)
+            + self.program.family_count
+            + held_by_slots(&self.slots)
+        )
+
+    cdef int require_room(self, size_t held) except -1 nogil:
+        """Refuse to grow when what is held is more than there is room for.
+
+        This is what stops an event whose expressions grow without end.
+        """
+        if held > self.room:
+            with gil:
+                raise self.memory.exceeded(held - self.room + self.memory.room_for(0))
+        return 0
 
     cdef int _grow_cube_table(self) except -1 nogil:
         cdef uint32_t size = 2 * self.cube_table_size

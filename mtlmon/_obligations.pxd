@@ -35,4 +35,5 @@ cdef Expression literal_of_member(
 ) except? NO_EXPRESSION nogil
 cdef uint32_t members_in_use(Family *family) noexcept nogil
 cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogil
+cdef size_t held_by_family(const Family *family) noexcept nogil
 cdef void free_family(Family *family) noexcept nogil

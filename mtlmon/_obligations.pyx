@@ -320,6 +320,13 @@ cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogi
     family.sweep_at = 2 * members_in_use(family) + LEAST_SWEEP
 
 
+cdef size_t held_by_family(const Family *family) noexcept nogil:
+    """The bytes that the obligations of a family take."""
+    return family.capacity * sizeof(Window) + (
+        <size_t> family.closed_capacity + family.open_capacity
+    ) * sizeof(uint32_t)
+
+
 cdef void free_family(Family *family) noexcept nogil:
     free(family.windows)
     free(family.open)

@@ -54,4 +54,5 @@ cdef class Sequencer:
         self, size_t stream, VerdictRecord *verdicts, size_t capacity
     ) noexcept nogil
     cdef uint64_t releasable(self, const StreamOrder *order) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
     cdef size_t merge(self, size_t one, size_t other) noexcept nogil

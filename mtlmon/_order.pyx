@@ -177,6 +177,10 @@ cdef class Sequencer:
             return item.length
         return 0
 
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that verdicts take that wait for their turn."""
+        return self.held_room * sizeof(Held) + self.stream_room * sizeof(StreamOrder)
+
     cdef size_t merge(self, size_t one, size_t other) noexcept nogil:
         """The heap of two heaps.
 

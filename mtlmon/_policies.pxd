@@ -7,6 +7,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from mtlmon._arrays cimport EventColumns
 from mtlmon._first_violation cimport FirstViolation
 from mtlmon._keyed cimport KeyedMonitors
+from mtlmon._memory_limit cimport HeldBytes, MemoryLimit
 from mtlmon._resolver cimport Resolver
 from mtlmon._streams cimport Owner
 from mtlmon._verdict cimport VerdictRecord
@@ -29,12 +30,14 @@ cdef class VerdictRows:
     cdef int add(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy
     ) except -1 nogil
+    cdef size_t held_bytes(self) noexcept nogil
 
 
 cdef class PolicyMonitors:
     cdef readonly list monitors     # KeyedMonitors by policy
     cdef Part *parts
     cdef uint32_t policy_count
+    cdef size_t batch               # events, or streams, that the policies work on in turn
     cdef Resolver resolver
     cdef bint resolves, collects
     cdef object executor
@@ -42,7 +45,10 @@ cdef class PolicyMonitors:
     cdef readonly VerdictRows verdicts, violations
     cdef readonly FirstViolation first
     cdef uint64_t event_count       # of the events that verdicts have been taken of
+    cdef readonly MemoryLimit memory
 
+    cdef int check_memory(self) except -1
+    cdef void count_held(self, HeldBytes *held) noexcept
     cdef int go_on(
         self, list events, const uint32_t *numbers, size_t first, size_t count
     ) except -1

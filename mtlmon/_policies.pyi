@@ -4,6 +4,7 @@ from typing import Literal, final
 from mtlmon._arrays import EventColumns, _Array
 from mtlmon._first_violation import FirstViolation
 from mtlmon._keyed import KeyedMonitors
+from mtlmon._memory_limit import MemoryLimit
 
 @final
 class VerdictRows:
@@ -18,6 +19,7 @@ class PolicyMonitors:
     violations: VerdictRows
     @property
     def first(self) -> FirstViolation | None: ...
+    memory: MemoryLimit
     def __init__(
         self,
         monitors: list[KeyedMonitors],
@@ -28,12 +30,14 @@ class PolicyMonitors:
         find_first: bool = False,
         delays: list[int | None] | None = None,
         executor: Executor | None = None,
+        memory: MemoryLimit | None = None,
     ) -> None: ...
     def feed(
         self, events: list[EventColumns], numbers: _Array, first: int = 0, count: int = ...
     ) -> None: ...
     def advance(self, time_stamp: int) -> None: ...
     def finish(self, time_stamp: int, is_closed: bool) -> None: ...
+    def check(self) -> None: ...
     @property
     def stream_count(self) -> int: ...
     @property

@@ -10,11 +10,19 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
 from mtlmon._arrays cimport EventColumns, Memory
 from mtlmon._first_violation cimport FirstViolation
 from mtlmon._keyed cimport KeyedMonitors, stream_numbers
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport (
+    HELD_EQUIVALENTS,
+    HELD_VERDICTS,
+    NO_LIMIT,
+    HeldBytes,
+    MemoryLimit,
+)
 from mtlmon._resolver cimport Resolver
 from mtlmon._streams cimport NO_NUMBER
 from mtlmon._verdict cimport (
@@ -26,8 +34,10 @@ from mtlmon._verdict cimport (
 )
 
 cdef enum:
-    # events, or streams, that the policies work on in turn
     BATCH = 1 << 13
+    # with a limit on memory, and what an event's verdict takes on its way
+    LEAST_BATCH = 1 << 8
+    VERDICT_BYTES = 200
     RESOLVED_AT_ONCE = 256
 
 _WANTED = {
@@ -67,6 +77,12 @@ cdef class VerdictRows:
         set_boolean(&record, time_stamp, offset, VERDICT_FALSE)
         self.add(&record, stream, policy)
 
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the rows take."""
+        return self.record_room * sizeof(VerdictRecord) + (
+            <size_t> self.stream_room + self.policy_room
+        ) * sizeof(uint32_t)
+
     cdef int add(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy
     ) except -1 nogil:
@@ -94,8 +110,10 @@ cdef class PolicyMonitors:
         delays: for each policy, how long no time-point can stay pending, None if there is no such
             limit; given if `advance` is used.
         executor: of concurrent.futures, whose threads work on policies; None for this one alone.
+        memory: how much all of it may hold, which is looked at after some thousand events.
 
     Attributes:
+        memory: as given, or a count without a limit.
         monitors: these.
         verdicts: VerdictRows that the calls so far have brought: event by event, for each policy by
             policy, for each of these in time-point order. At the end, stream takes the place of
@@ -106,7 +124,8 @@ cdef class PolicyMonitors:
 
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
-        bint collect=False, bint find_first=False, list delays=None, executor=None
+        bint collect=False, bint find_first=False, list delays=None, executor=None,
+        MemoryLimit memory=None
     ):
         cdef KeyedMonitors one
         if not monitors or len(monitors) > UINT32_MAX:
@@ -135,6 +154,18 @@ cdef class PolicyMonitors:
         self.violations = VerdictRows()
         if find_first:
             self.first = FirstViolation(self.policy_count)
+        self.memory = MemoryLimit() if memory is None else memory
+        self.batch = min(
+            <size_t> BATCH,
+            max(
+                <size_t> LEAST_BATCH,
+                self.memory.share(8 * <size_t> self.policy_count) // VERDICT_BYTES,
+            ),
+        )
+        if self.memory.allowed != NO_LIMIT():
+            for one in monitors:
+                one.set_limit(self.memory, self.policy_count)
+        self.check_memory()
 
     def __dealloc__(self):
         free(self.parts)
@@ -152,6 +183,7 @@ cdef class PolicyMonitors:
             TimeStampError: nothing has happened.
             LimitError, MemoryError, KeyboardInterrupt: in the middle of an event; the verdicts on
                 those before are there.
+            MemoryLimitError: likewise, or between two events.
         """
         cdef EventColumns columns
         cdef KeyedMonitors one
@@ -176,10 +208,10 @@ cdef class PolicyMonitors:
         try:
             while count:
                 self.go_on(
-                    events, <const uint32_t *> memory.buffer.buf, first, min(<size_t> BATCH, count)
+                    events, <const uint32_t *> memory.buffer.buf, first, min(self.batch, count)
                 )
-                first += min(<size_t> BATCH, count)
-                count -= min(<size_t> BATCH, count)
+                first += min(self.batch, count)
+                count -= min(self.batch, count)
                 PyErr_CheckSignals()
         finally:
             for one in self.monitors:
@@ -210,7 +242,36 @@ cdef class PolicyMonitors:
         for failure in failures:
             if failure is not None:
                 raise failure
+        self.check_memory()
         return 0
+
+    cdef int check_memory(self) except -1:
+        """Between two batches of events: raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        cdef KeyedMonitors one
+        cdef bint is_relieved = False
+        self.count_held(&held)
+        if not self.memory.admits(&held):
+            self.memory.note_relief()
+            for one in self.monitors:
+                one.streams.relieve()
+            is_relieved = True
+            self.count_held(&held)
+            self.memory.admits(&held)
+        self.memory.require(is_relieved)
+        if self.memory.allowed != NO_LIMIT():
+            for one in self.monitors:
+                one.streams.worker.engine.set_room(self.memory)
+        return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept:
+        """The bytes that everything takes."""
+        cdef KeyedMonitors one
+        memset(held, 0, sizeof(HeldBytes))
+        for one in self.monitors:
+            one.count_held(held)
+        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
 
     def _share_out(self, list work):
         """Let threads do the work; it is done when this returns, and also when it raises."""
@@ -260,10 +321,11 @@ cdef class PolicyMonitors:
                 one = self.monitors[policy]
                 one.record_count = 0
                 with nogil:
-                    one.settle_due(first, BATCH, time_stamp)
+                    one.settle_due(first, self.batch, time_stamp)
                 self.prepare(one, policy)
             with nogil:
-                self.merge(BATCH, None, 0)
+                self.merge(self.batch, None, 0)
+            self.check_memory()
             PyErr_CheckSignals()
 
     def finish(self, uint64_t time_stamp, bint is_closed):
@@ -271,15 +333,16 @@ cdef class PolicyMonitors:
         cdef KeyedMonitors one
         cdef uint32_t policy
         cdef size_t first
-        for first in range(0, self.stream_count, BATCH):
+        for first in range(0, self.stream_count, self.batch):
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
                 one.record_count = 0
                 with nogil:
-                    one.end(first, BATCH, time_stamp, is_closed)
+                    one.end(first, self.batch, time_stamp, is_closed)
                 self.prepare(one, policy)
             with nogil:
-                self.merge(BATCH, None, 0)
+                self.merge(self.batch, None, 0)
+            self.check_memory()
             PyErr_CheckSignals()
         self.end_of_time()
 
@@ -289,6 +352,10 @@ cdef class PolicyMonitors:
         if self.first is not None:
             self.first.begin_event(one.clock)
             self.first.end_event(self.event_count)
+
+    def check(self):
+        """Raise MemoryLimitError when too much is held."""
+        self.check_memory()
 
     @property
     def stream_count(self):

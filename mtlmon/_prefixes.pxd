@@ -22,6 +22,7 @@ cdef class PrefixTable:
     # numbers, or NONE
     cdef size_t *slots
     cdef size_t slot_mask, used_count
+    cdef size_t text_bytes          # that the texts take
     # the prefix looked up last, or NONE
     cdef size_t latest
 
@@ -29,4 +30,5 @@ cdef class PrefixTable:
     cdef size_t add(self, const uint8_t *text, size_t size) noexcept nogil
     cdef void remove(self, size_t number) noexcept nogil
     cdef size_t slot_of(self, const uint8_t *text, size_t size, uint64_t hash) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
     cdef bint reserve(self) noexcept nogil

@@ -10,6 +10,8 @@ from libc.stdint cimport SIZE_MAX, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
+from mtlmon._memory_limit cimport chunk_size
+
 cdef size_t NONE = SIZE_MAX
 
 
@@ -50,6 +52,7 @@ cdef class PrefixTable:
         copy = <uint8_t *> malloc(max(<size_t> 1, size))
         if copy == NULL:
             return NONE
+        self.text_bytes += chunk_size(max(<size_t> 1, size))
         memcpy(copy, text, size)
         hash = hash_text(text, size)
         slot = self.slot_of(text, size, hash)
@@ -75,6 +78,7 @@ cdef class PrefixTable:
         cdef size_t slot = self.slot_of(prefix.text, prefix.size, prefix.hash)
         cdef size_t hole = slot
         cdef size_t home
+        self.text_bytes -= chunk_size(max(<size_t> 1, prefix.size))
         free(prefix.text)
         prefix.text = NULL
         prefix.next = self.first_free
@@ -102,6 +106,11 @@ cdef class PrefixTable:
         ):
             slot = (slot + 1) & self.slot_mask
         return slot
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that prefixes take."""
+        cdef size_t slots = 0 if self.slots == NULL else self.slot_mask + 1
+        return self.text_bytes + self.room * sizeof(Prefix) + slots * sizeof(size_t)
 
     cdef bint reserve(self) noexcept nogil:
         """Make room for one more prefix; False when there is no memory."""

@@ -66,6 +66,7 @@ cdef class Program:
     cdef readonly bint is_bounded
     cdef readonly tuple rows
 
+    cdef size_t held_bytes(self) noexcept nogil
     cdef int _read_row(self, uint32_t number, tuple row) except -1
     cdef uint32_t _new_slot(self, bint is_placeholder, uint32_t outer) noexcept
     cdef void _new_outer_until(self, Instruction *instruction) noexcept

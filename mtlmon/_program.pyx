@@ -5,6 +5,13 @@ from cython cimport final
 from libc.stdlib cimport calloc, free
 
 
+cdef enum:
+    # Objects of Python, measured and not counted: a row and its numbers; a name and its number in
+    # the monitor's dictionary.
+    ROW_BYTES = 150
+    ATOM_BYTES = 130
+
+
 @final
 cdef class Program:
     """A formula compiled to flat tables: hash-consed instructions, operands before operators.
@@ -50,6 +57,16 @@ cdef class Program:
         free(self.is_placeholder)
         free(self.slot_outer)
         free(self.outer_untils)
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the tables take, and, as measured, the rows and names of Python."""
+        return (
+            self.instruction_count * (
+                sizeof(Instruction) + 2 * (sizeof(uint8_t) + sizeof(uint32_t)) + sizeof(OuterUntil)
+                + ROW_BYTES
+            )
+            + self.atom_count * ATOM_BYTES
+        )
 
     cdef int _read_row(self, uint32_t number, tuple row) except -1:
         cdef Instruction *instruction = &self.instructions[number]

@@ -4,6 +4,7 @@
 from libc.stddef cimport size_t
 
 from mtlmon._core cimport Monitor
+from mtlmon._memory_limit cimport MemoryLimit
 from mtlmon._order cimport Sequencer
 from mtlmon._resolver cimport Resolver
 from mtlmon._stream cimport VerdictStream
@@ -28,8 +29,10 @@ cdef class Resolution:
     # whose pending time-points tell what may still come, or None
     cdef Monitor monitor
     cdef Records taken
+    cdef MemoryLimit memory         # None without a limit
 
     cdef int take(self, list verdicts) except -1
+    cdef int check_memory(self, object verdicts) except -1
     cdef int take_one(self, const VerdictRecord *record) except -1
     cdef Trouble resolve(self, const VerdictRecord *records, size_t count) noexcept nogil
     cdef void look_at_monitor(self) noexcept nogil

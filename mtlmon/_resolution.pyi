@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Iterator
-from typing import final
+from typing import SupportsIndex, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,12 @@ class Resolution:
         in_order: bool = False,
         reach: int | None = None,
         monitor: Monitor | None = None,
+        max_memory: SupportsIndex | str | None = None,
     ) -> None: ...
     @property
     def open_count(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
     def push(self, verdicts: Iterable[Verdict]) -> list[Verdict]: ...
     def push_array(self, verdicts: NDArray[np.void]) -> NDArray[np.void]: ...
     def finish(self) -> list[Verdict]: ...
@@ -34,6 +37,7 @@ class ResolvedVerdicts(Iterator[Verdict]):
         in_order: bool = False,
         reach: int | None = None,
         only_false: bool = False,
+        max_memory: SupportsIndex | str | None = None,
     ) -> None: ...
     @property
     def open_count(self) -> int: ...

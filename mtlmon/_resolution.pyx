@@ -6,15 +6,16 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from mtlmon._core cimport Monitor, Verdict, new_verdict
+from mtlmon._memory_limit cimport HELD_EQUIVALENTS, HELD_IN_ORDER, HeldBytes, MemoryLimit
 from mtlmon._order cimport Sequencer
 from mtlmon._resolver cimport Resolver
 from mtlmon._stream cimport VerdictStream
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VerdictRecord
 
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import MemoryLimitError, MtlmonError
 
 cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
 # what no iterator gives
@@ -30,6 +31,9 @@ cdef class Resolution:
             them is undecided, of which `monitor` or `reach` tell; without both, until `finish`.
         reach: no verdict of the formula waits longer than that for its events, in time units.
         monitor: the monitor that the verdicts come from. Every call takes all it gave since.
+        max_memory: how much memory what is open and what waits for its turn may take: a number of
+            bytes, or a text such as "500M"; None for no limit. Beyond it, calls raise
+            `MemoryLimitError`, with what they would have returned in its attribute `verdicts`.
 
     Attributes:
         open_count: time-points whose equivalence still waits for its value. Memory grows with
@@ -45,7 +49,9 @@ cdef class Resolution:
     ['0:0 true', '0:1 true', '3:0 true']
     """
 
-    def __cinit__(self, *, bint in_order=False, reach=None, Monitor monitor=None):
+    def __cinit__(
+        self, *, bint in_order=False, reach=None, Monitor monitor=None, max_memory=None
+    ):
         if reach is not None and not 0 <= reach:
             raise MtlmonError(f"a reach is at least 0, not {reach}")
         self.resolver = Resolver()
@@ -54,6 +60,10 @@ cdef class Resolution:
         self.sequencer = Sequencer(None if reach is None or reach > LARGEST_TIME_STAMP else reach)
         self.in_order = in_order
         self.monitor = monitor
+        if max_memory is not None:
+            from mtlmon.memory_limit import memory_size
+
+            self.memory = MemoryLimit(memory_size(max_memory))
 
     def __dealloc__(self):
         free(self.taken.items)
@@ -76,7 +86,9 @@ cdef class Resolution:
                 after later ones that the reach let pass.
         """
         self.take(list(verdicts))
-        return self.fetch_all()
+        resolved = self.fetch_all()
+        self.check_memory(resolved)
+        return resolved
 
     def push_array(self, verdicts):
         """The same as `push`, but from array to array.
@@ -118,6 +130,7 @@ cdef class Resolution:
             if resolved.count > 0:
                 memcpy(target.buf, resolved.items, resolved.count * sizeof(VerdictRecord))
             PyBuffer_Release(&target)
+            self.check_memory(result)
             return result
         finally:
             PyBuffer_Release(&source)
@@ -127,6 +140,27 @@ cdef class Resolution:
         """The verdicts that waited for their turn: nothing more will come."""
         self.end()
         return self.fetch_all()
+
+    @property
+    def held_bytes(self):
+        """The bytes of memory that what is open and what waits for its turn take."""
+        return self.resolver.held_bytes() + self.sequencer.held_bytes()
+
+    cdef int check_memory(self, object verdicts) except -1:
+        """Raise MemoryLimitError, with these verdicts, when too much is held."""
+        cdef HeldBytes held
+        if self.memory is None:
+            return 0
+        memset(&held, 0, sizeof(HeldBytes))
+        held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
+        held.of[HELD_IN_ORDER] = self.sequencer.held_bytes()
+        if not self.memory.admits(&held):
+            try:
+                self.memory.require(False)
+            except MemoryLimitError as error:
+                error.verdicts = verdicts
+                raise
+        return 0
 
     cdef int take(self, list verdicts) except -1:
         """Resolve what verdicts settle; `fetch` gives it out."""
@@ -231,14 +265,17 @@ cdef class ResolvedVerdicts:
     """
 
     def __cinit__(
-        self, verdicts, *, bint in_order=False, reach=None, bint only_false=False
+        self, verdicts, *, bint in_order=False, reach=None, bint only_false=False,
+        max_memory=None
     ):
         cdef Monitor monitor = None
         if isinstance(verdicts, VerdictStream):
             self.stream = verdicts
             monitor = self.stream.monitor
         self.verdicts = iter(verdicts)
-        self.resolution = Resolution(in_order=in_order, reach=reach, monitor=monitor)
+        self.resolution = Resolution(
+            in_order=in_order, reach=reach, monitor=monitor, max_memory=max_memory
+        )
         self.only_false = only_false
 
     @property
@@ -262,6 +299,8 @@ cdef class ResolvedVerdicts:
         """Resolve the next event's verdicts, or the next one where events are not known."""
         cdef Verdict verdict
         cdef list verdicts
+        # All that is resolved has been given out.
+        self.resolution.check_memory(())
         if self.stream is not None:
             verdicts = self.stream.next_event()
             if verdicts is not None:

@@ -58,6 +58,7 @@ cdef class Resolver:
     cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
     cdef void remove(self, size_t slot) noexcept nogil
     cdef void clear(self) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
     cdef bint reserve_chain(self) noexcept nogil
     cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
     cdef uint64_t latest(self) noexcept nogil

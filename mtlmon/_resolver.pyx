@@ -147,6 +147,13 @@ cdef class Resolver:
         free(old)
         return True
 
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that open time-points and those to be given out take."""
+        return (
+            (0 if self.chains == NULL else (self.chain_mask + 1) * sizeof(Chain))
+            + (self.run_room + self.outcome_room) * sizeof(Run)
+        )
+
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil:
         """Append a time-point, and the equivalents it has itself, to the chain of its reference."""
         cdef size_t slot, own, number

@@ -53,6 +53,7 @@ cdef class Scanner:
     cdef bint next_lines(self) noexcept nogil
     cdef bint keep(self, const uint8_t *data, size_t size, bint ends_line) noexcept nogil
     cdef size_t unread(self) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
     cdef void drop_carry(self) noexcept nogil
     cdef ScanStatus scan(
         self, uint64_t *time_stamps, uint64_t *letters, size_t capacity, size_t *count

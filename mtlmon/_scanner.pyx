@@ -295,6 +295,13 @@ cdef class Scanner:
             self.carry = NULL
             self.carry_room = 0
 
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the beginning of a line takes whose end is not there yet, and the memo."""
+        cdef size_t held = self.carry_room + self.letter_words * sizeof(uint64_t)
+        if self.tails.buckets != NULL:
+            held += TAIL_BUCKETS * sizeof(TailBucket)
+        return held
+
     cdef size_t unread(self) noexcept nogil:
         """How many of the bytes that were loaded are not scanned: those after the last event."""
         cdef size_t size = <size_t> (self.limit - self.rest) + <size_t> (self.stop - self.cursor)

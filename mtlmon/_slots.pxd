@@ -51,6 +51,7 @@ cdef inline uint64_t kind_bit(
 
 cdef int init_slots(SlotMap *slots, uint32_t fixed_count, uint32_t family_count) except -1
 cdef void free_slots(SlotMap *slots) noexcept nogil
+cdef size_t held_by_slots(const SlotMap *slots) noexcept nogil
 cdef int add_blocks(SlotMap *slots, uint32_t family, uint32_t member) except -1 nogil
 
 

@@ -30,6 +30,15 @@ cdef void free_slots(SlotMap *slots) noexcept nogil:
     memset(slots, 0, sizeof(SlotMap))
 
 
+cdef size_t held_by_slots(const SlotMap *slots) noexcept nogil:
+    """The bytes that the numbers of slots take."""
+    cdef size_t held = slots.block_capacity * sizeof(Block)
+    cdef uint32_t family
+    for family in range(slots.family_count):
+        held += sizeof(FamilyBlocks) + slots.families[family].capacity * sizeof(uint32_t)
+    return held
+
+
 cdef int add_blocks(SlotMap *slots, uint32_t family, uint32_t member) except -1 nogil:
     """Give the family as many blocks as the member needs."""
     cdef FamilyBlocks *own = &slots.families[family]

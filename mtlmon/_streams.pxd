@@ -8,6 +8,7 @@ from mtlmon._configurations cimport Key
 from mtlmon._core cimport Monitor
 from mtlmon._engine cimport Register, State
 from mtlmon._entries cimport Mode
+from mtlmon._memory_limit cimport HeldBytes
 
 
 cdef struct Resting:
@@ -43,6 +44,7 @@ cdef class Streams:
     cdef uint32_t count, capacity, whole_count
     cdef uint64_t event_count, true_count, false_count
     cdef size_t register_bytes
+    cdef HeldBytes resting_bytes    # what rests outside the array
     cdef Owner *owners              # of the verdicts in the worker's output, after `run`
     cdef uint32_t owner_capacity
     cdef size_t done                # events that the last `run` took, also if it failed
@@ -70,6 +72,9 @@ cdef class Streams:
     ) noexcept nogil
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
     cdef int keep(self, const uint32_t *new_numbers) except -1
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef int relieve(self) except -1
 
     cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil
     cdef int renew(self) except -1 nogil

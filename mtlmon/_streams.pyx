@@ -20,11 +20,23 @@ from mtlmon._configurations cimport (
     expression_places,
     restore,
 )
-from mtlmon._engine cimport NO_CONFIGURATION, Engine, free_state, init_state
+from mtlmon._engine cimport (
+    NO_CONFIGURATION,
+    Engine,
+    free_state,
+    held_by_state,
+    init_state,
+)
 from mtlmon._entries cimport NONE as NO_ENTRY
 from mtlmon._entries cimport rehash
 from mtlmon._expressions cimport is_worth_compacting
 from mtlmon._memory cimport reserve
+from mtlmon._memory_limit cimport (
+    HELD_KEY_STATES,
+    HELD_VERDICTS,
+    HOLDER_COUNT,
+    chunk_size,
+)
 from mtlmon._nodes cimport Expression
 from mtlmon._table cimport ENOUGH_VERDICTS, Configuration, Table
 from mtlmon._verdict cimport Verdicts
@@ -112,6 +124,7 @@ cdef class Streams:
     cdef void clear(self, Resting *resting) noexcept nogil:
         self.drop_registers(resting)
         if resting.whole != NULL:
+            count_whole(&self.resting_bytes, resting.whole, -1)
             free_state(resting.whole)
             free(resting.whole)
             self.whole_count -= 1
@@ -139,6 +152,7 @@ cdef class Streams:
         """Make the state of a stream that of the worker."""
         cdef State *state = &self.worker.state
         if resting.whole != NULL:
+            count_whole(&self.resting_bytes, resting.whole, -1)
             self.spare = state[0]
             self.has_spare = True
             state[0] = resting.whole[0]
@@ -212,6 +226,7 @@ cdef class Streams:
             resting.registers = <Register *> grown
             resting.register_capacity = state.register_count
             self.register_bytes += wanted
+            self.resting_bytes.of[HELD_KEY_STATES] += chunk_size(wanted)
         resting.register_count = state.register_count
         if wanted:
             memcpy(resting.registers, state.registers + state.register_base, wanted)
@@ -221,6 +236,9 @@ cdef class Streams:
         free(resting.registers)
         resting.registers = NULL
         self.register_bytes -= resting.register_capacity * sizeof(Register)
+        self.resting_bytes.of[HELD_KEY_STATES] -= chunk_size(
+            resting.register_capacity * sizeof(Register)
+        )
         resting.register_count = resting.register_capacity = 0
 
     cdef int keep_whole(self, Resting *resting) except -1 nogil:
@@ -234,6 +252,7 @@ cdef class Streams:
         resting.configuration = NO_CONFIGURATION
         self.drop_registers(resting)
         self.whole_count += 1
+        count_whole(&self.resting_bytes, resting.whole, 1)
         memset(state, 0, sizeof(State))
         if self.has_spare:
             state[0] = self.spare
@@ -439,6 +458,25 @@ cdef class Streams:
                 self.capacity = max(kept, <uint32_t> 1)
         return 0
 
+    # ---- memory ----------------------------------------------------------------------------
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes that the states take, and what serves them all; between two events."""
+        cdef int k
+        self.worker.count_held(held)
+        for k in range(HOLDER_COUNT):
+            held.of[k] += self.resting_bytes.of[k]
+        held.of[HELD_KEY_STATES] += self.capacity * sizeof(Resting)
+        held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(Owner)
+
+    cdef int relieve(self) except -1:
+        """Give up what can be done without: transitions, and what is left of old expressions."""
+        cdef Table table = self.worker.table
+        table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
+        table.shrink()
+        self.compact()
+        return 0
+
     # ---- what all streams share ------------------------------------------------------------
 
     cdef int keep_house(self) except -1 nogil:
@@ -453,9 +491,12 @@ cdef class Streams:
 
     cdef int clean(self) except -1:
         cdef Table table = self.worker.table
+        cdef size_t kept
         table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
-        # Half of the table is for transitions, however many configurations there are.
-        table.budget = max(table.budget, 2 * table.bytes())
+        # Half of the table is for transitions, however many configurations there are; less where
+        # memory is limited.
+        kept = table.bytes()
+        table.budget = max(table.budget, kept + min(kept, max(table.spare, kept // 4)))
         if is_worth_compacting(self.worker.engine.workspace):
             self.compact()
         return 0
@@ -507,3 +548,17 @@ cdef class Streams:
                 rehash(&self.resting[i].whole.history)
         table.rehash()
         return 0
+
+
+cdef void count_whole(HeldBytes *total, const State *state, int sign) noexcept nogil:
+    """Count, or no longer, the bytes that a state at rest takes; they are the same until then."""
+    cdef HeldBytes held
+    cdef int k
+    memset(&held, 0, sizeof(HeldBytes))
+    held_by_state(state, &held)
+    held.of[HELD_KEY_STATES] += chunk_size(sizeof(State))
+    for k in range(HOLDER_COUNT):
+        if sign > 0:
+            total.of[k] += held.of[k]
+        else:
+            total.of[k] -= held.of[k]

@@ -49,6 +49,8 @@ cdef class Table:
     # Other states than the one at work rest in its configurations: it forgets none by itself.
     cdef bint is_shared
     cdef size_t budget
+    # what may be used for transitions however much configurations take, if memory is limited
+    cdef size_t spare
     # A letter's column is its number, or the place where it was first seen.
     cdef uint32_t columns, letter_count
     cdef bint letters_are_columns
@@ -87,6 +89,9 @@ cdef class Table:
     cdef int forget(self, void *kept, size_t stride, size_t count) except -1 nogil
     cdef void rehash(self) noexcept nogil
     cdef size_t bytes(self) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef void set_budget(self, size_t share) noexcept nogil
+    cdef void shrink(self) noexcept nogil
 
     cdef size_t _follow(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t count,

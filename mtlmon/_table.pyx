@@ -27,7 +27,8 @@ from mtlmon._configurations cimport (
     suits,
 )
 from mtlmon._engine cimport NO_CONFIGURATION, Register
-from mtlmon._memory cimport reserve
+from mtlmon._memory cimport reserve, trim
+from mtlmon._memory_limit cimport NO_LIMIT
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VERDICT_TRUE
 
 cdef extern from *:
@@ -54,6 +55,7 @@ cdef enum:
     MOST_ATOMS_BY_NUMBER = 6        # letters over so few atoms are columns themselves
     MOST_COLUMNS = 64
     LETTER_TABLE_SIZE = 256
+    LEAST_BUDGET = 1 << 12          # with a limit on memory
     MOST_LATER_ROWS = 8             # distances remembered for one configuration
     # PERF: a new entry costs as much as the engine's work on 10 to 15 events.
     HITS_PER_CREDIT = 16
@@ -89,6 +91,7 @@ cdef class Table:
         self.credit = FIRST_CREDIT
         self.next_pause = FIRST_PAUSE
         self.budget = BUDGET
+        self.spare = NO_LIMIT()
 
     def __dealloc__(self):
         free(self.letters)
@@ -574,6 +577,52 @@ cdef class Table:
             while self.configuration_table[position]:
                 position = (position + 1) & mask
             self.configuration_table[position] = i + 1
+
+    cdef void shrink(self) noexcept nogil:
+        """Give back the memory that is not in use, after `forget`."""
+        trim(
+            <void **> &self.configurations, &self.configuration_capacity,
+            self.configuration_count, sizeof(Configuration)
+        )
+        trim(
+            <void **> &self.present_rows, &self.present_capacity,
+            self.configuration_count * self.columns, sizeof(Transition)
+        )
+        trim(
+            <void **> &self.later_rows, &self.later_row_capacity, self.later_count,
+            sizeof(LaterRow)
+        )
+        trim(
+            <void **> &self.later_transitions, &self.later_capacity,
+            self.later_count * self.columns, sizeof(Transition)
+        )
+        trim(<void **> &self.words, &self.word_capacity, self.word_count, sizeof(uint64_t))
+        trim(<void **> &self.scripts, &self.script_capacity, self.script_count, sizeof(Script))
+        trim(
+            <void **> &self.operations, &self.operation_capacity, self.operation_count,
+            sizeof(uint32_t)
+        )
+
+    cdef void set_budget(self, size_t share) noexcept nogil:
+        """Use no more than a share of the memory there is, if that is little."""
+        # What is counted against the budget is in use; the arrays may have twice the room.
+        self.spare = max(<size_t> LEAST_BUDGET, share // 2)
+        self.budget = min(<size_t> BUDGET, self.spare)
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the arrays take."""
+        cdef size_t held = (
+            self.configuration_capacity * sizeof(Configuration)
+            + self.configuration_table_size * sizeof(uint32_t)
+            + (<size_t> self.present_capacity + self.later_capacity) * sizeof(Transition)
+            + self.later_row_capacity * sizeof(LaterRow)
+            + self.word_capacity * sizeof(uint64_t)
+            + self.script_capacity * sizeof(Script)
+            + self.operation_capacity * sizeof(uint32_t)
+        )
+        if self.letters != NULL:
+            held += MOST_COLUMNS * sizeof(uint64_t) + LETTER_TABLE_SIZE * sizeof(uint32_t)
+        return held
 
     cdef size_t bytes(self) noexcept nogil:
         cdef size_t row = self.columns * sizeof(Transition)

@@ -7,6 +7,7 @@ from libc.stdint cimport uint64_t
 from mtlmon._blocks cimport Block
 from mtlmon._core cimport Monitor
 from mtlmon._encoding cimport NumberReader
+from mtlmon._memory_limit cimport HeldBytes, MemoryLimit
 from mtlmon._resolver cimport Resolver
 from mtlmon._scanner cimport Scanner, ScanStatus
 from mtlmon._verdict cimport VerdictRecord
@@ -33,8 +34,11 @@ cdef class TextMonitor:
     # bytes of the log that were loaded, and whether its end was
     cdef uint64_t loaded
     cdef bint has_end
+    cdef readonly MemoryLimit memory
 
     cdef int work(self, bint scans) except -1 nogil
+    cdef int check_memory(self) except -1 nogil
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef int push_events(self, size_t words) except -1 nogil
     cdef int deliver(self) except -1 nogil
     cdef int write_resolved(self) except -1 nogil

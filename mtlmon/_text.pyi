@@ -1,6 +1,7 @@
 from typing import Literal, final
 
 from mtlmon._core import Monitor
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon._scanner import Scanner
 from mtlmon._writer import Writer
 
@@ -16,7 +17,10 @@ class TextMonitor:
         verdicts: Literal["all", "boolean", "false", "first", "none"] = "all",
         resolve: bool = False,
         skip_errors: bool = False,
+        memory: MemoryLimit | None = None,
     ) -> None: ...
+    @property
+    def memory(self) -> MemoryLimit: ...
     @property
     def scanner(self) -> Scanner: ...
     @property

@@ -10,11 +10,19 @@ cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._blocks cimport Block
 from mtlmon._core cimport Monitor
 from mtlmon._encoding cimport DIGEST_BYTES, NumberReader, NumberWriter, as_bytes, damaged, digest
+from mtlmon._memory_limit cimport (
+    HELD_BUFFERS,
+    HELD_EQUIVALENTS,
+    NO_LIMIT,
+    HeldBytes,
+    MemoryLimit,
+)
 from mtlmon._resolver cimport Resolver
 from mtlmon._scanner cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, Scanner
 from mtlmon._time_stamps cimport remember_time_stamp
@@ -61,8 +69,10 @@ cdef class TextMonitor:
         "first" (the earliest false time-point, once nothing before it is open) or "none".
     resolve: write the Boolean value of every time-point instead of equivalences.
     skip_errors: pass over lines that cannot be read.
+    memory: how much all of it may hold; the monitor then has no limit of its own.
 
     Attributes:
+        memory: as given, or a count without a limit.
         writer: holds the lines until they are flushed.
         is_stopped: nothing more will be written, so there is no need to read on.
     """
@@ -75,6 +85,7 @@ cdef class TextMonitor:
         str verdicts="all",
         bint resolve=False,
         bint skip_errors=False,
+        MemoryLimit memory=None,
     ):
         cdef size_t words
         self.monitor = monitor
@@ -92,6 +103,9 @@ cdef class TextMonitor:
         self.letters = <uint64_t *> calloc(self.batch_room * words, sizeof(uint64_t))
         if self.time_stamps == NULL or self.letters == NULL:
             raise MemoryError
+        self.memory = MemoryLimit() if memory is None else memory
+        if self.memory.allowed != NO_LIMIT():
+            monitor.set_limit(self.memory, 1)
 
     def __dealloc__(self):
         free(self.time_stamps)
@@ -126,6 +140,8 @@ cdef class TextMonitor:
         Raises:
             LogError: a line cannot be read. The verdicts earned before it are in the writer.
             LimitError: the engine's.
+            MemoryLimitError: more memory is held than it may be. The verdicts on the events so far
+                are in the writer.
         """
         cdef bint more
         with nogil:
@@ -285,6 +301,7 @@ cdef class TextMonitor:
             return 1
         while not self.is_stopped:
             if self.batch_next == self.batch_count:
+                self.check_memory()
                 if self.status != SCAN_FULL or not scans:
                     if self.status == SCAN_ERROR and scans:
                         with gil:
@@ -302,6 +319,32 @@ cdef class TextMonitor:
             if self.writer.size >= OUTPUT_BYTES or nanoseconds() >= deadline:
                 return 1
         return 0
+
+    cdef int check_memory(self) except -1 nogil:
+        """Between two batches of events: raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        cdef bint is_relieved = False
+        self.count_held(&held)
+        if not self.memory.admits(&held):
+            self.memory.note_relief()
+            self.monitor.relieve()
+            is_relieved = True
+            self.count_held(&held)
+            self.memory.admits(&held)
+        self.memory.require(is_relieved)
+        if self.memory.allowed != NO_LIMIT():
+            self.monitor.engine.set_room(self.memory)
+        return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """The bytes that everything takes."""
+        memset(held, 0, sizeof(HeldBytes))
+        self.monitor.count_held(held)
+        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        held.of[HELD_BUFFERS] += (
+            self.scanner.held_bytes() + self.writer.room
+            + self.batch_room * (1 + self.scanner.letter_words) * sizeof(uint64_t)
+        )
 
     cdef int push_events(self, size_t words) except -1 nogil:
         """Monitor the next of the scanned events, up to all, and hand on their verdicts."""

@@ -32,6 +32,11 @@ cdef class TextEvents:
         self.scanner = Scanner(atoms, path=path, skip_errors=skip_errors)
         self.status = SCAN_EMPTY
 
+    @property
+    def held_bytes(self):
+        """The bytes of memory that reading takes, without the block."""
+        return self.scanner.held_bytes()
+
     def load(self, block):
         """Make a block of bytes the one that `read` works on; it must not change until then."""
         self.block = Block(block)

@@ -4,6 +4,7 @@
 from libc.stddef cimport size_t
 
 from mtlmon._blocks cimport Block
+from mtlmon._memory_limit cimport MemoryLimit
 from mtlmon._order cimport Sequencer
 from mtlmon._prefixes cimport PrefixTable
 from mtlmon._resolver cimport Resolver
@@ -28,8 +29,10 @@ cdef class TextResolver:
     cdef bint is_ended
     cdef size_t ended_stream
     cdef Block block
+    cdef readonly MemoryLimit memory
 
     cdef int work(self) except -1 nogil
+    cdef int check_memory(self) except -1 nogil
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil
     cdef bint find_stream(self, const VerdictRecord *verdict) noexcept nogil
     cdef int hold(self, const VerdictRecord *verdict) except -1 nogil

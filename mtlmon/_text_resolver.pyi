@@ -1,5 +1,6 @@
 from typing import Literal, final
 
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon._verdict_lines import VerdictLines
 from mtlmon._writer import Writer
 
@@ -14,7 +15,10 @@ class TextResolver:
         verdicts: Literal["all", "false", "none"] = "all",
         in_order: bool = False,
         reach: int | None = None,
+        memory: MemoryLimit | None = None,
     ) -> None: ...
+    @property
+    def memory(self) -> MemoryLimit: ...
     @property
     def lines(self) -> VerdictLines: ...
     @property

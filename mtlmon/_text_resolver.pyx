@@ -8,9 +8,18 @@ Reading and writing files is the caller's, as it is for `TextMonitor`.
 cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._blocks cimport Block
+from mtlmon._memory_limit cimport (
+    HELD_BUFFERS,
+    HELD_EQUIVALENTS,
+    HELD_IN_ORDER,
+    HELD_KEYS,
+    HeldBytes,
+    MemoryLimit,
+)
 from mtlmon._order cimport Sequencer
 from mtlmon._prefixes cimport Prefix, PrefixTable
 from mtlmon._resolver cimport Resolver
@@ -39,8 +48,10 @@ cdef class TextResolver:
     in_order: write the verdicts of each prefix in the order of its time-points.
     reach: how far apart in time a time-point and the verdicts written before its own may be; None
         if that is not known, and then everything is held to the end when `in_order` is asked for.
+    memory: how much all of it may hold.
 
     Attributes:
+        memory: as given, or a count without a limit.
         writer: holds the lines until they are flushed.
         true_count: time-points resolved to true.
         false_count: time-points resolved to false.
@@ -55,6 +66,7 @@ cdef class TextResolver:
         str verdicts="all",
         bint in_order=False,
         object reach=None,
+        MemoryLimit memory=None,
     ):
         self.lines = VerdictLines(path)
         self.writer = Writer()
@@ -65,6 +77,7 @@ cdef class TextResolver:
         self.sequencer = Sequencer(reach)
         self.filter = _FILTERS[verdicts]
         self.status = LINE_NONE
+        self.memory = MemoryLimit() if memory is None else memory
 
     @property
     def true_count(self):
@@ -117,6 +130,7 @@ cdef class TextResolver:
         Raises:
             LogError: a line cannot be read, or comes too late for the reach. The verdicts resolved
                 before it are in the writer.
+            MemoryLimitError: more memory is held than it may be; likewise.
         """
         cdef bint more
         with nogil:
@@ -142,12 +156,27 @@ cdef class TextResolver:
             if self.status == LINE_READ:
                 self.take(&verdict)
                 count += 1
-                if count % LINES_PER_CLOCK == 0 and nanoseconds() >= deadline:
-                    return 1
+                if count % LINES_PER_CLOCK == 0:
+                    self.check_memory()
+                    if nanoseconds() >= deadline:
+                        return 1
         if self.status == LINE_ERROR:
             with gil:
                 raise self.lines.failure()
+        self.check_memory()
         return 0 if not self.is_ended or self.write_held() else 1
+
+    cdef int check_memory(self) except -1 nogil:
+        """Raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        memset(&held, 0, sizeof(HeldBytes))
+        held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
+        held.of[HELD_IN_ORDER] = self.sequencer.held_bytes()
+        held.of[HELD_KEYS] = self.prefixes.held_bytes()
+        held.of[HELD_BUFFERS] = self.writer.room + self.lines.carry_room
+        if not self.memory.admits(&held):
+            self.memory.require(False)
+        return 0
 
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil:
         """Resolve what a verdict settles; `write_some` writes it."""

@@ -25,6 +25,7 @@ cdef class WaitingStreams:
     cdef int find_due(self, uint64_t time_stamp) except -1 nogil
     cdef int renew(self) except -1 nogil
     cdef bint is_over(self, uint64_t earliest, uint64_t time_stamp) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
     cdef int know_all(self) except -1 nogil
     cdef int push(self, uint32_t number, uint64_t time_stamp) except -1 nogil
     cdef void pop(self) noexcept nogil

@@ -85,6 +85,13 @@ cdef class WaitingStreams:
     cdef bint is_over(self, uint64_t earliest, uint64_t time_stamp) noexcept nogil:
         return time_stamp > earliest and time_stamp - earliest > self.delay
 
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the heap and the lists take."""
+        return (
+            self.capacity * sizeof(Waiting) + self.is_in_capacity
+            + self.due_capacity * sizeof(uint32_t)
+        )
+
     cdef int know_all(self) except -1 nogil:
         """Have a place for all streams there are."""
         cdef uint32_t count = self.streams.count

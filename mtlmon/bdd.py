@@ -32,6 +32,13 @@ _SPARE_FRAMES = 1000
 # Nodes of autoref below which garbage is left alone.
 _LEAST_COLLECTION = 1 << 15
 
+# What a node takes, with its share of the caches, a variable, and a manager without either:
+# measured for dd 0.6, as resident memory for cudd and with tracemalloc for autoref.
+_CUDD_NODE_BYTES = 64
+_AUTOREF_NODE_BYTES = 420
+_VARIABLE_BYTES = 2300
+_CUDD_BYTES = 450_000
+
 
 class BackEndError(MtlmonError):
     """The BDD library that was asked for cannot be loaded."""
@@ -68,6 +75,13 @@ class Manager:
         self._collect_at = _LEAST_COLLECTION
         self._names: dict[int, str] = {}
         self._slots: dict[str, int] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """What the nodes take, about: their number times what one was measured to take."""
+        node_bytes = _CUDD_NODE_BYTES if self._is_cudd else _AUTOREF_NODE_BYTES
+        base = _CUDD_BYTES if self._is_cudd else 0
+        return base + node_bytes * len(self._bdd) + _VARIABLE_BYTES * len(self._names)
 
     def cube(self, literals: Sequence[int]) -> Function:
         """The conjunction of the literals."""

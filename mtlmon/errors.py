@@ -20,6 +20,7 @@ __all__ = [
     "FormulaError",
     "LimitError",
     "LogError",
+    "MemoryLimitError",
     "MonitorBrokenError",
     "MtlmonError",
     "PolicyError",
@@ -203,6 +204,23 @@ class UnitError(MtlmonError, ValueError):
 
 class LimitError(MtlmonError):
     """The formula and the log together need more than a stated limit of the engine."""
+
+
+class MemoryLimitError(LimitError):
+    """The structures of mtlmon hold more memory than `max_memory` or `--max-memory` allows.
+
+    Attributes:
+        limit: in bytes.
+        held: the bytes held, by category, as `Monitor.counters` names them.
+        verdicts: those earned in the call that raises it, where a call returns verdicts.
+    """
+
+    verdicts: object = ()
+
+    def __init__(self, message: str, *, limit: int, held: dict[str, int]) -> None:
+        self.limit = limit
+        self.held = held
+        super().__init__(message)
 
 
 class SnapshotError(MtlmonError, ValueError):

@@ -26,7 +26,7 @@ equivalent   1   16.67 %  answered by way of an earlier time-point
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from mtlmon._resolution import Resolution, ResolvedVerdicts, VerdictCounter, first_violation
 from mtlmon._stream import VerdictStream
@@ -51,21 +51,34 @@ __all__ = [
 
 @overload
 def resolve(  # type: ignore[overload-overlap]  # an array is an iterable too
-    verdicts: VerdictArray, *, in_order: bool = False, reach: int | None = None
+    verdicts: VerdictArray,
+    *,
+    in_order: bool = False,
+    reach: int | None = None,
+    max_memory: SupportsIndex | str | None = None,
 ) -> VerdictArray: ...
 @overload
 def resolve(
-    verdicts: NDArray[np.void], *, in_order: bool = False, reach: int | None = None
+    verdicts: NDArray[np.void],
+    *,
+    in_order: bool = False,
+    reach: int | None = None,
+    max_memory: SupportsIndex | str | None = None,
 ) -> NDArray[np.void]: ...
 @overload
 def resolve(
-    verdicts: Iterable[Verdict], *, in_order: bool = False, reach: int | None = None
+    verdicts: Iterable[Verdict],
+    *,
+    in_order: bool = False,
+    reach: int | None = None,
+    max_memory: SupportsIndex | str | None = None,
 ) -> ResolvedVerdicts: ...
 def resolve(
     verdicts: VerdictArray | NDArray[np.void] | Iterable[Verdict],
     *,
     in_order: bool = False,
     reach: int | None = None,
+    max_memory: SupportsIndex | str | None = None,
 ) -> VerdictArray | NDArray[np.void] | ResolvedVerdicts:
     """The Boolean verdict of every time-point, as early as it is known.
 
@@ -77,6 +90,8 @@ def resolve(
             given, and without it all wait for the end.
         reach: no verdict of the formula waits longer than that for its events, in time units
             (`mtlmon.analysis.reach.decision_delay`).
+        max_memory: how much memory what is open and what waits for its turn may take: a number of
+            bytes, or a text such as "500M"; None for no limit.
 
     Returns:
         An iterator, whose `open_count` says how many equivalences are not resolved yet; of an
@@ -85,18 +100,20 @@ def resolve(
     Raises:
         MtlmonError: an equivalence to a time-point that is not earlier, or a verdict that comes
             after later ones that the reach let pass.
+        MemoryLimitError: more than `max_memory` is held; all verdicts resolved until then have been
+            given out, those of an array are in the exception's attribute `verdicts`.
     """
     # where these were never imported nothing is an array, and importing them takes long
     arrays = sys.modules.get("mtlmon.verdict_arrays")
     if arrays is not None and isinstance(verdicts, arrays.VerdictArray):
-        resolved_records = resolve(verdicts.records, in_order=in_order)
+        resolved_records = resolve(verdicts.records, in_order=in_order, max_memory=max_memory)
         return arrays.VerdictArray(resolved_records)  # type: ignore[no-any-return]
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(verdicts, numpy.ndarray):
-        return ResolvedVerdicts(verdicts, in_order=in_order, reach=reach)
+        return ResolvedVerdicts(verdicts, in_order=in_order, reach=reach, max_memory=max_memory)
     from mtlmon.verdict_arrays import in_time_point_order
 
-    resolved = Resolution().push_array(verdicts)
+    resolved = Resolution(max_memory=max_memory).push_array(verdicts)
     return in_time_point_order(resolved) if in_order else resolved
 
 

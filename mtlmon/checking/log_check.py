@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from mtlmon._keyed import KeyedMonitors
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon._policies import PolicyMonitors
 from mtlmon.analysis.reach import decision_delay
+from mtlmon.memory_limit import formula_bytes, memory_size
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from typing import SupportsIndex
 
     from numpy.typing import NDArray
 
@@ -33,6 +36,8 @@ _IDLE_KEYS = 1 << 16
 # How many events, times policies, are worked on before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
 _LEAST_EVENTS = 1 << 13
+# What the verdict of an event takes until it is taken out, about.
+_VERDICT_BYTES = 100
 
 
 def _executor(policy_count: int) -> ThreadPoolExecutor | None:
@@ -88,6 +93,9 @@ class LogCheck:
         advance_every: whenever so much time has passed, let all keys know that it has, so that
             what time alone decides does not wait for their next event.
         keep_keys: never forget a key, so that its number stays the same; so it is with `collect`.
+        max_memory: how much memory formulas, monitors, keys, sorting and verdicts that are not
+            taken out yet may hold together: a number of bytes, a text such as "500M", or the
+            MemoryLimit of a run; None for no limit.
 
     Attributes:
         atoms: what the policies speak of, in order of first occurrence.
@@ -96,6 +104,11 @@ class LogCheck:
         is_stopped: the first violation has been found. Counts are then those of the events up to
             the one at which it was known to be the first, although more may have been read.
         keys_forgotten: how many keys had nothing left to remember and were forgotten.
+        memory: how much is held, and has been at most. Sources that are given it add what they
+            hold.
+
+    Raises:
+        MemoryLimitError: the formulas alone take more memory than `max_memory`.
     """
 
     def __init__(
@@ -109,9 +122,24 @@ class LogCheck:
         collect: bool = False,
         advance_every: int | None = None,
         keep_keys: bool = False,
+        max_memory: SupportsIndex | str | MemoryLimit | None = None,
     ) -> None:
         self.policies = tuple(policies)
-        self.monitors = [KeyedMonitors(policy.formula, mode, bdd=bdd) for policy in policies]
+        if not isinstance(max_memory, MemoryLimit):
+            max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
+        self.memory = max_memory
+        self.memory.note("formula", formula_bytes(*(policy.formula for policy in policies)))
+        self.monitors: list[KeyedMonitors] = []
+        held = 0
+        for policy in policies:
+            self.monitors.append(KeyedMonitors(policy.formula, mode, bdd=bdd))
+            if self.memory.limit is not None:
+                self.monitors[-1].set_limit(self.memory, len(policies))
+            # Of many policies, some may be too many.
+            held += self.monitors[-1].held_bytes
+            self.memory.note("expressions", held)
+            self.memory.check()
+        self.memory.note("expressions", 0)
         self.atoms = tuple(dict.fromkeys(name for one in self.monitors for name in one.atoms))
         self._wants_first = verdicts == "first"
         # Violations that are kept are of keys by number.
@@ -129,8 +157,12 @@ class LogCheck:
             find_first=self._wants_first,
             delays=delays,
             executor=self._executor,
+            memory=self.memory,
         )
         self._slice = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
+        if self.memory.limit is not None:
+            share = self.memory.limit // 8 // len(self.monitors)
+            self._slice = max(1, min(self._slice, share // _VERDICT_BYTES))
         self._advance_every = advance_every
         self._idle_keys = _IDLE_KEYS
         # how many events were read, and keys, as far as they count
@@ -210,6 +242,7 @@ class LogCheck:
         Raises:
             LimitError, LogError, TableError, OSError: what monitors and sources raise. The verdicts
                 on the events before are there.
+            MemoryLimitError: more memory is held than it may be; likewise.
         """
         try:
             yield from self._run(source)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon._arrays import EventColumns
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon._text_events import TextEvents
 from mtlmon.log_head import LogHead
 
@@ -64,6 +65,7 @@ class TextLog:
         name: of the log, for messages.
         atoms: the atoms of all policies.
         skip_errors: pass over lines that cannot be read.
+        memory: of the run, to which what is held is added.
 
     Attributes:
         descriptor: as given.
@@ -78,12 +80,19 @@ class TextLog:
     can_forget_keys = False
 
     def __init__(
-        self, descriptor: int, name: str, atoms: Sequence[str], *, skip_errors: bool = False
+        self,
+        descriptor: int,
+        name: str,
+        atoms: Sequence[str],
+        *,
+        skip_errors: bool = False,
+        memory: MemoryLimit | None = None,
     ) -> None:
         self.descriptor = descriptor
         self.name = name
         self._atoms = tuple(atoms)
         self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
+        self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0
         self._head = LogHead()
@@ -127,6 +136,7 @@ class TextLog:
                 self._head.add(block[:count])
             self._events.load(block[:count])
             yield from self._loaded()
+            self._memory.note("buffers", self._events.held_bytes)
         self._events.load_end()
         yield from self._loaded()
 

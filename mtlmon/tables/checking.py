@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import pyarrow as pa
 
@@ -94,6 +94,7 @@ def check_tables(
     resolve: bool = False,
     end_time: EndTime = None,
     advance_every: int | None = None,
+    max_memory: SupportsIndex | str | None = None,
     **options: Any,
 ) -> TableCheck:
     """Check policies on tables in one pass.
@@ -112,14 +113,16 @@ def check_tables(
         end_time: what is known about the time after the last row, as for `Monitor.finish`, or
             "last": there is no later event at its time.
         advance_every: whenever so much time has passed, let all keys know that it has.
+        max_memory: how much memory mtlmon's own structures may hold, in bytes or as in "500M";
+            Arrow's memory for the rows being read comes on top.
         options: as `open_tables` takes them, without `predicates`.
 
     Raises:
         MtlmonError: what is asked for is contradictory or unknown, a formula is none.
         OSError: a file cannot be opened.
 
-    Iterating raises what iterating over `open_tables` does, and LimitError; the verdicts on the
-    rows before come first.
+    Iterating raises what iterating over `open_tables` does, LimitError and MemoryLimitError; the
+    verdicts on the rows before come first.
 
     >>> import pyarrow as pa
     >>> users, names = ["ann", "bob", "ann"], ["in", "in", "out"]
@@ -147,7 +150,9 @@ def check_tables(
         verdicts=verdicts,
         resolve=resolve,
         advance_every=advance_every,
+        max_memory=max_memory,
     )
+    options.setdefault("memory", check.memory)
     events = open_tables(tables, check.atoms, predicates=file.predicates, **options)
     return TableCheck(check, events, end_time)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon._keys import KeyTable
+from mtlmon._memory_limit import MemoryLimit
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.event_columns import listed
 from mtlmon.option_names import PYTHON
@@ -122,6 +123,7 @@ class TableEvents:
         null_values: Sequence[str],
         on_error: Literal["stop", "skip"],
         sort_memory: int | None,
+        memory: MemoryLimit | None = None,
     ) -> None:
         self.sources = tuple(sources)
         self.files = tuple(one for one in sources if isinstance(one, TableFile))
@@ -141,6 +143,7 @@ class TableEvents:
         # Sorting happens between numbers and batches.
         self.can_forget_keys = sort_memory is None
         self.times = times
+        self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self._unseen = set(atoms)
         self._json_lines = JsonLinesReader(selection)
@@ -278,10 +281,14 @@ class TableEvents:
                     if self._unseen:
                         self._note_seen(rows)
                     sorter.add(rows.time_stamps, self._numbers(rows), words)
+                    self._memory.note("sorting", sorter.held_bytes)
+                    # Nobody else looks before the last row is read.
+                    self._memory.check()
             for records in sorter.sorted():
                 numbers = None if self.keys is None else np.ascontiguousarray(records["number"])
                 time_stamps = np.ascontiguousarray(records["time_stamp"])
                 letters = Letters(records["words"], {})
+                self._memory.note("sorting", sorter.held_bytes)
                 yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
 
     def _numbers(self, rows: UsableRows) -> NDArray[np.uint32] | None:
@@ -289,7 +296,9 @@ class TableEvents:
             return None
         columns = [self._selection.cells(rows.batch, name) for name in self._selection.keys]
         try:
-            return number_rows(self.keys, columns)
+            numbers = number_rows(self.keys, columns)
+            self._memory.note("keys", self.keys.held_bytes)
+            return numbers
         except pa.ArrowException as error:
             reason = " ".join(str(error).split())
             names = listed(self._selection.keys)
@@ -332,7 +341,8 @@ def open_tables(
     null_values: Sequence[str] = ("",),
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
-    sort_memory: int = DEFAULT_MEMORY,
+    sort_memory: int | None = None,
+    memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
 ) -> TableEvents:
     """Read tables as events, in batches.
@@ -362,8 +372,10 @@ def open_tables(
         on_error: what to do with rows that have no time or key or whose cells cannot be read:
             "stop" raises an error behind the events before them, "skip" counts them.
         sort: order the rows by time first, those of one time as they are; with about `sort_memory`
-            bytes in memory, and what is more in temporary files.
-        option_names: how messages write these options.
+            bytes in memory (by default 256 MiB, or a quarter of what `memory` allows if that is
+            less), and what is more in temporary files.
+        memory: of the run, to which what keys and sorting hold is added.
+        option_names: how messages write the options that they recommend.
 
     Raises:
         MtlmonError: what is asked for is contradictory or unknown.
@@ -410,8 +422,16 @@ def open_tables(
         event_separator,
         null_values,
         on_error,
-        sort_memory if sort else None,
+        (sort_memory or _sort_memory(memory)) if sort else None,
+        memory,
     )
+
+
+def _sort_memory(memory: MemoryLimit | None) -> int:
+    """How many bytes sorting may use where nobody says."""
+    if memory is None or memory.limit is None:
+        return DEFAULT_MEMORY
+    return min(DEFAULT_MEMORY, memory.limit // 4)
 
 
 def _ahead(

@@ -44,6 +44,8 @@ class EventSorter:
         self._rows = max(_LEAST_ROWS, memory // (3 * self.type.itemsize))
         self._waiting: list[Records] = []
         self._waiting_rows = 0
+        # In memory while the events are given back.
+        self._merged_rows = 0
         self._runs: list[_Run] = []
 
     def __enter__(self) -> EventSorter:
@@ -77,11 +79,19 @@ class EventSorter:
             if self._waiting_rows == self._rows:
                 self._spill()
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of memory that events take."""
+        return self.type.itemsize * (self._waiting_rows + self._merged_rows)
+
     def sorted(self) -> Iterator[Records]:
         """All events in the order of time, some at once."""
         rest = self._sorted_waiting()
+        self._merged_rows = len(rest)
         if self._runs:
             buffer_rows = max(_LEAST_ROWS, self._rows // (2 * len(self._runs)))
+            # Buffers, and what is taken from them.
+            self._merged_rows += 2 * buffer_rows * len(self._runs)
             merged = _merged([*self._runs, _Run.of(rest)], buffer_rows)
         else:
             merged = iter([rest])

@@ -165,7 +165,7 @@ def test_summary() -> None:
     assert lines[0] == "mtlmon: skipped 1 line that could not be read"
     table = {line[:12].strip(): line[12:].split() for line in lines[1:]}
     assert list(table) == [
-        "events", "seconds", "true", "false", "undecided", "peak pending", "skipped",
+        "events", "seconds", "true", "false", "undecided", "peak pending", "peak memory", "skipped",
     ]  # fmt: skip
     assert [table[name][0] for name in ("events", "true", "false", "undecided", "skipped")] == [
         "7", "4", "2", "1", "1",

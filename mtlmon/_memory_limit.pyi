@@ -1,0 +1,16 @@
+from typing import final
+
+from mtlmon.option_names import OptionNames
+
+@final
+class MemoryLimit:
+    """How many bytes may be held, and how many are."""
+
+    limit: int | None
+    def __init__(self, limit: int | None = None, names: OptionNames = ...) -> None: ...
+    @property
+    def peak(self) -> int: ...
+    @property
+    def held(self) -> dict[str, int]: ...
+    def note(self, category: str, size: int) -> None: ...
+    def check(self) -> None: ...
