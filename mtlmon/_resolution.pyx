@@ -441,7 +441,9 @@ cdef int check(const VerdictRecord *records, size_t count) except -1:
     cdef size_t k
     for k in range(count):
         if records[k].kind > VERDICT_EQUIVALENT:
-            raise MtlmonError(f"verdict {k} of the array: {records[k].kind} is not a kind of verdict")
+            raise MtlmonError(
+                f"verdict {k} of the array: {records[k].kind} is not a kind of verdict"
+            )
         if records[k].time_stamp > LARGEST_TIME_STAMP:
             raise MtlmonError(f"verdict {k} of the array: its time-stamp is not from 0 to 2^63-1")
         if not is_earlier_reference(records + k):
