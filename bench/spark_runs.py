@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import mtlmon.spark
 from mtlmon.spark.events import event_source
 from mtlmon.spark.frames import sorted_rows
+from mtlmon.spark.ordering import orders_of
 from mtlmon.spark.policies import compile_policies
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _events(spark: SparkSession, rows: int, keys: int, rate: int) -> DataFrame:
 def _plans(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]]:
     """The same rows in the same order, to other functions."""
     source = event_source(compile_policies(formula, "local"), time="ts", keys=("device",))
-    ordered = sorted_rows(events, source)
+    ordered = sorted_rows(events, source, orders_of(events, None, source), with_places=True)
     monitored = partial(mtlmon.spark.monitor, events, formula, key="device")
     return {
         "pass": lambda: ordered.mapInArrow(pass_through, ordered.schema),
@@ -98,7 +99,7 @@ def _plans(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]
 def _steps(events: DataFrame, formula: str) -> dict[str, Callable[[], DataFrame]]:
     """More and more of what a monitor needs; each has the steps before it."""
     source = event_source(compile_policies(formula, "local"), time="ts", keys=("device",))
-    ordered = sorted_rows(events, source)
+    ordered = sorted_rows(events, source, orders_of(events, None, source), with_places=True)
     return {
         "rows": lambda: events,
         "by key, sorted": lambda: ordered,

@@ -24,10 +24,10 @@ from mtlmon.errors import (
     TimeStampError,
     UnitError,
 )
-from mtlmon.memory_limit import CATEGORIES
+from mtlmon.memory_limit import CATEGORIES as _CATEGORIES
 
 # What a monitor by itself can hold memory for.
-MONITOR_CATEGORIES = (
+_MONITOR_CATEGORIES = (
     "formula", "operators", "pending", "expressions", "transitions", "verdicts"
 )
 
@@ -863,8 +863,8 @@ cdef class Monitor:
             "table_flushes": self.table.flushes,
             "held_bytes": count.total,
         }
-        for name in MONITOR_CATEGORIES:
-            counters[f"held_{name}"] = count.counted.of[<int> CATEGORIES.index(name)]
+        for name in _MONITOR_CATEGORIES:
+            counters[f"held_{name}"] = count.counted.of[<int> _CATEGORIES.index(name)]
         return counters
 
     def __repr__(self):

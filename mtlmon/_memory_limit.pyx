@@ -11,10 +11,11 @@ There is one count for each run: nothing is shared between monitors.
 from cython cimport final
 from libc.string cimport memset
 
-from mtlmon.memory_limit import CATEGORIES, limit_error
+from mtlmon.memory_limit import CATEGORIES as _CATEGORIES
+from mtlmon.memory_limit import limit_error
 from mtlmon.option_names import PYTHON
 
-_HOLDERS = {name: number for number, name in enumerate(CATEGORIES)}
+_HOLDERS = {name: number for number, name in enumerate(_CATEGORIES)}
 if len(_HOLDERS) != HOLDER_COUNT:
     raise ImportError("mtlmon.memory_limit does not name all holders of memory")
 
@@ -51,7 +52,9 @@ cdef class MemoryLimit:
     @property
     def held(self):
         """The bytes held when they were counted last, by category, where there are any."""
-        return {name: self.counted.of[k] for k, name in enumerate(CATEGORIES) if self.counted.of[k]}
+        return {
+            name: self.counted.of[k] for k, name in enumerate(_CATEGORIES) if self.counted.of[k]
+        }
 
     def note(self, str category, size_t size):
         """Say how much of a category is held beside the structures that are counted."""
@@ -117,6 +120,6 @@ cdef class MemoryLimit:
         """The error to raise, with so many more bytes of expressions than at the last count."""
         held = self.held
         if more:
-            name = CATEGORIES[HELD_EXPRESSIONS]
+            name = _CATEGORIES[HELD_EXPRESSIONS]
             held[name] = held.get(name, 0) + more
         return limit_error(self.allowed, held, self.names)

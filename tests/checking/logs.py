@@ -81,7 +81,7 @@ def lines_of(check: LogCheck, log: Log, end_time: Any = None) -> list[str]:
     lines = b""
     for _ in check.run(log, end_time):
         output.put(check.verdicts)
-        lines += output.writer.take()  # type: ignore[attr-defined]
+        lines += output.writer.take()
     return lines.decode().splitlines()
 
 

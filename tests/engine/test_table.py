@@ -157,7 +157,8 @@ def test_a_second_log_counts_like_the_first(formula: str, mode: Any) -> None:
     seen = []
     for _ in range(3):
         verdicts = list(monitor(log))
-        counters = monitor.counters
+        # how much room arrays have depends on what was there before
+        counters = {k: v for k, v in monitor.counters.items() if not k.startswith("held_")}
         hits = counters.pop("table_hits")
         seen.append((verdicts, counters))
         monitor.reset()

@@ -105,7 +105,7 @@ def test_the_verdicts_of_the_event_are_in_the_error() -> None:
     with pytest.raises(MemoryLimitError) as caught:
         for k in range(100_000):
             verdicts += monitor.step(0, {"p"} if k % 2 else ())
-    verdicts += caught.value.verdicts  # type: ignore[arg-type, operator]
+    verdicts += caught.value.verdicts  # type: ignore[arg-type]
     counters = monitor.counters
     assert len(verdicts) == counters["true"] == counters["events"] - counters["pending"]
 
