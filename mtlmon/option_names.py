@@ -7,15 +7,14 @@ option that he does not have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["COMMAND", "PYTHON", "SPARK", "SQL", "OptionNames"]
 
 
-class OptionNames(NamedTuple):
+class OptionNames:
     """The spelling of options for one kind of caller; picklable.
 
     Options are asked for by the names that `mtlmon.tables.open_tables` has.
@@ -33,8 +32,9 @@ class OptionNames(NamedTuple):
     ('event=', None)
     """
 
-    is_command: bool
-    others: Mapping[str, str | None]
+    def __init__(self, is_command: bool, others: Mapping[str, str | None]) -> None:
+        self.is_command = is_command
+        self.others = others
 
     def written(self, option: str, value: object = None) -> str | None:
         """An option, with a value if one is given, as this caller writes it; None: it has none.
