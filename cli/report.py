@@ -37,6 +37,8 @@ __all__ = [
 
 REFRESH_SECONDS = 0.1
 BAR_WIDTH = 24
+# of the numbers in a summary, so that those of small runs look alike
+LEAST_WIDTH = 7
 NAMES_SHOWN = 10
 
 
@@ -195,7 +197,7 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
 
 def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: float) -> str:
     """Names, counts and remarks, aligned; after the first row, how long it took."""
-    width = max(len(f"{count:,}") for _, count, _ in rows)
+    width = max(LEAST_WIDTH, *(len(f"{count:,}") for _, count, _ in rows))
     lines = [f"{name:<12}  {count:>{width},}  {remark}".rstrip() for name, count, remark in rows]
     speed = quantity(count / seconds).rstrip() if seconds > 0 else "-"
     lines.insert(1, f"{'seconds':<12}  {seconds:>{width}.2f}  {speed} {what}/s")

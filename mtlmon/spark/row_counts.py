@@ -34,7 +34,8 @@ class TaskCounts(NamedTuple):
     """What one task has counted.
 
     Attributes:
-        stage, partition: which task it was.
+        stage: that the task was of.
+        partition: that the task worked on.
         ties: time-stamps of a key at which different events have no order.
         skipped: rows that were left out.
         errors: what was wrong with the first of these.

@@ -151,7 +151,7 @@ def test_no_file_is_overwritten(log: Path, tmp_path: Path) -> None:
     for path in log, formula, out:
         done = run("--report", str(path), "-o", str(out), str(formula), str(log))
         assert done.status == 2
-        assert "is to hold the report, but this run uses it for something else" in done.errors
+        assert "cannot hold the report: this run uses it for something else" in done.errors
     assert log.read_text(encoding="utf-8") == LOG
     assert formula.read_text(encoding="utf-8") == FORMULA
 

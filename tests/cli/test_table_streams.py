@@ -149,4 +149,4 @@ def test_a_table_as_standard_input(tmp_path: Path) -> None:
     done = shell(script, str(log), RESPONSE)
     assert done.output == "1:0 false\n9:0 true\n"
     assert done.errors.startswith(f"mtlmon: no event has the atom q\n1:0 violates {RESPONSE}\n")
-    assert "rows          3\n" in done.errors
+    assert "rows                3\n" in done.errors
