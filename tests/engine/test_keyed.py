@@ -64,6 +64,29 @@ def test_each_stream_is_a_monitor_of_its_own(formula: str, mode: str, streams: i
             assert together.finish(number, "last") == b""
 
 
+def test_more_events_than_are_worked_on_at_a_time() -> None:
+    """Between two looks for signals no event is passed over, and none comes twice."""
+    count = (1 << 16) + (1 << 15)
+    times = np.arange(count, dtype=np.int64) // 3
+    letters = (np.arange(count, dtype=np.uint64) * 7 % 11) & 3
+    numbers = (np.arange(count, dtype=np.uint32) * 5) % 3
+
+    def fed(*ends: int) -> list[tuple[bytes, bytes]]:
+        monitors = KeyedMonitors("p SINCE[2,8] q")
+        parts, start = [], 0
+        for end in ends:
+            events = EventColumns(times[start:end], end - start)
+            events.add_letters(2, letters[start:end])
+            parts.append(monitors.feed(events, numbers[start:end]))
+            start = end
+        return parts
+
+    (whole,) = fed(count)
+    parts = fed(1000, 40_000, 80_000, count)
+    assert len(whole[1]) == 4 * count
+    assert whole == (b"".join(part[0] for part in parts), b"".join(part[1] for part in parts))
+
+
 def test_an_event_with_more_verdicts_than_are_collected_at_a_time() -> None:
     """The rest of its block follows once they are, each event once and none beyond the block."""
     source = random.Random(6)

@@ -136,7 +136,7 @@ def test_flush_waits_for_a_reader() -> None:
     assert len(writer) == 0
 
 
-def test_what_could_not_be_written_still_waits() -> None:
+def test_what_could_not_be_written_still_waits(tmp_path: Path) -> None:
     writer = Writer()
     rows: list[Row] = [(k, 0, "false", 0, 0) for k in range(20_000)]
     VerdictBatch(rows).write(writer, "all")
@@ -150,7 +150,12 @@ def test_what_could_not_be_written_still_waits() -> None:
     whole = expected(rows, "all")
     assert 0 < len(written) < len(whole)
     assert len(writer) == len(whole) - len(written)
-    assert written + writer.take() == whole
+    # and goes on from there, no byte of it twice
+    path = tmp_path / "rest"
+    with path.open("wb") as rest:
+        writer.flush(rest.fileno())
+    assert written + path.read_bytes() == whole
+    assert writer.take() == b""
     with pytest.raises(OSError, match="Bad file descriptor"):
         VerdictBatch(rows[:1]).write(writer, "all")
         writer.flush(-1)
