@@ -218,7 +218,6 @@ cdef class KeyedMonitors:
             self.waiting.note(&number, 1)
             self.due_done += 1
             number = self.next_due()
-        self.done = count
         return 0
 
     cdef int end(
@@ -233,7 +232,6 @@ cdef class KeyedMonitors:
             if self.streams.earliest_pending(<uint32_t> k, &earliest):
                 self.streams.end(<uint32_t> k, time_stamp, is_closed)
                 self.take_from_worker(<uint32_t> k)
-        self.done = count
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:

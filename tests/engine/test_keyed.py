@@ -153,3 +153,12 @@ def test_only_equivalences_refer_to_other_time_points() -> None:
     assert len(others) < len(records)
     assert not others["reference_time_stamp"].any()
     assert not others["reference_offset"].any()
+
+
+def test_what_is_pending_unless_time_is_said_to_have_passed() -> None:
+    monitors = KeyedMonitors("EVENTUALLY[0,0] p")
+    events = EventColumns(np.zeros(1, np.int64), 1)
+    events.add_letters(1, np.zeros(1, np.uint64))
+    monitors.feed(events, np.zeros(1, np.uint32))
+    assert [tuple(point) for point in monitors.pending(0)] == [(0, 0)]
+    assert monitors.pending(0, 1) == []
