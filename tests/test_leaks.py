@@ -83,12 +83,16 @@ def _assert_flat(work: Callable[[], object]) -> None:
         return sys.getallocatedblocks(), _allocated_bytes(), _resident_bytes()
 
     repeat(_WARM_UP_ROUNDS)
-    before = repeat(1)
-    after = repeat(_ROUNDS)
-    objects, allocated, resident = (b - a for a, b in zip(before, after, strict=True))
-    assert objects < _ROUNDS / 4
-    assert allocated < 4 * _ROUNDS + 4096
-    assert resident < 1 << 20
+    # What tests before have left in pieces may make resident memory grow once; a leak grows on.
+    for _ in range(3):
+        before = repeat(1)
+        after = repeat(_ROUNDS)
+        objects, allocated, resident = (b - a for a, b in zip(before, after, strict=True))
+        assert objects < _ROUNDS / 4
+        assert allocated < 4 * _ROUNDS + 4096
+        if resident < 1 << 20:
+            return
+    raise AssertionError(f"resident memory has grown by {resident:,} bytes, as the times before")
 
 
 @pytest.fixture(params=FORMULAS)
