@@ -8,8 +8,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-SIGNALLED = 128
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status.
@@ -27,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         if has_taken:
             _start.give_back_signals()
-    if _start.IS_COMMAND and status > SIGNALLED:
+    if _start.IS_COMMAND and status > _start.SIGNALLED:
         # threads that read or work on still are not waited for
         _start.leave(status)
     return status

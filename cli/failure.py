@@ -6,6 +6,8 @@ import contextlib
 import os
 import sys
 
+from mtlmon._start import SIGNALLED
+
 __all__ = [
     "CANNOT",
     "CLOSED_PIPE",
@@ -26,7 +28,6 @@ VIOLATION = 1
 CANNOT = 2
 FAULT = 70
 CLOSED_PIPE = 141
-SIGNALLED = 128
 
 
 class Failure(Exception):

@@ -17,8 +17,8 @@ from cython cimport final, no_gc
 from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from mtlmon._clock cimport nanoseconds
 from mtlmon._core cimport new_verdict
 from mtlmon._memory cimport reserve
 from mtlmon._verdict cimport copy_record
@@ -392,12 +392,6 @@ cdef class Feeding:
             with gil:
                 PyErr_CheckSignals()
         return 0
-
-
-cdef int64_t nanoseconds() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec
 
 
 def verdicts_of(records):

@@ -18,16 +18,10 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 from posix.signal cimport sigaction, sigaction_t
-from posix.time cimport (
-    CLOCK_MONOTONIC,
-    ITIMER_REAL,
-    clock_gettime,
-    itimerval,
-    setitimer,
-    timespec,
-)
+from posix.time cimport ITIMER_REAL, itimerval, setitimer
 from posix.unistd cimport _exit, write
 
+from mtlmon._clock cimport nanoseconds
 from mtlmon._verdict cimport VerdictRecord, Verdicts
 from mtlmon._writer cimport (
     LINE_ROOM,
@@ -233,9 +227,3 @@ cdef bint write_all(const uint8_t *text, size_t size) noexcept nogil:
         elif errno != EINTR:
             return False
     return True
-
-
-cdef int64_t nanoseconds() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec

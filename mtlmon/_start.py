@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-__all__ = ["IS_COMMAND", "give_back_signals", "leave", "take_signals"]
+__all__ = ["IS_COMMAND", "SIGNALLED", "give_back_signals", "leave", "take_signals"]
 
 SIGNALLED = 128
 

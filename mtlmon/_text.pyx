@@ -11,9 +11,9 @@ from libc.stddef cimport size_t
 from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._blocks cimport Block
+from mtlmon._clock cimport nanoseconds
 from mtlmon._core cimport Monitor
 from mtlmon._encoding cimport DIGEST_BYTES, NumberReader, NumberWriter, as_bytes, damaged, digest
 from mtlmon._memory_limit cimport (
@@ -489,9 +489,3 @@ cdef inline bint is_before(
     return time_stamp < other_time_stamp or (
         time_stamp == other_time_stamp and offset < other_offset
     )
-
-
-cdef int64_t nanoseconds() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec

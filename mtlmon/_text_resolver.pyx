@@ -9,9 +9,9 @@ cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from mtlmon._blocks cimport Block
+from mtlmon._clock cimport nanoseconds
 from mtlmon._memory_limit cimport (
     HELD_BUFFERS,
     HELD_EQUIVALENTS,
@@ -286,9 +286,3 @@ cdef class TextResolver:
                 if not self.writer.write(verdicts + k, 1, FILTER_ALL):
                     return False
         return True
-
-
-cdef int64_t nanoseconds() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t> now.tv_sec * 1000000000 + now.tv_nsec
