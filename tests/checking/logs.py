@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from mtlmon import Monitor, Resolution
 from mtlmon._arrays import EventColumns
@@ -16,6 +17,7 @@ from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy.reading import Policy
 from mtlmon.syntax.parser import parse
 from mtlmon.tables.keys import number_rows
+from tests.strategies import ATOMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +28,21 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
 
 Event = tuple[int, str, frozenset[str]]
+
+
+@st.composite
+def logs(draw: st.DrawFn, gaps: Sequence[int]) -> list[Event]:
+    """Events of three keys; the gaps are those between their time-stamps."""
+    letters = st.frozensets(st.sampled_from(ATOMS))
+    rows = draw(
+        st.lists(st.tuples(st.sampled_from(gaps), st.sampled_from("abc"), letters), max_size=25)
+    )
+    clock = 0
+    events = []
+    for gap, key, held in rows:
+        clock += gap
+        events.append((clock, key, held))
+    return events
 
 
 class Batch:

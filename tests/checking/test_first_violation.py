@@ -11,27 +11,14 @@ from hypothesis import strategies as st
 from mtlmon import Monitor
 from mtlmon._text import TextMonitor
 from mtlmon.checking import LogCheck
-from tests.checking.logs import Event, Log, expected_lines, lines_of, policies
-from tests.strategies import ATOMS, formulas
+from tests.checking.logs import Event, Log, expected_lines, lines_of, logs, policies
+from tests.strategies import formulas
 
 if TYPE_CHECKING:
     from mtlmon.policy import Policy
 
 ASKED = ["p IMPLIES EVENTUALLY[0,5] (p OR q)", "q IMPLIES ONCE[0,9] (p OR r)"]
 SIZES = [[1], [7, 2], [5000]]
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> list[Event]:
-    gaps = st.sampled_from([0, 0, 1, 1, 2, 6])
-    letters = st.frozensets(st.sampled_from(ATOMS))
-    rows = draw(st.lists(st.tuples(gaps, st.sampled_from("abc"), letters), max_size=25))
-    clock = 0
-    events = []
-    for gap, key, held in rows:
-        clock += gap
-        events.append((clock, key, held))
-    return events
 
 
 def checked_as_it_comes(
@@ -44,7 +31,7 @@ def checked_as_it_comes(
 
 @pytest.mark.parametrize("advance_every", [None, 4])
 @pytest.mark.parametrize("has_keys", [False, True])
-@given(st.lists(formulas(depth=2), min_size=1, max_size=3), logs())
+@given(st.lists(formulas(depth=2), min_size=1, max_size=3), logs([0, 0, 1, 1, 2, 6]))
 def test_counts_are_those_up_to_the_violation(
     has_keys: bool, advance_every: int | None, drawn: list[object], events: list[Event]
 ) -> None:
@@ -72,7 +59,7 @@ def test_counts_are_those_up_to_the_violation(
         assert plain.counts == single.counts
 
 
-@given(formulas(), logs())
+@given(formulas(), logs([0, 0, 1, 1, 2, 6]))
 def test_a_table_counts_as_a_text_log_does(formula: object, events: list[Event]) -> None:
     """The text loop of a single policy stops at the event that settles the first violation."""
     (policy,) = policies(formula)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mtlmon.checking import LogCheck, log_check
 from mtlmon.verdict_arrays import verdict_type
-from tests.checking.logs import Event, Log, expected_lines, lines_of, policies
+from tests.checking.logs import Event, Log, expected_lines, lines_of, logs, policies
 from tests.strategies import ATOMS, formulas
 
 RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
@@ -36,19 +36,6 @@ def some_events(seed: object, count: int, keys: int) -> list[Event]:
     return events
 
 
-@st.composite
-def logs(draw: st.DrawFn) -> list[Event]:
-    gaps = st.sampled_from([0, 0, 1, 1, 2, 3, 9])
-    letters = st.frozensets(st.sampled_from(ATOMS))
-    rows = draw(st.lists(st.tuples(gaps, st.sampled_from("abc"), letters), max_size=25))
-    clock = 0
-    events = []
-    for gap, key, held in rows:
-        clock += gap
-        events.append((clock, key, held))
-    return events
-
-
 @pytest.mark.parametrize("mode", ["naive", "local", "global"])
 @pytest.mark.parametrize("has_keys", [False, True])
 @pytest.mark.parametrize("resolve", [False, True])
@@ -67,7 +54,7 @@ def test_verdicts_are_those_of_monitors_of_their_own(
 
 @given(
     st.lists(formulas(depth=2), min_size=1, max_size=3),
-    logs(),
+    logs([0, 0, 1, 1, 2, 3, 9]),
     st.sampled_from(["naive", "local", "global"]),
     st.booleans(),
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
@@ -101,7 +88,7 @@ def test_keys_are_forgotten_when_that_changes_nothing(
 
 @given(
     st.lists(formulas(depth=2), min_size=1, max_size=3),
-    logs(),
+    logs([0, 0, 1, 1, 2, 3, 9]),
     st.sampled_from(["naive", "local", "global"]),
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
     st.integers(1, 5),
