@@ -134,8 +134,8 @@ cdef class KeyedMonitors:
                 self.put(&worker.verdicts[k], number, 0)
             return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)]
         finally:
-            worker.revive()
             self.streams.store(&self.streams.resting[number])
+            worker.revive()
             self.streams.clear(&self.streams.resting[number])
 
     @property

@@ -88,8 +88,8 @@ cdef class Monitors:
             try:
                 verdicts = self.streams.worker.finish(end_time)
             finally:
-                self.streams.worker.revive()
                 self.streams.store(&self.streams.resting[number])
+                self.streams.worker.revive()
                 self.forget(key)
             yield key, verdicts
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mtlmon import Monitor, TimeStampError, Verdict, VerdictArray
+from mtlmon import LimitError, Monitor, TimeStampError, Verdict, VerdictArray, bdd
 from mtlmon._arrays import EventColumns
 from mtlmon._keyed import KeyedMonitors
 from mtlmon.verdict_arrays import verdict_type
@@ -162,3 +163,119 @@ def test_what_is_pending_unless_time_is_said_to_have_passed() -> None:
     monitors.feed(events, np.zeros(1, np.uint32))
     assert [tuple(point) for point in monitors.pending(0)] == [(0, 0)]
     assert monitors.pending(0, 1) == []
+
+
+def feed(monitors: KeyedMonitors, time_stamp: int, number: int, letter: int = 0) -> list[str]:
+    """An event alone: the verdicts it brings, all of its stream."""
+    events = EventColumns(np.array([time_stamp], np.int64), 1)
+    events.add_letters(len(monitors.atoms), np.array([letter], np.uint64))
+    records, owners = monitors.feed(events, np.array([number], np.uint32))
+    assert set(np.frombuffer(owners, np.uint32).tolist()) <= {number}
+    return list(map(str, verdicts(records)))
+
+
+def test_what_a_monitor_says_of_itself() -> None:
+    monitors = KeyedMonitors("p UNTIL q", "local")
+    assert monitors.atoms == ("p", "q")
+    assert monitors.mode == "global"
+
+
+def test_pending_time_points_of_a_state_that_is_kept_whole() -> None:
+    """Too many for a register each."""
+    monitors = KeyedMonitors("EVENTUALLY[0,1000] p", "naive")
+    for time_stamp in range(3, 103):
+        assert feed(monitors, time_stamp, 1) == []
+    assert monitors.counters["whole"] == 1
+    assert monitors.pending_streams == [1]
+    assert monitors.pending(1) == [(time_stamp, 0) for time_stamp in range(3, 103)]
+    assert len(feed(monitors, 103, 1, 1)) == 101
+    assert monitors.pending_streams == []
+
+
+def test_a_whole_state_with_nothing_pending() -> None:
+    """What it has seen is too much for a configuration."""
+    formula = " OR ".join(f"(PREVIOUS[0,{bound}] p)" for bound in range(300))
+    monitors = KeyedMonitors(formula)
+    assert feed(monitors, 5, 0, 1) == ["5:0 false"]
+    assert monitors.counters["whole"] == 1
+    assert monitors.pending_streams == []
+    assert feed(monitors, 100, 1) == ["100:0 false"]
+    assert feed(monitors, 104, 0) == ["104:0 true"]
+
+
+def test_what_lies_beyond_the_numbers_of_the_events_is_not_looked_at() -> None:
+    """States are fetched some events ahead, of those that come and of no others."""
+    monitors = KeyedMonitors("EVENTUALLY[0,5] p")
+    numbers = np.full(300, 2**32 - 2, np.uint32)
+    for count in (1, 5, 6, 7, 12, 13, 40):
+        numbers[100 : 100 + count] = np.arange(count) % 3
+        events = EventColumns(np.full(count, count, np.int64), count)
+        events.add_letters(1, np.ones(count, np.uint64))
+        records, _ = monitors.feed(events, numbers[100 : 100 + count])
+        assert len(verdicts(records)) == count
+        numbers[100 : 100 + count] = 2**32 - 2
+    assert monitors.counters["streams"] == 3
+
+
+def test_a_call_of_which_verdicts_are_left_does_not_add_them_to_the_next() -> None:
+    monitors = KeyedMonitors("p")
+    assert feed(monitors, 0, 0, 1) == ["0:0 true"]
+    assert feed(monitors, 0, 0) == ["0:1 false"]
+    assert monitors.finish(0, "inf") == b""
+    assert feed(monitors, 0, 0, 1) == ["0:0 true"]
+
+
+@pytest.mark.parametrize(
+    ("end_time", "expected"),
+    [
+        (None, []),
+        ("last", ["0:0 false"]),
+        (6, ["0:0 false", "2:0 false"]),
+        ("inf", ["0:0 false", "2:0 false", "4:0 false"]),
+    ],
+)
+def test_the_end_of_a_stream(end_time: Any, expected: list[str]) -> None:
+    """Time is common to all streams, so "last" is the time-stamp of another one's event here."""
+    monitors = KeyedMonitors("EVENTUALLY[0,4] p", "naive")
+    for time_stamp in (0, 2, 4):
+        feed(monitors, time_stamp, 0)
+    feed(monitors, 5, 1)
+    assert list(map(str, verdicts(monitors.finish(0, end_time)))) == expected
+    assert monitors.pending_streams == [1]
+    counters = monitors.counters
+    assert (counters["events"], counters["true"], counters["false"]) == (4, 0, len(expected))
+    # as if there had been none
+    assert feed(monitors, 5, 0) == []
+    assert monitors.pending(0) == [(5, 0)]
+
+
+def test_a_stream_that_breaks_at_its_end_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its state is one in the middle of an event, which nobody may go on with."""
+    formula = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    monitors = KeyedMonitors(formula)
+    apart = Monitor(formula)
+    for time_stamp in range(12):
+        feed(monitors, time_stamp, 0)
+        feed(monitors, time_stamp, 1)
+        apart.step(time_stamp)
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        monitors.finish(0, 14)
+    assert monitors.pending_streams == [1]
+    for time_stamp in range(12, 40):
+        expected = list(map(str, apart.step(time_stamp, ("p",))))
+        assert feed(monitors, time_stamp, 1, 1 << monitors.atoms.index("p")) == expected
+
+
+def test_nothing_is_pending_of_a_stream_that_broke(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitors = KeyedMonitors("(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)")
+    for time_stamp in range(4):
+        feed(monitors, time_stamp, 0)
+        feed(monitors, time_stamp, 1)
+    assert monitors.pending_streams == [0, 1]
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        feed(monitors, 4, 0)
+    assert monitors.pending_streams == [1]

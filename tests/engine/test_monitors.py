@@ -33,10 +33,23 @@ FORMULAS = [
 ]
 
 
-def compare(formula: Formula | str, mode: Any, source: random.Random, keys: int, count: int) -> int:
+# The bytes of a stream and of a pending time-point; how many streams there is room for at first.
+STREAM, REGISTER, ROOM = 48, 24, 4
+
+
+def compare(
+    formula: Formula | str,
+    mode: Any,
+    source: random.Random,
+    keys: int,
+    count: int,
+    share: float = 0.4,
+) -> tuple[int, int]:
+    """How often the workspace was compacted, and how many streams were whole ones at most."""
     monitors: Monitors[int] = Monitors(formula, mode)
     apart = {key: Monitor(formula, mode) for key in range(keys)}
     clocks = dict.fromkeys(apart, 0)
+    most_whole = 0
     for _ in range(count):
         key = source.randrange(keys)
         monitor = apart[key]
@@ -44,8 +57,9 @@ def compare(formula: Formula | str, mode: Any, source: random.Random, keys: int,
         if key in monitors and source.random() < 0.02:
             assert monitors.advance(key, clocks[key]) == monitor.advance(clocks[key])
             continue
-        atoms = [name for name in "pqr" if source.random() < 0.4]
+        atoms = [name for name in "pqr" if source.random() < share]
         assert monitors.step(key, clocks[key], atoms) == monitor.step(clocks[key], atoms)
+        most_whole = max(most_whole, monitors.counters["whole"])
         if source.random() < 0.02:
             assert monitors.pending(key) == monitor.pending
     counters = monitors.counters
@@ -54,7 +68,8 @@ def compare(formula: Formula | str, mode: Any, source: random.Random, keys: int,
     for key, verdicts in monitors.finish("inf"):
         assert verdicts == apart[key].finish("inf")
     assert len(monitors) == 0
-    return counters["compactions"]
+    assert monitors.counters["whole"] == 0
+    return counters["compactions"], most_whole
 
 
 @given(st.one_of(formulas(), sandwiches()), st.sampled_from(MODES), st.integers(0, 2**32))
@@ -70,7 +85,17 @@ def test_many_streams(formula: str, mode: str) -> None:
 
 def test_streams_share_a_workspace_that_is_compacted() -> None:
     formula = "ALWAYS[0,200] (p IMPLIES (EVENTUALLY[0,90] q) OR EVENTUALLY[30,150] r)"
-    assert compare(formula, "global", random.Random(1), 20, 12_000) > 0
+    compactions, _ = compare(formula, "global", random.Random(1), 20, 12_000)
+    assert compactions > 0
+
+
+def test_what_is_remembered_of_the_past_is_in_the_compacted_workspace_too() -> None:
+    """The words of a configuration that hold an expression hold a count besides; whole states keep
+    expressions of their own."""
+    formula = "(EVENTUALLY[0,90] q) SINCE[0,200] (p OR PREVIOUS EVENTUALLY[30,150] r)"
+    compactions, whole = compare(formula, "naive", random.Random(3), 8, 600, 0.04)
+    assert compactions > 0
+    assert whole > 0
 
 
 def test_states_too_large_for_the_table_are_kept_whole() -> None:
@@ -83,6 +108,49 @@ def test_states_too_large_for_the_table_are_kept_whole() -> None:
     assert monitors.pending("a") == monitor.pending
     assert monitors.step("a", 300, ("p",)) == monitor.step(300, ("p",))
     assert monitors.counters["whole"] == 0
+
+
+def test_states_that_are_now_whole_and_now_small() -> None:
+    """Streams in turn with many pending time-points, with few, and with none."""
+    formula = "(EVENTUALLY[0,1000] p) AND PREVIOUS[0,5] q"
+    monitors: Monitors[int] = Monitors(formula, "naive")
+    apart = {key: Monitor(formula, "naive") for key in range(3)}
+    seen = set()
+    for time_stamp in range(1200):
+        for key, monitor in apart.items():
+            # In each time, another stream gathers time-points; the next one has some by then.
+            is_over = (time_stamp + 100 * key) % 300 < 190 and time_stamp % 7
+            atoms = ["p", "q"] if is_over else ["q"]
+            assert monitors.step(key, time_stamp, atoms) == monitor.step(time_stamp, atoms)
+        seen.add(monitors.counters["whole"])
+    assert {0, 1} <= seen
+    for key, verdicts in monitors.finish("inf"):
+        assert verdicts == apart[key].finish("inf")
+    assert monitors.counters["bytes"] == ROOM * STREAM
+
+
+def test_a_state_that_is_too_large_before_its_first_event() -> None:
+    """It has a word for each PREVIOUS, of which a configuration has no room for so many."""
+    formula = " OR ".join(f"(PREVIOUS[0,{bound}] p)" for bound in range(300))
+    monitors: Monitors[int] = Monitors(formula)
+    apart = [Monitor(formula) for _ in range(3)]
+    for time_stamp in range(0, 1500, 70):
+        for key, monitor in enumerate(apart):
+            atoms = ["p"] if (time_stamp + key) % 3 == 0 else []
+            assert monitors.step(key, time_stamp, atoms) == monitor.step(time_stamp, atoms)
+    assert monitors.counters["whole"] == 3
+
+
+def test_the_clock_of_a_stream_without_an_event() -> None:
+    """An event that is refused makes a stream; so does no verdict, but time passes for it."""
+    monitors: Monitors[str] = Monitors("EVENTUALLY[0,5] p", unknown="error")
+    with pytest.raises(EventError):
+        monitors.step("a", 3, ("q",))
+    assert monitors.advance("a", 9) == []
+    with pytest.raises(TimeStampError, match="below 9"):
+        monitors.step("a", 8)
+    assert monitors.step("a", 9) == []
+    assert list(map(str, monitors.step("a", 9, ("p",)))) == ["9:0 true", "9:1 true"]
 
 
 def test_units_and_unknown_atoms() -> None:
@@ -114,6 +182,78 @@ def test_a_million_streams_are_small() -> None:
     assert counters["streams"] == streams
     assert counters["whole"] == 0
     assert counters["bytes"] < 250 * streams
+
+
+@pytest.mark.parametrize(
+    ("most", "left", "room"),
+    [
+        (2, 2, 2),
+        # room for more than twice of what is left, and two, is given back
+        (6, 2, 6),
+        (7, 2, 2),
+        (4, 1, 4),
+        (5, 1, 1),
+        # all is decided
+        (2, 0, 2),
+        (3, 0, 0),
+    ],
+)
+def test_what_a_stream_takes(most: int, left: int, room: int) -> None:
+    """The documented sizes, and room for pending time-points that is not kept for long."""
+    monitors: Monitors[int] = Monitors("EVENTUALLY[0,10] p", "naive")
+    monitors.step(0, 0, ("p",))
+    monitors.step(2, 0, ("p",))
+    assert monitors.counters["bytes"] == ROOM * STREAM
+    for time_stamp in range(most):
+        monitors.step(1, time_stamp)
+    assert len(monitors.pending(1)) == most
+    if left == 0:
+        monitors.step(1, most, ("p",))
+    elif left < most:
+        # all but the last ones are false then, and there is one more
+        monitors.step(1, 10 + most - left + 1)
+    assert len(monitors.pending(1)) == left
+    assert monitors.counters["bytes"] == ROOM * STREAM + room * REGISTER
+    monitors.forget(1)
+    assert monitors.counters["bytes"] == ROOM * STREAM
+
+
+def test_a_stream_that_is_kept_whole_takes_no_room_among_the_small_ones() -> None:
+    monitors: Monitors[int] = Monitors("EVENTUALLY[0,1000] p", "naive")
+    small = monitors.counters["held_bytes"]
+    for time_stamp in range(65):
+        monitors.step(0, time_stamp)
+        assert monitors.counters["whole"] == (time_stamp == 64)
+    assert monitors.counters["bytes"] == ROOM * STREAM
+    monitors.forget(0)
+    assert monitors.counters["whole"] == 0
+    # What the table has learnt meanwhile; a whole state alone takes more.
+    assert monitors.counters["held_bytes"] - small < 200_000
+
+
+def test_configurations_that_never_come_back_are_forgotten() -> None:
+    """The table has its budget, whatever streams have been through."""
+    source = random.Random(2)
+    monitors: Monitors[int] = Monitors("EVENTUALLY[0,300] p", "naive")
+    clocks = [0] * 3
+    for _ in range(40_000):
+        key = source.randrange(3)
+        clocks[key] += source.choice([3, 5, 7, 11, 13, 20])
+        monitors.step(key, clocks[key])
+    assert monitors.counters["held_bytes"] < 3_000_000
+    # not at every event either
+    assert 5 < monitors.counters["table_flushes"] < 50
+
+
+def test_many_configurations_that_are_in_use() -> None:
+    """The table grows to twice of what it must keep, so that it is not forgotten all the time."""
+    source = random.Random(3)
+    monitors: Monitors[int] = Monitors("EVENTUALLY[0,300] p", "naive")
+    for round_number in range(20):
+        for key in range(4000):
+            monitors.step(key, 10 * round_number + source.randrange(9))
+    assert monitors.counters["held_bytes"] < 8_000_000
+    assert 5 < monitors.counters["table_flushes"] < 50
 
 
 def test_streams_that_come_and_go_take_no_memory() -> None:
@@ -164,3 +304,44 @@ def test_a_stream_that_breaks_leaves_the_others_alone(monkeypatch: pytest.Monkey
     assert monitors.step("good", 40) != []
     monitors.forget("bad")
     assert monitors.step("bad", 1) == []
+
+
+def test_a_whole_stream_that_breaks_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    formula = "(EVENTUALLY[2,900] p) EQUIV (EVENTUALLY[3,800] EVENTUALLY[1,300] q)"
+    monitors: Monitors[str] = Monitors(formula, "naive")
+    apart = Monitor(formula, "naive")
+    for time_stamp in range(0, 700, 10):
+        monitors.step("bad", time_stamp)
+        assert monitors.step("good", time_stamp) == apart.step(time_stamp)
+    assert monitors.counters["whole"] == 2
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        for time_stamp in range(700, 720):
+            monitors.step("bad", time_stamp)
+    assert monitors.counters["whole"] == 1
+    with pytest.raises(MonitorBrokenError, match="'bad'"):
+        monitors.step("bad", 900)
+    for time_stamp in range(701, 2000, 7):
+        atoms = ("p", "q") if time_stamp > 1500 else ()
+        assert monitors.step("good", time_stamp, atoms) == apart.step(time_stamp, atoms)
+        assert monitors.pending("good") == apart.pending
+
+
+def test_a_stream_that_breaks_at_its_end_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its state is one in the middle of an event, which nobody may go on with."""
+    formula = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    monitors: Monitors[int] = Monitors(formula)
+    apart = Monitor(formula)
+    for time_stamp in range(12):
+        monitors.step(0, time_stamp)
+        assert monitors.step(1, time_stamp) == apart.step(time_stamp)
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        list(monitors.finish(14))
+    assert list(monitors) == [1]
+    for time_stamp in range(12, 40):
+        assert monitors.step(1, time_stamp, ("p",)) == apart.step(time_stamp, ("p",))
