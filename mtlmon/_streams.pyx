@@ -28,7 +28,7 @@ from mtlmon._engine cimport (
     init_state,
 )
 from mtlmon._entries cimport NONE as NO_ENTRY
-from mtlmon._entries cimport rehash
+from mtlmon._entries cimport History, rehash
 from mtlmon._expressions cimport is_worth_compacting
 from mtlmon._memory cimport reserve
 from mtlmon._memory_limit cimport (
@@ -138,7 +138,6 @@ cdef class Streams:
         cdef State *state = &self.worker.state
         state.time_stamp = state.offset = state.clock = 0
         state.event_count = 0
-        state.register_base = state.register_count = 0
         if self.blank.length:
             restore(self.worker.engine, state, self.blank.words)
             state.configuration = NO_CONFIGURATION
@@ -253,7 +252,6 @@ cdef class Streams:
         self.drop_registers(resting)
         self.whole_count += 1
         count_whole(&self.resting_bytes, resting.whole, 1)
-        memset(state, 0, sizeof(State))
         if self.has_spare:
             state[0] = self.spare
             self.has_spare = False
@@ -277,7 +275,8 @@ cdef class Streams:
         cdef Verdicts *output = &self.worker.output
         cdef size_t words = self.worker.letter_words
         cdef Resting *resting
-        cdef uint32_t number, known
+        cdef uint32_t number
+        cdef uint32_t known = 0
         cdef size_t done = 0
         cdef bint is_done
         self.done = 0
@@ -296,18 +295,17 @@ cdef class Streams:
                     raise MonitorBrokenError(
                         "the stream was interrupted in the middle of an event and cannot go on"
                     )
-            known = 0
             is_done = False
             self.load(resting)
             try:
                 # Neighbouring events of one stream need no rest between them.
                 while not is_done:
-                    known = output.count
                     self.worker.table.run(
                         &self.worker.state, time_stamps + done, letters + done * words,
                         words, 1, output
                     )
                     self.own(known, number, <uint32_t> done)
+                    known = output.count
                     done += 1
                     self.done = done
                     is_done = (
@@ -347,13 +345,11 @@ cdef class Streams:
                 self.worker.push_time(time_stamp)
         finally:
             is_over = self.worker.pending_count() == 0
-            if resting.configuration == NO_CONFIGURATION:
+            if resting.configuration == NO_CONFIGURATION or self.worker.is_broken():
                 self.store(resting)
             else:
                 # PERF: a state between events would be a whole one, of 500 bytes.
                 self.count_verdicts()
-                if self.worker.is_broken():
-                    self.worker.revive()
             if is_over:
                 self.clear(resting)
         return 0
@@ -401,24 +397,20 @@ cdef class Streams:
     ) noexcept nogil:
         """A stream's earliest pending time-point; False if it has none."""
         cdef Resting *resting = &self.resting[number]
-        cdef const State *state = resting.whole
-        cdef const Register *register = NULL
+        cdef const History *history
         if resting.is_broken:
             return False
-        if state == NULL:
-            if resting.register_count:
-                register = &resting.registers[0]
-        elif not state.is_structured:
-            if state.register_count:
-                register = &state.registers[state.register_base]
-        elif state.history.first != NO_ENTRY:
-            time_stamp[0] = state.history.entries[state.history.first].time_stamp
-            offset[0] = state.history.entries[state.history.first].offset
+        if resting.whole != NULL:
+            history = &resting.whole.history
+            if history.first == NO_ENTRY:
+                return False
+            time_stamp[0] = history.entries[history.first].time_stamp
+            offset[0] = history.entries[history.first].offset
             return True
-        if register == NULL:
+        if resting.register_count == 0:
             return False
-        time_stamp[0] = register.time_stamp
-        offset[0] = register.offset
+        time_stamp[0] = resting.registers[0].time_stamp
+        offset[0] = resting.registers[0].offset
         return True
 
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil:
@@ -446,8 +438,6 @@ cdef class Streams:
             if new_numbers[i] == NO_NUMBER:
                 self.clear(&self.resting[i])
             else:
-                if new_numbers[i] != kept:
-                    raise ValueError("new numbers are not in the order of the present ones")
                 self.resting[kept] = self.resting[i]
                 kept += 1
         self.count = kept
@@ -511,7 +501,6 @@ cdef class Streams:
         cdef size_t total = 0
         cdef size_t position = 0
         cdef Expression *expressions
-        self.renew()
         for i in range(table.configuration_count):
             total += expression_places(
                 engine, table.words + table.configurations[i].start, places
@@ -550,15 +539,13 @@ cdef class Streams:
         return 0
 
 
-cdef void count_whole(HeldBytes *total, const State *state, int sign) noexcept nogil:
-    """Count, or no longer, the bytes that a state at rest takes; they are the same until then."""
+cdef void count_whole(HeldBytes *total, const State *state, int times) noexcept nogil:
+    """Count the bytes that a state at rest takes; -1 times, no longer. They are the same until then.
+    """
     cdef HeldBytes held
     cdef int k
     memset(&held, 0, sizeof(HeldBytes))
     held_by_state(state, &held)
     held.of[HELD_KEY_STATES] += chunk_size(sizeof(State))
     for k in range(HOLDER_COUNT):
-        if sign > 0:
-            total.of[k] += held.of[k]
-        else:
-            total.of[k] -= held.of[k]
+        total.of[k] += times * held.of[k]

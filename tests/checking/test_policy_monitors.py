@@ -106,6 +106,83 @@ def test_a_stream_is_forgotten_once_nothing_can_tell_and_not_before(
         assert taken(policies) == [(0, 0, str(one)) for one in monitor.step(clock, ("p",))]
 
 
+def test_a_stream_without_an_event_is_forgotten() -> None:
+    policies = PolicyMonitors([KeyedMonitors("PREVIOUS p"), KeyedMonitors("ONCE[0,5] p")])
+    feed(policies, (20, 7, "p"))
+    assert policies.forget_idle(20) is not None
+    assert policies.stream_count == 1
+
+
+@pytest.mark.parametrize(
+    ("formula", "atoms"),
+    [
+        ("EVENTUALLY[0,9] p", ""),
+        # More than a configuration has room for: nothing is pending, but it is remembered.
+        (" OR ".join(f"(PREVIOUS[0,{bound}] p)" for bound in range(300)), "p"),
+    ],
+)
+def test_streams_that_are_not_as_good_as_new(formula: str, atoms: str) -> None:
+    """Long after all that could matter, if it had been looked at."""
+    policies = PolicyMonitors([KeyedMonitors(formula)])
+    feed(policies, (20, 0, atoms))
+    assert policies.forget_idle(10**6) is None
+
+
+def test_a_stream_that_broke_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not pass for a new one, though nothing was pending before the event that broke it."""
+    wide = "p AND ((EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q))"
+    policies = PolicyMonitors([KeyedMonitors(wide)])
+    feed(policies, (20, 0, ""))
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        feed(policies, (20, 0, "p"))
+    assert policies.forget_idle(10**6) is None
+    with pytest.raises(MonitorBrokenError):
+        feed(policies, (10**6, 0, "p"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "room"),
+    [
+        # room for no more than four times of what is left
+        (5, 20),
+        (4, 4),
+        (1, 1),
+        (0, 1),
+    ],
+)
+def test_room_for_streams_that_are_forgotten(kept: int, room: int) -> None:
+    monitors = KeyedMonitors("EVENTUALLY[0,5] p", "naive")
+    policies = PolicyMonitors([monitors])
+    feed(policies, *((0, stream, "" if 20 - kept <= stream else "p") for stream in range(20)))
+    assert policies.forget_idle(5) is not None
+    assert policies.stream_count == kept
+    assert monitors.pending_streams == list(range(kept))
+    # 24 bytes for each pending time-point
+    assert monitors.counters["bytes"] == 48 * room + 24 * kept
+    feed(policies, *((5, stream, "p") for stream in range(30)))
+    assert sorted(taken(policies)) == sorted(
+        [
+            *((0, stream, "0:0 true") for stream in range(20 - kept)),
+            *((0, stream, "0:0 true") for stream in range(kept)),
+            *((0, stream, "5:0 true") for stream in range(30)),
+        ]
+    )
+
+
+def test_the_earliest_pending_time_point_of_all() -> None:
+    """By time-stamp, then by offset; of a state that is kept whole too."""
+    monitors = [KeyedMonitors("EVENTUALLY[0,900] p", "naive"), KeyedMonitors("NEXT q", "naive")]
+    policies = PolicyMonitors(monitors)
+    feed(policies, (3, 1, "p"), (3, 1, ""), *((time_stamp, 0, "") for time_stamp in range(4, 84)))
+    assert monitors[0].counters["whole"] == 1
+    assert policies.earliest_pending == (3, 1, 0)
+    feed(policies, (84, 1, "p"))
+    assert policies.earliest_pending == (4, 0, 0)
+    feed(policies, (84, 0, "p"))
+    assert policies.earliest_pending == (84, 0, 1)
+
+
 def test_a_stream_that_got_further_waits_again() -> None:
     """It waits with the time-stamp of its first event; what that event waited for came, so only
     later ones are pending when its turn comes. It must come again."""
