@@ -179,12 +179,14 @@ cdef class Scanner:
             free(letters)
 
     cdef int note_failure(self) except -1:
-        """Describe the line in error in `failure`, before the block goes.
+        """Describe the line in error in `failure`, before the block goes; it stays the only one.
 
         Raises MemoryError when memory is what was missing.
         """
         cdef size_t size = self.carry_size
         cdef size_t before = 0
+        if self.failure is not None:
+            return 0
         if self.error == OUT_OF_MEMORY:
             raise MemoryError
         if self.error != LINE_TOO_LONG:

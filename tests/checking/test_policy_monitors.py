@@ -227,6 +227,42 @@ def test_streams_that_wait_do_so_under_new_numbers() -> None:
     assert taken(policies) == [(0, 1, "8:0 false")]
 
 
+@pytest.mark.parametrize(("count", "policy_count"), [(4, 1), (4, 2), (60, 2), (1000, 2)])
+def test_open_equivalents_go_with_their_streams(count: int, policy_count: int) -> None:
+    """They are found under the new numbers, for every policy those of its own."""
+    formulas = ["p IMPLIES EVENTUALLY[0,5] q", "p IMPLIES EVENTUALLY[0,3] r"][:policy_count]
+    policies = PolicyMonitors([KeyedMonitors(one) for one in formulas], resolve=True)
+    waiting = range(1, count, 3)
+    # Three time-points of one time-stamp, of which the first stands for the others.
+    feed(policies, *((0, stream, "p" if stream in waiting else "") for stream in range(count)))
+    for _ in range(2):
+        feed(policies, *((0, stream, "p") for stream in waiting))
+    taken(policies)
+    assert policies.open_count == 2 * policy_count * len(waiting)
+    assert policies.forget_idle(2) is not None
+    assert policies.stream_count == len(waiting)
+    # Each stream is answered for another policy than its neighbours, the other by the end.
+    answers = [(2, stream, "qr"[stream % 2]) for stream in range(len(waiting))]
+    feed(policies, *answers)
+    assert policies.open_count == 2 * (policy_count - 1) * len(waiting)
+    points = ["0:0", "0:1", "0:2"]
+    assert taken(policies) == [
+        (policy, stream, f"{point} true")
+        for stream in range(len(waiting))
+        for policy in range(policy_count)
+        for point in ([*points, "2:0"] if policy == stream % 2 else ["2:0"])
+    ]
+    policies.finish(9, False)
+    assert policies.open_count == 0
+    assert taken(policies) == [
+        (policy, stream, f"{point} false")
+        for stream in range(len(waiting))
+        for policy in range(policy_count)
+        for point in points
+        if policy != stream % 2
+    ]
+
+
 def test_more_streams_than_are_settled_or_ended_at_a_time() -> None:
     """Verdicts are brought together by policy for some thousand streams at a time."""
     count = 20_000

@@ -186,3 +186,49 @@ except SnapshotError:
     print("refused")
 """
     assert run_child(program) == "refused\n"
+
+
+@pytest.mark.parametrize(
+    ("time_stamp", "passed", "is_read"),
+    [(0, 2**63, True), (0, 2**63 + 1, False), (5, 2**63 - 5, True), (5, 2**63 - 4, False)],
+)
+def test_a_present_after_the_end_of_time(time_stamp: int, passed: int, is_read: bool) -> None:
+    """A log that is complete ends at one more than the largest time-stamp, nothing later."""
+    program = """
+monitor = Monitor("EVENTUALLY[0,5] p")
+monitor.step(0, ["p"])
+snapshot = monitor.snapshot()
+# The numbers of the counters and the clock, each of one byte, come first.
+body = number(1) + number(int(sys.argv[1])) + number(0) + number(int(sys.argv[2])) + snapshot[27:]
+try:
+    monitor.restore(forged(snapshot, body))
+except SnapshotError:
+    print("refused")
+else:
+    print("read" if monitor.snapshot()[23:] == body else "altered")
+"""
+    found = run_child(program, str(time_stamp), str(passed))
+    assert found == ("read\n" if is_read else "refused\n")
+
+
+def test_an_obligation_that_an_expression_mentions_twice() -> None:
+    """Neither as the same literal nor as one and its opposite, which no engine would make."""
+    program = """
+monitor = Monitor("(EVENTUALLY[0,5] p) AND (EVENTUALLY[0,5] q)", "global")
+monitor.step(0, [])
+snapshot = monitor.snapshot()
+body = snapshot[23:]
+# A conjunction of two literals, each a sign and the number of an obligation.
+cube = bytes([0, 2, 0, 0, 0, 2])
+place = body.index(cube) + 2
+for sign in (0, 1):
+    for obligation in (0, 2):
+        literal = bytes([sign, obligation])
+        try:
+            monitor.restore(forged(snapshot, body[:place + 2] + literal + body[place + 4:]))
+        except SnapshotError:
+            print("refused", end=" ")
+        else:
+            print("read", end=" ")
+"""
+    assert run_child(program).split() == ["refused", "read", "refused", "read"]

@@ -256,6 +256,17 @@ def test_events_that_are_sorted() -> None:
             sorter.add(times, None, words)
 
 
+def test_the_beginning_of_a_line() -> None:
+    """It is kept until its end arrives."""
+    from mtlmon._text_events import TextEvents
+
+    events = TextEvents(("p",))
+    beginning = b"@1 ".ljust(3_000_000, b"x")
+    with counted(lambda: events.held_bytes):
+        events.load(beginning)
+        events.read()
+
+
 def test_prefixes_of_verdicts() -> None:
     """The streams of a text of verdicts, each with an open time-point."""
     from mtlmon._text_resolver import TextResolver

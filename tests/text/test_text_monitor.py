@@ -11,6 +11,7 @@ import pytest
 from mtlmon import LogError, Monitor
 from mtlmon._ceiling import Ceiling
 from mtlmon._text import TextMonitor
+from mtlmon._text_events import TextEvents
 from mtlmon._writer import Writer
 
 LARGEST = (1 << 63) - 1
@@ -155,6 +156,35 @@ def test_what_was_earned_before_a_bad_line_is_there() -> None:
         text.run()
     text.unload()
     assert text.writer.take() == b"1:0 true\n2:0 false\n"
+
+
+@pytest.mark.parametrize("keeps_block", [False, True])
+def test_nothing_is_read_after_a_bad_line(keeps_block: bool) -> None:
+    """The error stays as it was, even where the block of its line is gone and written over."""
+    text = TextMonitor(Monitor("p"))
+    events = TextEvents(("p",))
+    blocks = [b"@1 p\n%s\n" % (b"bad " * 12) for _ in range(2)]
+    text.load(blocks[0])
+    events.load(blocks[1])
+    if not keeps_block:
+        del blocks
+    with pytest.raises(LogError) as first:
+        text.run()
+    assert text.writer.take() == b"1:0 true\n"
+    assert len(events.read()[0]) == 8
+    for end in (False, True):
+        for reader in (text, events):
+            if end:
+                reader.load_end()
+            else:
+                reader.load(b"@2 p\n")
+        overwriting = [bytes(size) for size in range(100) for _ in range(3)]
+        for read in (text.run, events.read):
+            with pytest.raises(LogError) as again:
+                read()
+            assert str(again.value) == str(first.value)
+        assert text.writer.take() == b""
+        del overwriting
 
 
 def test_run_returns_when_output_waits() -> None:
