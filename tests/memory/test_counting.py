@@ -256,6 +256,15 @@ def test_events_that_are_sorted() -> None:
             sorter.add(times, None, words)
 
 
+def test_logs_that_are_read() -> None:
+    """Each has a memo of lines that come again. The names of atoms are not counted."""
+    from mtlmon._text_events import TextEvents
+
+    readers: list[TextEvents] = []
+    with counted(lambda: sum(one.held_bytes for one in readers), share=0.25):
+        readers += [TextEvents(("p",)) for _ in range(100)]
+
+
 def test_the_beginning_of_a_line() -> None:
     """It is kept until its end arrives."""
     from mtlmon._text_events import TextEvents
