@@ -4,7 +4,6 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon._configurations cimport Key
 from mtlmon._core cimport Monitor
 from mtlmon._engine cimport Register, State
 from mtlmon._entries cimport Mode
@@ -38,7 +37,7 @@ cdef class Streams:
     cdef State spare                # the worker's own, while that of a stream is a whole one
     cdef bint has_spare
     cdef Mode mode_number
-    cdef Key blank                  # of a stream before its first event; without words if none
+    cdef uint64_t *blank            # the key of a stream before its first event, all of it 0
     cdef list free_numbers
     cdef Resting *resting           # by number
     cdef uint32_t count, capacity, whole_count

@@ -16,7 +16,6 @@ from libc.string cimport memcpy, memset
 from mtlmon._configurations cimport (
     MOST_WORDS,
     REGISTER_ROOM,
-    describe,
     expression_places,
     restore,
 )
@@ -66,8 +65,13 @@ cdef class Streams:
         worker.engine.is_shared = True
         self.mode_number = worker.state.history.mode
         self.free_numbers = []
-        if not worker.table.is_used or not describe(worker.engine, &worker.state, &self.blank):
-            self.blank.length = 0
+        self.blank = <uint64_t *> calloc(
+            1 + <size_t> worker.program.family_count + worker.program.previous_count
+            + worker.program.since_count,
+            sizeof(uint64_t)
+        )
+        if self.blank == NULL:
+            raise MemoryError("mtlmon: out of memory")
 
     def __dealloc__(self):
         cdef uint32_t i
@@ -78,6 +82,7 @@ cdef class Streams:
                 free(self.resting[i].whole)
         free(self.resting)
         free(self.owners)
+        free(self.blank)
         if self.has_spare:
             free_state(&self.spare)
 
@@ -138,13 +143,8 @@ cdef class Streams:
         cdef State *state = &self.worker.state
         state.time_stamp = state.offset = state.clock = 0
         state.event_count = 0
-        if self.blank.length:
-            restore(self.worker.engine, state, self.blank.words)
-            state.configuration = NO_CONFIGURATION
-            return 0
-        free_state(state)
-        with gil:
-            init_state(state, self.worker.program, self.mode_number)
+        state.configuration = NO_CONFIGURATION
+        restore(self.worker.engine, state, self.blank)
         return 0
 
     cdef int load(self, Resting *resting) except -1 nogil:
@@ -362,7 +362,7 @@ cdef class Streams:
             self.worker.push_time(time_stamp)
             return self.worker.pending
         finally:
-            if resting.configuration == NO_CONFIGURATION:
+            if resting.configuration == NO_CONFIGURATION or self.worker.is_broken():
                 self.store(resting)
             else:
                 self.event_count += self.worker.state.event_count

@@ -279,3 +279,17 @@ def test_nothing_is_pending_of_a_stream_that_broke(monkeypatch: pytest.MonkeyPat
         patch.setattr(bdd, "SUPPORT_LIMIT", 1)
         feed(monitors, 4, 0)
     assert monitors.pending_streams == [1]
+
+
+def test_what_is_pending_cannot_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one stream, where that fails; the others go on."""
+    monitors = KeyedMonitors("(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)")
+    for time_stamp in range(12):
+        feed(monitors, time_stamp, 0)
+        feed(monitors, time_stamp, 1)
+    points = monitors.pending(1)
+    assert points == monitors.pending(0)
+    with monkeypatch.context() as patch, pytest.raises(LimitError):
+        patch.setattr(bdd, "SUPPORT_LIMIT", 1)
+        monitors.pending(0, 14)
+    assert monitors.pending(1) == points
