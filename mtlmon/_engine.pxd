@@ -38,11 +38,12 @@ cdef struct State:
     Witnesses *witnesses        # by SINCE; structure
     uint32_t since_count
     Expression *stored          # by PREVIOUS: its operand at the last event; structure
+    uint32_t previous_count
     uint64_t time_stamp         # of the last event
     uint64_t offset             # of the last event
     uint64_t clock              # no event comes below
     uint64_t event_count
-    uint32_t stamp              # number of the last event or advance; wraps
+    uint64_t stamp              # number of the last event or advance
 
 
 cdef struct Moment:
@@ -102,9 +103,7 @@ cdef class Engine:
     cdef Expression _outer_until(
         self, Workspace workspace, const Instruction *instruction, Moment *moment
     ) except? NO_EXPRESSION nogil
-    cdef void _find_absorption(
-        self, Workspace workspace, State *state, Moment *moment
-    ) noexcept nogil
+    cdef void _find_absorption(self, Workspace workspace, State *state) noexcept nogil
     cdef int _pass_time(
         self, Workspace workspace, State *state, const Instruction *instruction, Moment *moment
     ) except -1 nogil

@@ -8,14 +8,14 @@ Everything stored is rewritten by these images, each stored expression once.
 
 from cython cimport final
 from libc.stdint cimport UINT64_MAX
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 from mtlmon._configurations cimport REGISTER_ROOM
 from mtlmon._entries cimport free_history, held_by_history, init_history, rehash
 from mtlmon._expressions cimport conjunction, disjunction, is_worth_compacting
 from mtlmon._history cimport add_time_point, check_history, finish_verdicts, update_pending
-from mtlmon._memory cimport reserve
+from mtlmon._memory cimport reserve, zeros
 from mtlmon._memory_limit cimport (
     HELD_EXPRESSIONS,
     HELD_FORMULA,
@@ -73,13 +73,12 @@ cdef int init_state(State *state, Program program, Mode mode) except -1:
     state.configuration = NO_CONFIGURATION
     state.is_structured = True
     init_history(&state.history, program, mode)
-    state.families = <Family *> calloc(program.family_count + 1, sizeof(Family))
-    state.witnesses = <Witnesses *> calloc(program.since_count + 1, sizeof(Witnesses))
-    state.stored = <Expression *> calloc(program.previous_count + 1, sizeof(Expression))
-    if state.families == NULL or state.witnesses == NULL or state.stored == NULL:
-        raise MemoryError("mtlmon: out of memory")
+    state.families = <Family *> zeros(program.family_count, sizeof(Family))
     state.family_count = program.family_count
+    state.witnesses = <Witnesses *> zeros(program.since_count, sizeof(Witnesses))
     state.since_count = program.since_count
+    state.stored = <Expression *> zeros(program.previous_count, sizeof(Expression))
+    state.previous_count = program.previous_count
     return 0
 
 
@@ -101,6 +100,7 @@ cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil:
     """Add the bytes that a state takes."""
     cdef size_t operators = (
         state.family_count * sizeof(Family) + state.since_count * sizeof(Witnesses)
+        + state.previous_count * sizeof(Expression)
     )
     cdef uint32_t i
     for i in range(state.family_count):
@@ -176,19 +176,10 @@ cdef class Engine:
         self.kinds_are_exact = (
             program.fixed_slot_count + KINDS_OF_FAMILY * program.family_count <= 64
         )
-        self.values = <Expression *> calloc(instructions, sizeof(Expression))
-        self.present_members = <uint32_t *> calloc(instructions, sizeof(uint32_t))
-        self.fixed_images = <Expression *> calloc(
-            program.fixed_slot_count + 1, sizeof(Expression)
-        )
-        self.family_events = <FamilyEvent *> calloc(
-            program.family_count + 1, sizeof(FamilyEvent)
-        )
-        if (
-            self.values == NULL or self.present_members == NULL or self.fixed_images == NULL
-            or self.family_events == NULL
-        ):
-            raise MemoryError("mtlmon: out of memory")
+        self.values = <Expression *> zeros(instructions, sizeof(Expression))
+        self.present_members = <uint32_t *> zeros(instructions, sizeof(uint32_t))
+        self.fixed_images = <Expression *> zeros(program.fixed_slot_count, sizeof(Expression))
+        self.family_events = <FamilyEvent *> zeros(program.family_count, sizeof(FamilyEvent))
 
     def __dealloc__(self):
         free(self.values)
@@ -218,7 +209,7 @@ cdef class Engine:
             else:
                 self._evaluate(state, instruction, i, &moment)
         if state.history.pending_count:
-            self._find_absorption(self.workspace, state, &moment)
+            self._find_absorption(self.workspace, state)
             update_pending(
                 self.workspace, &state.history, time_stamp, moment.changed, image_at_anchor,
                 &moment
@@ -282,15 +273,9 @@ cdef class Engine:
         return max(change, state.clock + 1)
 
     cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil:
-        cdef uint32_t i, j
+        cdef uint32_t i
         state.history.verdict_count = 0
         state.stamp += 1
-        if state.stamp == 0:
-            # Stamps of long ago must not pass for those to come.
-            state.stamp = 1
-            for i in range(self.program.family_count):
-                for j in range(state.families[i].capacity):
-                    state.families[i].windows[j].stamp = 0
         for i in range(self.program.family_count):
             self.family_events[i].is_passed = False
             self.family_events[i].stamp = state.stamp
@@ -409,9 +394,7 @@ cdef class Engine:
             ),
         )
 
-    cdef void _find_absorption(
-        self, Workspace workspace, State *state, Moment *moment
-    ) noexcept nogil:
+    cdef void _find_absorption(self, Workspace workspace, State *state) noexcept nogil:
         """Tell the history which groups need not be looked at for an outer UNTIL's news.
 
         Where NOT v becomes NOT v AND u, u being the open obligation of its family that ends last,
@@ -429,8 +412,8 @@ cdef class Engine:
             slot = self.program.outer_untils[i].open_slot
             node = &workspace.nodes[self.fixed_images[slot] >> 1]
             if (
-                moment.changed & slot_bit(slot) == 0 or node.kind != NODE_CUBE
-                or node.length != 2 or self.fixed_images[slot] & 1 == 0
+                node.kind != NODE_CUBE or node.length != 2
+                or self.fixed_images[slot] & 1 == 0
             ):
                 continue
             literals = workspace.pool + node.start
@@ -477,7 +460,6 @@ cdef class Engine:
         """What the passing of time means to an operator's variables and stored expressions."""
         cdef Expression *stored
         cdef const OuterUntil *outer
-        cdef FamilyEvent *event
         if instruction.operation == OP_PREVIOUS:
             stored = &state.stored[instruction.index]
             if mask_of(workspace, stored[0]) & moment.changed:
@@ -498,13 +480,12 @@ cdef class Engine:
             if outer.closed_slot != NO_SLOT:
                 self.fixed_images[outer.closed_slot] = literal(workspace, outer.closed_slot)
         elif instruction.operation == OP_UNTIL:
-            event = &self.family_events[instruction.index]
-            if not event.is_passed:
-                event.is_passed = True
-                pass_event(
-                    workspace, &state.families[instruction.index], instruction.index,
-                    moment.time_stamp, False, event, &moment.changed
-                )
+            # Again for every operator of the family, which finds nothing more to do.
+            pass_event(
+                workspace, &state.families[instruction.index], instruction.index,
+                moment.time_stamp, False, &self.family_events[instruction.index],
+                &moment.changed
+            )
         return 0
 
     # ---- between events --------------------------------------------------------------------

@@ -2,7 +2,17 @@
 """Growing plain C arrays with every size checked."""
 
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
+
+
+cdef inline void *zeros(size_t count, size_t item_size) except NULL nogil:
+    """Room for `count` items of `item_size` bytes, all of them 0."""
+    # Some C libraries have no block for no items.
+    cdef void *block = calloc(max(<size_t> 1, count), item_size)
+    if block == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    return block
 
 
 cdef inline int reserve(

@@ -12,7 +12,7 @@ cdef struct FamilyEvent:
     # What the event under way means to the obligations of a family.
     Expression left         # values of the operands at the event
     Expression right
-    uint32_t stamp          # of images that belong to the event
+    uint64_t stamp          # of images that belong to the event
     bint is_passed          # the obligations have been moved on to the event
     bint is_general         # images have to be computed; else variables stand for themselves
 

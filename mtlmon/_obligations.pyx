@@ -114,7 +114,7 @@ cdef int take_lowest_free(Family *family, uint32_t *member) except -1 nogil:
 
 
 cdef inline void release(
-    Family *family, uint32_t member, Expression image, uint32_t stamp
+    Family *family, uint32_t member, Expression image, uint64_t stamp
 ) noexcept nogil:
     """Free a member whose variable the event replaces by a constant or by others."""
     cdef Window *window = &family.windows[member]

@@ -12,7 +12,7 @@ costs credit, each event it serves earns some, and without credit the table paus
 """
 
 from cython cimport final
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from mtlmon._configurations cimport (
@@ -27,7 +27,7 @@ from mtlmon._configurations cimport (
     suits,
 )
 from mtlmon._engine cimport NO_CONFIGURATION, Register
-from mtlmon._memory cimport reserve, trim
+from mtlmon._memory cimport reserve, trim, zeros
 from mtlmon._memory_limit cimport NO_LIMIT
 from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VERDICT_TRUE
 
@@ -84,10 +84,8 @@ cdef class Table:
         if self.letters_are_columns:
             self.columns = 1 << engine.program.atom_count
         else:
-            self.letters = <uint64_t *> calloc(MOST_COLUMNS, sizeof(uint64_t))
-            self.letter_table = <uint32_t *> calloc(LETTER_TABLE_SIZE, sizeof(uint32_t))
-            if self.letters == NULL or self.letter_table == NULL:
-                raise MemoryError("mtlmon: out of memory")
+            self.letters = <uint64_t *> zeros(MOST_COLUMNS, sizeof(uint64_t))
+            self.letter_table = <uint32_t *> zeros(LETTER_TABLE_SIZE, sizeof(uint32_t))
         self.credit = FIRST_CREDIT
         self.next_pause = FIRST_PAUSE
         self.budget = BUDGET
@@ -348,9 +346,9 @@ cdef class Table:
     cdef int _new_script(self, State *state, uint32_t *action) except -1 nogil:
         cdef uint32_t count = state.history.verdict_count
         cdef uint32_t i, source
+        cdef uint32_t kept = state.register_count
         cdef const VerdictRecord *verdict
         cdef Script *script
-        cdef uint64_t rest
         reserve(
             <void **> &self.scripts, &self.script_capacity, <size_t> self.script_count + 1,
             sizeof(Script)
@@ -374,6 +372,7 @@ cdef class Table:
             else:
                 source = register_of(state, verdict.time_stamp, verdict.offset)
                 script.survivors &= ~(<uint64_t> 1 << source)
+                kept -= 1
             self.operations[script.start + i] = verdict.kind | source << KIND_BITS
             if verdict.kind == VERDICT_EQUIVALENT:
                 self.operations[script.start + i] |= (
@@ -384,10 +383,7 @@ cdef class Table:
             script.survivors >> script.leading & 1
         ):
             script.leading += 1
-        rest = script.survivors >> (script.leading & 63)
-        script.is_suffix = script.leading == state.register_count or (
-            rest & (rest + 1) == 0 and rest >> (state.register_count - script.leading - 1) & 1
-        )
+        script.is_suffix = script.leading + kept == state.register_count
         action[0] = HAS_SCRIPT | self.script_count << OWN_BITS
         self.script_count += 1
         self.operation_count += count
@@ -452,11 +448,12 @@ cdef class Table:
     cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil:
         """The number of the configuration of a state, whose key stands in the scratch memory."""
         cdef uint64_t hash_value = hash_words(self.key.words, self.key.length)
-        cdef uint32_t position, i
+        cdef uint32_t mask, position, i
         cdef Configuration *configuration
         if 2 * (self.configuration_count + 1) > self.configuration_table_size:
             self._grow_configuration_table()
-        position = hash_value & (self.configuration_table_size - 1)
+        mask = self.configuration_table_size - 1
+        position = hash_value & mask
         while self.configuration_table[position]:
             number[0] = self.configuration_table[position] - 1
             configuration = &self.configurations[number[0]]
@@ -468,7 +465,7 @@ cdef class Table:
                 ) == 0
             ):
                 return 0
-            position = (position + 1) & (self.configuration_table_size - 1)
+            position = (position + 1) & mask
         number[0] = self.configuration_count
         reserve(
             <void **> &self.configurations, &self.configuration_capacity,
@@ -501,10 +498,7 @@ cdef class Table:
 
     cdef int _grow_configuration_table(self) except -1 nogil:
         cdef uint32_t size = max(64, 2 * self.configuration_table_size)
-        cdef uint32_t *table = <uint32_t *> calloc(size, sizeof(uint32_t))
-        if table == NULL:
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
+        cdef uint32_t *table = <uint32_t *> zeros(size, sizeof(uint32_t))
         free(self.configuration_table)
         self.configuration_table = table
         self.configuration_table_size = size
@@ -517,8 +511,8 @@ cdef class Table:
         `count` numbers of configurations, or NO_CONFIGURATION, stand at `kept` every `stride`
         bytes; they become the new ones.
         """
-        cdef uint32_t *renumbered = <uint32_t *> calloc(
-            <size_t> self.configuration_count + 1, sizeof(uint32_t)
+        cdef uint32_t *renumbered = <uint32_t *> zeros(
+            self.configuration_count, sizeof(uint32_t)
         )
         cdef uint32_t *number
         cdef uint32_t old_number
@@ -526,9 +520,6 @@ cdef class Table:
         cdef uint32_t kept_words = 0
         cdef size_t i
         cdef Configuration *configuration
-        if renumbered == NULL:
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
         for i in range(count):
             number = <uint32_t *> (<char *> kept + i * stride)
             if number[0] != NO_CONFIGURATION:

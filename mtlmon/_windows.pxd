@@ -14,8 +14,8 @@ cdef struct Window:
     uint64_t lower      # first time-stamp at which the obligation can be met; unused when open
     uint64_t upper      # last such time-stamp
     # What the variable becomes at the event under way, valid if the stamp is that event's.
+    uint64_t stamp
     uint32_t image
-    uint32_t stamp
     uint8_t phase
 
 

@@ -31,6 +31,7 @@ def test_nothing_before_it(formula: Formula, trace: tuple[Step, ...], mode: Mode
     for step in trace:
         take(monitor, step)
         change = monitor.next_change
+        assert change is None or change > step.time_stamp
         latest = MAXIMUM_TIME_STAMP if change is None else change - 1
         assert copy(monitor).advance(latest) == []
 
@@ -55,6 +56,7 @@ def test_following_it_brings_what_time_brings(
         ("EVENTUALLY[0,5] p", 16),
         ("EVENTUALLY[2,5] p", 12),
         ("NEXT[0,5] p", 16),
+        ("NEXT[0,5] TRUE", 16),
         ("NEXT p", None),
         ("EVENTUALLY p", None),
         ("p", None),

@@ -14,6 +14,7 @@ from mtlmon import LimitError, Monitor, Monitors, Resolution, bdd, parse  # noqa
 from mtlmon._arrays import EventColumns  # noqa: E402
 from mtlmon._keyed import KeyedMonitors  # noqa: E402
 from mtlmon._policies import PolicyMonitors  # noqa: E402
+from mtlmon.compile import compile_formula  # noqa: E402
 from mtlmon.verdict_arrays import verdict_type  # noqa: E402
 from tests.memory.allocated import allocated_bytes  # noqa: E402
 
@@ -45,6 +46,40 @@ def given_back(held: Any, share: float = 0.2) -> Iterator[None]:
     fallen = held_before - held()
     assert freed > 1_000_000
     assert abs(fallen - freed) <= share * freed, (fallen, freed)
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "NEXT[0,{}] p",
+        "PREVIOUS[0,{}] p",
+        "ONCE[0,{}] p",
+        "EVENTUALLY[1,{}] p",
+        "PREVIOUS EVENTUALLY[1,{}] p",
+    ],
+)
+def test_operators(operator: str) -> None:
+    """Each has its place in several arrays; how large one is shows in what a thousand more take."""
+
+    def measured(count: int) -> tuple[int, int]:
+        text = " OR ".join(operator.format(k) for k in range(1, count + 1))
+        program = compile_formula(text)
+        Monitor(program)
+        before = allocated_bytes()
+        monitor = Monitor(program)
+        allocated = allocated_bytes() - before
+        return allocated, monitor.counters["held_bytes"] - monitor.counters["held_formula"]
+
+    (less, held_less), (more, held_more) = measured(500), measured(1500)
+    assert held_more - held_less == pytest.approx(more - less, rel=0.1)
+
+
+def test_where_expressions_are_stored() -> None:
+    """They are all looked for when obligations may have become superfluous."""
+    text = " OR ".join(f"PREVIOUS[0,{k}] p" for k in range(1, 1600))
+    monitor = Monitor(f"{text} OR PREVIOUS EVENTUALLY[0,9] q")
+    held_before, before = monitor.counters["held_bytes"], allocated_bytes()
+    monitor.step(0)
+    allocated = allocated_bytes() - before
+    assert monitor.counters["held_bytes"] - held_before == pytest.approx(allocated, rel=0.1)
 
 
 def test_pending_time_points() -> None:
