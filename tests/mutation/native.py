@@ -85,9 +85,10 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
     """The name of an operator and the whole text after it, for every mutant of a module."""
     seen = {source}
     lines = list(_lines_with_roles(source))
+    unused = _lines_of_checks(source, lines)
     for number, (line, role) in enumerate(lines):
         is_last = number + 1 == len(lines) or lines[number + 1][1] != "code"
-        if role == "code" and _says_nothing(line, is_last):
+        if number in unused or (role == "code" and _says_nothing(line, is_last)):
             continue
         for change in _changes(source, line, role):
             text = source[: change.start] + change.text + source[change.end :]
@@ -119,7 +120,7 @@ def _lines_with_roles(source: str) -> Iterator[tuple[list[_Token], str]]:
     """Each line with what it is: "header" of a function, its "code", a "constant"."""
     blocks: list[tuple[int, str]] = []
     for line in _logical_lines(source):
-        column = line[0].start - (source.rfind("\n", 0, line[0].start) + 1)
+        column = _column(source, line)
         while blocks and blocks[-1][0] >= column:
             blocks.pop()
         inside = blocks[-1][1] if blocks else "module"
@@ -138,6 +139,34 @@ def _lines_with_roles(source: str) -> Iterator[tuple[list[_Token], str]]:
             blocks.append((column, kind))
         elif inside in ("enum", "module") and words[0] not in _NO_CODE:
             yield line, "constant"
+
+
+def _lines_of_checks(source: str, lines: list[tuple[list[_Token], str]]) -> set[int]:
+    """What only builds that check themselves run: functions that assert, and who calls them."""
+    found: set[int] = set()
+    function: list[int] = []
+    outside = -1
+    for number, (line, role) in enumerate(lines):
+        if role != "code":
+            function, outside = [number], -1
+            continue
+        function.append(number)
+        column = _column(source, line)
+        if column <= outside:
+            outside = -1
+        if outside < 0 and [token.text for token in line] == ["if", "MTLMON_CHECKS", ":"]:
+            outside = column
+        if outside >= 0:
+            found.add(number)
+        if line[0].text == "assert":
+            found.update(function)
+        elif function[0] in found:
+            found.add(number)
+    return found
+
+
+def _column(source: str, line: list[_Token]) -> int:
+    return line[0].start - (source.rfind("\n", 0, line[0].start) + 1)
 
 
 def _says_nothing(line: list[_Token], is_last: bool) -> bool:

@@ -67,6 +67,32 @@ def test_native_mutants() -> None:
     assert len(changes(NATIVE, where="Table.grow")) == 12
 
 
+def test_what_only_checking_builds_run_has_no_mutants() -> None:
+    text = """
+cdef class Engine:
+    cdef int step(self) except -1:
+        self.count += 1
+        if MTLMON_CHECKS:
+            with gil:
+                self.check(2)
+        self.count -= 1
+
+    cdef int check(self, int most) except -1:
+        cdef int i
+        for i in range(7):
+            assert self.count < most
+        self.checked += 1
+
+    cdef int end(self) except -1:
+        self.count = 5
+"""
+    assert {before for before, _after in changes(text)} == {
+        "self.count += 1",
+        "self.count -= 1",
+        "self.count = 5",
+    }
+
+
 def test_python_mutants() -> None:
     pytest.importorskip("cosmic_ray")
     from tests.mutation import python
