@@ -46,6 +46,8 @@ def given_back(held: Any, share: float = 0.2) -> Iterator[None]:
     fallen = held_before - held()
     assert freed > 1_000_000
     assert abs(fallen - freed) <= share * freed, (fallen, freed)
+
+
 @pytest.mark.parametrize(
     "operator",
     [
