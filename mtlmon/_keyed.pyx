@@ -19,7 +19,7 @@ from mtlmon._memory_limit cimport (
     HOLDER_COUNT,
     MemoryLimit,
 )
-from mtlmon._streams cimport NO_NUMBER, Owner, Streams
+from mtlmon._streams cimport NO_NUMBER, Owner, Resting, Streams
 from mtlmon._verdict cimport VerdictRecord, copy_record
 from mtlmon._waiting cimport WaitingStreams
 
@@ -141,7 +141,7 @@ cdef class KeyedMonitors:
     @property
     def pending_streams(self):
         """The numbers of the streams that have undecided time-points."""
-        cdef uint64_t time_stamp = 0
+        cdef uint64_t time_stamp
         cdef uint32_t k
         return [
             k for k in range(self.streams.count) if self.streams.earliest_pending(k, &time_stamp)
@@ -225,13 +225,22 @@ cdef class KeyedMonitors:
     ) except -1 nogil:
         """Some streams end, and no event comes below a time-stamp; with `is_closed`, none at all.
         """
-        cdef uint64_t earliest = 0
+        cdef uint64_t earliest
         cdef size_t k
+        cdef Resting *resting
         for k in range(first, min(first + count, <size_t> self.streams.count)):
             self.done = k - first
             if self.streams.earliest_pending(<uint32_t> k, &earliest):
-                self.streams.end(<uint32_t> k, time_stamp, is_closed)
-                self.take_from_worker(<uint32_t> k)
+                resting = &self.streams.resting[k]
+                self.streams.load(resting)
+                try:
+                    if is_closed:
+                        self.streams.worker.push_end()
+                    else:
+                        self.streams.worker.push_time(time_stamp)
+                    self.take_from_worker(<uint32_t> k)
+                finally:
+                    self.streams.end(resting)
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:

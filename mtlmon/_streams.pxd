@@ -62,7 +62,7 @@ cdef class Streams:
     ) except? 0 nogil
 
     cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil
-    cdef int end(self, uint32_t number, uint64_t time_stamp, bint is_closed) except -1 nogil
+    cdef int end(self, Resting *resting) except -1 nogil
     cdef list pending(self, uint32_t number, uint64_t time_stamp)
     cdef void count_verdicts(self) noexcept nogil
     cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil

@@ -329,29 +329,19 @@ cdef class Streams:
             self.store(resting)
         return 0
 
-    cdef int end(self, uint32_t number, uint64_t time_stamp, bint is_closed) except -1 nogil:
-        """A stream ends, and no event comes below a time-stamp; with `is_closed`, none at all.
+    cdef int end(self, Resting *resting) except -1 nogil:
+        """Let go of the worker's state and its verdicts: those of a stream that has ended.
 
-        The verdicts are those of the worker. What is pending yet can be asked for (`pending`). No
-        event can follow.
+        What is pending yet can be asked for (`pending`). No event can follow.
         """
-        cdef Resting *resting = &self.resting[number]
-        cdef bint is_over
-        self.load(resting)
-        try:
-            if is_closed:
-                self.worker.push_end()
-            else:
-                self.worker.push_time(time_stamp)
-        finally:
-            is_over = self.worker.pending_count() == 0
-            if resting.configuration == NO_CONFIGURATION or self.worker.is_broken():
-                self.store(resting)
-            else:
-                # PERF: a state between events would be a whole one, of 500 bytes.
-                self.count_verdicts()
-            if is_over:
-                self.clear(resting)
+        cdef bint is_over = self.worker.pending_count() == 0
+        if resting.configuration == NO_CONFIGURATION or self.worker.is_broken():
+            self.store(resting)
+        else:
+            # PERF: a state between events would be a whole one, of 500 bytes.
+            self.count_verdicts()
+        if is_over:
+            self.clear(resting)
         return 0
 
     cdef list pending(self, uint32_t number, uint64_t time_stamp):

@@ -263,6 +263,34 @@ def test_open_equivalents_go_with_their_streams(count: int, policy_count: int) -
     ]
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_the_end_of_streams_that_are_whole_or_small(is_closed: bool) -> None:
+    """What is pending then can be asked for, of each stream."""
+    formula = "EVENTUALLY[0,1000] p"
+    monitors = KeyedMonitors(formula, "naive")
+    policies = PolicyMonitors([monitors])
+    counts = [80, 3, 90, 1]
+    apart = [Monitor(formula, "naive") for _ in counts]
+    for time_stamp in range(max(counts)):
+        for stream, count in enumerate(counts):
+            if time_stamp < count:
+                feed(policies, (time_stamp, stream, ""))
+                apart[stream].step(time_stamp)
+    assert monitors.counters["whole"] == 2
+    policies.finish(1002, is_closed)
+    expected = [
+        (0, stream, str(verdict))
+        for stream, monitor in enumerate(apart)
+        for verdict in (monitor.finish("inf") if is_closed else monitor.advance(1002))
+    ]
+    assert taken(policies) == expected
+    for stream, monitor in enumerate(apart):
+        assert monitors.pending(stream, 1002) == monitor.pending
+    counters = monitors.counters
+    assert counters["events"] == sum(counts)
+    assert (counters["true"], counters["false"]) == (0, len(expected))
+
+
 def test_more_streams_than_are_settled_or_ended_at_a_time() -> None:
     """Verdicts are brought together by policy for some thousand streams at a time."""
     count = 20_000

@@ -7,6 +7,7 @@ import pytest
 
 from mtlmon import compile_formula
 from mtlmon.cutting import make_plan
+from mtlmon.cutting.masks import MaskedProgram
 from tests.cutting.in_memory import Neighbours
 
 TIMES = np.array([0, 4, 8, 90, 100, 120, 199, 200, 300, 400, 500, 900], np.int64)
@@ -75,3 +76,13 @@ def test_levels_are_those_of_operators_with_a_boundary() -> None:
     assert make_plan(program, "local", "inf", (0, 900), [100], neighbours).levels == 3
     # decided only at the end, however far that is
     assert make_plan(program, "local", None, (0, 900), [100], neighbours).range_count == 1
+
+
+def test_atoms_of_the_program_come_before_those_of_masks() -> None:
+    """In the order of the program, so that letters need not be taken apart."""
+    program = compile_formula("(ONCE q) AND (p UNTIL r)")
+    plan = make_plan(program, "local", "inf", (0, 900), [100], Neighbours(TIMES))
+    masked = MaskedProgram(program, plan.families, plan.cut())
+    atoms = masked.builder.program(masked.of(program.root)).atoms
+    assert atoms[:3] == program.atoms
+    assert len(atoms) == 3 + 2 + 3

@@ -185,6 +185,25 @@ def test_values_that_depend_on_each_other_are_left_to_one_monitor() -> None:
         assert plan.range_count == ranges
 
 
+def test_one_monitor_has_all_events_beside_its_own() -> None:
+    """In one piece nothing lies beyond what an event before, or after, is asked of."""
+    dependent = "((EVENTUALLY[0,5] p) UNTIL q) IFF NOT ((NOT EVENTUALLY[0,5] p) UNTIL (q AND p))"
+    formula = f"({dependent}) AND (PREVIOUS NEXT true) AND (NEXT PREVIOUS true)"
+    events = [Event(time_stamp, frozenset()) for time_stamp in range(50)]
+    plan, found = verdicts_in_ranges(formula, events, [10, 44])
+    assert found == verdicts_of_one(formula, events)
+    assert plan.range_count == 1
+
+
+def test_values_at_a_boundary_that_is_not_where_the_last_range_begins() -> None:
+    """At 42 both UNTILs are decided; they are asked for at 44, where both are open."""
+    formula = "((EVENTUALLY[0,5] p) UNTIL[3,*] q) IFF NOT ((EVENTUALLY[0,5] s) UNTIL[3,*] r)"
+    events = [Event(time_stamp, frozenset()) for time_stamp in range(50)]
+    plan, found = verdicts_in_ranges(formula, events, [10, 42])
+    assert found == verdicts_of_one(formula, events)
+    assert plan.range_count == 3
+
+
 @pytest.mark.parametrize(
     "formula",
     [
