@@ -101,6 +101,7 @@ class Equivalents:
                 if mutant.before == entry["before"]
                 and mutant.after == entry["after"]
                 and mutant.where == entry.get("where", mutant.where)
+                and entry.get("below") in (None, _line_above(module, mutant))
             }
             if not fitting:
                 raise SystemExit(
@@ -109,6 +110,11 @@ class Equivalents:
                 )
             found |= fitting
         return found
+
+
+def _line_above(module: Module, mutant: Mutant) -> str:
+    lines = module.originals[mutant.source].splitlines()
+    return lines[mutant.line - 2].strip() if mutant.line > 1 else ""
 
 
 def score_table(results: dict[str, list[Result]]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import native
-from tests.mutation.modules import find_modules
+from tests.mutation.modules import Module, find_modules
 from tests.mutation.mutants import make_mutant
 from tests.mutation.results import Equivalents, Journal, result_of, score_table
 from tests.mutation.testing import Limits, run_tests
@@ -163,3 +163,28 @@ def test_a_reason_that_fits_no_mutant_is_an_error(tmp_path: Path) -> None:
     path.write_text(entry.format("gone", "away"))
     with pytest.raises(SystemExit, match="any more"):
         Equivalents(path).of(module)
+
+
+def test_a_reason_may_name_the_line_above(tmp_path: Path) -> None:
+    """The same change may be a fault in one place of a function and none in another."""
+    (tmp_path / "_sign.pyx").write_text(
+        "cdef int sign(int x):\n"
+        "    if x < 0:\n"
+        "        return x\n"
+        "    if x == 0:\n"
+        "        return x\n"
+        "    return 1\n"
+    )
+    module = Module("sign", tmp_path, (Path("_sign.pyx"),), ())
+    dropped = {
+        mutant.line: mutant.identity
+        for mutant in module.mutants
+        if (mutant.before, mutant.after) == ("return x", "pass")
+    }
+    assert sorted(dropped) == [3, 5]
+    path = tmp_path / "equivalent.toml"
+    entry = "[[mutant]]\nmodule = 'sign'\nbefore = 'return x'\nafter = 'pass'\nreason = 'none'\n"
+    path.write_text(entry)
+    assert Equivalents(path).of(module) == set(dropped.values())
+    path.write_text(entry + "below = 'if x == 0:'\n")
+    assert Equivalents(path).of(module) == {dropped[5]}
