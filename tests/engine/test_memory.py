@@ -110,3 +110,30 @@ def test_compaction_changes_no_verdict(formula: str, back_end: str) -> None:
         outputs.append(values)
     assert outputs[0] == outputs[1]
     assert len(outputs[0]) > 500
+
+
+@pytest.mark.parametrize("upper", [10**6, 1 << 60])
+def test_obligations_that_nothing_mentions_are_forgotten(upper: int) -> None:
+    """Each event brings one more, of no interest as long as p does not hold.
+
+    With the larger bound, states are not kept in the transition table.
+    """
+    monitor = Monitor(f"ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,{upper}] q)")
+    for time_stamp in range(3000):
+        monitor.step(time_stamp)
+    assert monitor.counters["held_operators"] < 10_000
+
+
+def test_obligations_that_are_met_or_missed_at_once_take_no_place() -> None:
+    monitor = Monitor("ALWAYS[0,10] ((p UNTIL[0,100] q) OR NEXT[0,1] p)")
+    held = monitor.counters["held_operators"]
+    for time_stamp in range(0, 400, 2):
+        monitor.step(time_stamp, {"q"} if time_stamp % 3 else ())
+    assert monitor.counters["held_operators"] == held
+
+
+def test_little_is_not_worth_compacting() -> None:
+    monitor = Monitor("ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)")
+    for time_stamp in range(100):
+        monitor.step(time_stamp, {"pq"[time_stamp % 2]})
+    assert monitor.counters["compactions"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -10,7 +11,15 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")
 
-from mtlmon import LimitError, Monitor, Monitors, Resolution, bdd, parse  # noqa: E402
+from mtlmon import (  # noqa: E402
+    LimitError,
+    MemoryLimitError,
+    Monitor,
+    Monitors,
+    Resolution,
+    bdd,
+    parse,
+)
 from mtlmon._arrays import EventColumns  # noqa: E402
 from mtlmon._keyed import KeyedMonitors  # noqa: E402
 from mtlmon._policies import PolicyMonitors  # noqa: E402
@@ -82,6 +91,48 @@ def test_where_expressions_are_stored() -> None:
     monitor.step(0)
     allocated = allocated_bytes() - before
     assert monitor.counters["held_bytes"] - held_before == pytest.approx(allocated, rel=0.1)
+
+
+def run_at_random(monitor: Monitor, count: int) -> None:
+    source = random.Random(3)
+    time_stamp = 0
+    for _ in range(count):
+        time_stamp += source.choice([0, 1, 2, 5])
+        monitor.step(time_stamp, [name for name in monitor.atoms if source.random() < 0.4])
+
+
+SIX_ATOMS = "EVENTUALLY[0,3] (a AND b AND c AND d AND e AND f)"
+SEVEN_ATOMS = "EVENTUALLY[0,3] (a AND b AND c AND d AND e AND f AND g)"
+# What is kept for letters that are not columns themselves.
+LETTERS = 64 * 8 + 256 * 4
+
+
+@pytest.mark.parametrize(
+    "formula", ["ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)", "EVENTUALLY[0,30] p", SEVEN_ATOMS]
+)
+def test_transitions(formula: str) -> None:
+    monitor = Monitor(formula)
+    held_before, before = monitor.counters["held_bytes"], allocated_bytes()
+    run_at_random(monitor, 4000)
+    allocated = allocated_bytes() - before
+    assert monitor.counters["held_transitions"] > allocated / 3
+    assert monitor.counters["held_bytes"] - held_before == pytest.approx(allocated, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("formula", "letters"),
+    [("EVENTUALLY[0,5] p", 0), (SIX_ATOMS, 0), (SEVEN_ATOMS, LETTERS)],
+)
+def test_transitions_that_are_given_up(formula: str, letters: int) -> None:
+    """Nothing is left but where letters and configurations are looked up."""
+    monitor = Monitor(formula)
+    assert monitor.counters["held_transitions"] == letters
+    run_at_random(monitor, 40)
+    assert monitor.counters["held_transitions"] > letters + 1000
+    monitor.max_memory = 1
+    with pytest.raises(MemoryLimitError):
+        monitor.step(1000)
+    assert monitor.counters["held_transitions"] == letters + 4 * 64
 
 
 def test_pending_time_points() -> None:
