@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import random
 from typing import Any
 
@@ -204,17 +206,22 @@ def test_a_whole_state_with_nothing_pending() -> None:
 
 
 def test_what_lies_beyond_the_numbers_of_the_events_is_not_looked_at() -> None:
-    """States are fetched some events ahead, of those that come and of no others."""
+    """States are fetched some events ahead, of those that come and of no others. Here the memory
+    before the numbers and behind them cannot be read."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 3 * page)
+    numbers = np.frombuffer(memory, np.uint32, page // 4, page)
+    numbers[:] = np.arange(len(numbers)) % 3
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for place in (-page, page):
+        assert protect(numbers.ctypes.data + place, page, 0) == 0
     monitors = KeyedMonitors("EVENTUALLY[0,5] p")
-    numbers = np.full(300, 2**32 - 2, np.uint32)
-    for count in (1, 5, 6, 7, 12, 13, 40):
-        numbers[100 : 100 + count] = np.arange(count) % 3
-        events = EventColumns(np.full(count, count, np.int64), count)
-        events.add_letters(1, np.ones(count, np.uint64))
-        records, _ = monitors.feed(events, numbers[100 : 100 + count])
-        assert len(verdicts(records)) == count
-        numbers[100 : 100 + count] = 2**32 - 2
-    assert monitors.counters["streams"] == 3
+    for part in (numbers, numbers[:7], numbers[-7:], numbers[-12:], numbers[-1:]):
+        events = EventColumns(np.zeros(len(part), np.int64), len(part))
+        events.add_letters(1, np.ones(len(part), np.uint64))
+        records, _ = monitors.feed(events, part)
+        assert len(verdicts(records)) == len(part)
 
 
 def test_a_call_of_which_verdicts_are_left_does_not_add_them_to_the_next() -> None:
