@@ -239,6 +239,56 @@ def test_monitors_beyond_the_limit() -> None:
     assert len(monitors) < 2 * count
 
 
+def test_monitors_of_keys_give_up_what_they_can_do_without() -> None:
+    """Transitions, and expressions that no stream needs any more; then they go on as before."""
+    np = pytest.importorskip("numpy", reason="numpy (mtlmon[arrays]) is not installed")
+    from mtlmon._arrays import EventColumns
+    from mtlmon._keyed import KeyedMonitors
+    from mtlmon._memory_limit import MemoryLimit
+    from mtlmon._policies import PolicyMonitors
+
+    source = random.Random(3)
+    formula = "(EVENTUALLY[0,90] q) SINCE[0,200] (p OR PREVIOUS EVENTUALLY[30,150] r)"
+    memory = MemoryLimit()
+    monitors = KeyedMonitors(formula, "naive")
+    policies = PolicyMonitors([monitors], memory=memory)
+    apart = [Monitor(formula, "naive") for _ in range(4)]
+    clock = 0
+    expected = 0
+
+    def go_on(count: int) -> None:
+        nonlocal clock, expected
+        times, held = [], []
+        numbers = [source.randrange(len(apart)) for _ in range(count)]
+        for number in numbers:
+            clock += source.choice([0, 0, 1, 1, 2])
+            names = {name for name in "pqr" if source.random() < 0.1}
+            expected += len(apart[number].step(clock, names))
+            times.append(clock)
+            held.append(names)
+        events = EventColumns(np.array(times, np.int64), count)
+        for place, name in enumerate(monitors.atoms):
+            events.add_bytes(place, np.array([name in names for names in held]))
+        policies.feed([events], np.array(numbers, np.uint32))
+
+    go_on(150)
+    policies.check()
+    before = memory.held
+    counters = monitors.counters
+    memory.limit = sum(before.values()) - 1
+    policies.check()
+    assert memory.held["transitions"] < before["transitions"] / 10
+    assert memory.held["expressions"] < before["expressions"] * 0.6
+    assert monitors.counters["compactions"] == counters["compactions"] + 1
+    assert monitors.counters["table_flushes"] == counters["table_flushes"] + 1
+    memory.limit = None
+    go_on(150)
+    assert len(policies.verdicts) == expected
+    for number, monitor in enumerate(apart):
+        assert monitors.pending(number) == monitor.pending
+    assert monitors.counters["true"] == sum(one.counters["true"] for one in apart)
+
+
 def test_resolution_beyond_the_limit() -> None:
     """All that the call has resolved is in the error."""
     monitor = Monitor("EVENTUALLY[0,100000] p", "global")
