@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import random
+import signal
 from typing import Any
 
 import numpy as np
@@ -300,3 +301,30 @@ def test_what_is_pending_cannot_be_said(monkeypatch: pytest.MonkeyPatch) -> None
         patch.setattr(bdd, "SUPPORT_LIMIT", 1)
         monitors.pending(0, 14)
     assert monitors.pending(1) == points
+
+
+def test_a_signal_breaks_off_a_long_call() -> None:
+    """Between two events, so that those before it count and others may follow."""
+
+    class Stopped(Exception):
+        pass
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    count = 5_000_000
+    monitors = KeyedMonitors("EVENTUALLY[0,5] p")
+    events = EventColumns(np.zeros(count, np.int64), count)
+    events.add_letters(1, np.ones(count, np.uint64))
+    numbers = np.zeros(count, np.uint32)
+    former = signal.signal(signal.SIGALRM, stop)
+    try:
+        with pytest.raises(Stopped):
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
+            monitors.feed(events, numbers)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    done = monitors.counters["events"]
+    assert done < count
+    assert feed(monitors, 0, 0, 1) == [f"0:{done} true"]
