@@ -185,6 +185,16 @@ def test_values_that_depend_on_each_other_are_left_to_one_monitor() -> None:
         assert plan.range_count == ranges
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_values_that_depend_on_each_other_at_one_of_many_last_time_points(batch: int) -> None:
+    """The last time-point of all tells, wherever the reading of its time-stamp pauses."""
+    formula = "((EVENTUALLY[0,5] p) UNTIL q) IFF NOT ((NOT EVENTUALLY[0,5] p) UNTIL (q AND p))"
+    events = [Event(time_stamp, frozenset()) for time_stamp in [*range(50), 49, 49, 49]]
+    plan, found = verdicts_in_ranges(formula, events, [10, 44], batch=batch)
+    assert found == verdicts_of_one(formula, events)
+    assert plan.range_count == 1
+
+
 def test_one_monitor_has_all_events_beside_its_own() -> None:
     """In one piece nothing lies beyond what an event before, or after, is asked of."""
     dependent = "((EVENTUALLY[0,5] p) UNTIL q) IFF NOT ((NOT EVENTUALLY[0,5] p) UNTIL (q AND p))"
