@@ -67,7 +67,9 @@ class BuildExtensions(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         target = Path(self.get_ext_fullpath(ext.name))
-        kept = Path(build_directory, "extensions", target.name)
+        kept = Path(
+            build_directory, "extensions", f"{ext.name}{target.name[target.name.index('.') :]}"
+        )
         digest = Path(f"{kept}.digest")
         wanted = self.digest_of(ext)
         if self.force or not (
@@ -93,7 +95,7 @@ class BuildExtensions(build_ext):
             ext.extra_link_args,
         ]
         digest = hashlib.sha256(repr(parts).encode())
-        for path in [*sorted(SOURCES.glob("*.h")), *map(Path, ext.sources)]:
+        for path in [*sorted(SOURCES.rglob("*.h")), *map(Path, ext.sources)]:
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
@@ -106,7 +108,7 @@ def date_unchanged(directory: Path) -> Path:
     be written once the C is there.
     """
     digest = hashlib.sha256(cython_version.encode())
-    for path in [Path(__file__), *sorted([*SOURCES.glob("*.px[di]"), *SOURCES.glob("*.pyx")])]:
+    for path in [Path(__file__), *sorted([*SOURCES.rglob("*.px[di]"), *SOURCES.rglob("*.pyx")])]:
         digest.update(path.read_bytes())
     note = directory / f"{digest.hexdigest()}.sources"
     if note.exists():
@@ -131,9 +133,15 @@ def extension(name: str, source: Path) -> Extension:
     )
 
 
+def size(source: Path) -> int:
+    """How much there is to compile: the parts of a folder's unit are in files of their own."""
+    parts = source.parent.rglob("*.pxi") if source.stem == "native" else [source]
+    return sum(part.stat().st_size for part in parts)
+
+
 # The largest first, so that no long one is left to a single processor at the end.
-sources = sorted(SOURCES.glob("*.pyx"), key=lambda source: (-source.stat().st_size, source.name))
-extensions = [extension(f"mtlmon.{source.stem}", source) for source in sources]
+sources = sorted(SOURCES.rglob("*.pyx"), key=lambda source: (-size(source), source))
+extensions = [extension(".".join(source.with_suffix("").parts), source) for source in sources]
 extensions.append(extension(SHARED, SOURCES / "_shared.c"))
 
 note = date_unchanged(generated)
@@ -163,7 +171,10 @@ modules = cythonize(
 note.parent.mkdir(parents=True, exist_ok=True)
 note.touch()
 
+packages = {".".join(path.parent.parts) for path in SOURCES.rglob("__init__.py")}
+
 setup(
+    packages=[*sorted(packages), "mtlmon.cli"],
     cmdclass={"build_ext": BuildExtensions},
     ext_modules=modules,
     options={

@@ -27,7 +27,7 @@ def main() -> int:
         name.replace("cli/", "mtlmon/cli/", 1)
         for name in source
         if name.startswith(("mtlmon/", "cli/"))
-        and name.endswith((".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js"))
+        and name.endswith((".py", ".pyi", ".typed", ".html", ".css", ".js"))
     }
     plugin = {"_mtlmon_pytest.py"}
     documents = {
@@ -50,7 +50,7 @@ def main() -> int:
         | plugin
         | {"mtlmon/_shared"}
         | {name.removesuffix(".pyx") for name in natives},
-        unwanted={".c", ".pyx", ".pyc"},
+        unwanted={".c", ".pxd", ".pxi", ".pyx", ".pyc"},
     )
     installed = {PurePath(name).parts[0] for name in built}
     complaints += [

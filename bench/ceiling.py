@@ -3,20 +3,70 @@
     python -m bench.ceiling LOG ATOM...
 
 It looks for the atoms given, as a monitor would. It is the native scanner and the native writer of
-mtlmon, with no engine between them.
+mtlmon, with no engine between them. It is compiled when it is first needed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
 
-from mtlmon._ceiling import Ceiling
+ROOT = Path(__file__).resolve().parents[1]
+_SOURCE = ROOT / "bench" / "native_ceiling.pyx"
+_BUILT = ROOT / "build" / "bench"
+
+
+def load_ceiling() -> Any:
+    """The class `Ceiling`, compiled if it is not up to date.
+
+    Raises:
+        ImportError: there is no Cython.
+    """
+    target = _BUILT / f"native_ceiling{EXTENSION_SUFFIXES[0]}"
+    declarations = (ROOT / "mtlmon").rglob("*.pxd")
+    newest = max(path.stat().st_mtime for path in [_SOURCE, *declarations])
+    if not target.exists() or target.stat().st_mtime < newest:
+        _compile()
+    spec = importlib.util.spec_from_file_location("native_ceiling", target)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Ceiling
+
+
+def _compile() -> None:
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    flags = ["-O3", "-g0", "-w", "-fno-strict-aliasing"]
+    directives = {"boundscheck": False, "wraparound": False, "cdivision": True}
+    directory = os.getcwd()
+    os.chdir(ROOT)
+    try:
+        modules = cythonize(  # type: ignore[no-untyped-call]
+            [Extension("native_ceiling", [str(_SOURCE)], extra_compile_args=flags)],
+            build_dir=str(_BUILT),
+            include_path=[str(ROOT)],
+            compiler_directives=directives,
+            force=True,
+            quiet=True,
+        )
+        command = build_ext(Distribution({"ext_modules": modules}))
+        command.build_lib, command.build_temp = str(_BUILT), str(_BUILT / "temporary")
+        command.ensure_finalized()
+        command.run()
+    finally:
+        os.chdir(directory)
 
 
 def main() -> None:
     log, *atoms = sys.argv[1:]
-    Ceiling(atoms).copy(os.open(log, os.O_RDONLY), sys.stdout.fileno())
+    load_ceiling()(atoms).copy(os.open(log, os.O_RDONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 
 from bench.workloads import WORKLOADS, probability
 from mtlmon import Monitor, parse
-from mtlmon._text import TextMonitor
+from mtlmon.drive.native import TextMonitor
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture

@@ -10,13 +10,13 @@ import pytest
 from bench.formulas import nested
 from bench.workloads import WORKLOADS, probability
 from mtlmon import Monitor, parse
-from mtlmon.bdd import Manager
+from mtlmon.engine.expressions.bdd import Manager
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from mtlmon.bdd import Function
     from mtlmon.cutting.plan import Mode
+    from mtlmon.engine.expressions.bdd import Function
 
 _EVENTS = 5_000
 _SLOTS = 24

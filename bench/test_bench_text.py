@@ -6,15 +6,18 @@ import os
 import random
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pytest
 
+from bench.ceiling import load_ceiling
 from bench.workloads import PAIR, REQUESTS, probability
-from mtlmon._ceiling import Ceiling, VerdictBatch
-from mtlmon._writer import Writer
+from mtlmon.text.native import Writer
+from mtlmon.verdict_arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
     from pytest_benchmark.fixture import BenchmarkFixture
 
     Row = tuple[int, int, Literal["false", "true", "equivalent"], int, int]
@@ -37,6 +40,7 @@ _SHAPES: dict[str, tuple[tuple[str, ...], str, Callable[[int], int]]] = {
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_scan(benchmark: BenchmarkFixture, shape: str) -> None:
     atoms, density, time_stamp = _SHAPES[shape]
+    ceiling = load_ceiling()
     generator = random.Random(1)
     lines = [
         " ".join(
@@ -46,13 +50,14 @@ def test_scan(benchmark: BenchmarkFixture, shape: str) -> None:
         for k in range(_EVENTS)
     ]
     log = "\n".join([*lines, ""]).encode()
-    assert benchmark(lambda: Ceiling(atoms[:2]).scan(log)) == _EVENTS
+    assert benchmark(lambda: ceiling(atoms[:2]).scan(log)) == _EVENTS
 
 
 def test_scan_unique_atoms(benchmark: BenchmarkFixture) -> None:
     """Every line names an atom of its own, so that no line has been read before."""
+    ceiling = load_ceiling()
     log = "".join(f"@{k // _RATE} id{k * 7919 % 10**6:06}\n" for k in range(_EVENTS)).encode()
-    assert benchmark(lambda: Ceiling(PAIR).scan(log)) == _EVENTS
+    assert benchmark(lambda: ceiling(PAIR).scan(log)) == _EVENTS
 
 
 def _boolean(generator: random.Random, k: int) -> Row:
@@ -65,6 +70,14 @@ def _mixed(generator: random.Random, k: int) -> Row:
 
 def _distinct(generator: random.Random, k: int) -> Row:
     return _MILLISECONDS + 10 * k, 0, generator.choice(("false", "true")), 0, 0
+
+
+def _records(rows: list[Row]) -> NDArray[np.void]:
+    kinds = ("false", "true", "equivalent")
+    array = np.zeros(len(rows), verdict_type())
+    for number, (time_stamp, offset, kind, *reference) in enumerate(rows):
+        array[number] = (time_stamp, offset, *reference, kinds.index(kind))
+    return array
 
 
 @pytest.fixture
@@ -82,12 +95,12 @@ def test_write(
 ) -> None:
     generator = random.Random(1)
     rows = [row(generator, k) for k in range(_EVENTS)]
-    batches = [VerdictBatch(rows[start : start + 500]) for start in range(0, _EVENTS, 500)]
+    batches = [_records(rows[start : start + 500]) for start in range(0, _EVENTS, 500)]
     writer = Writer()
 
     def run() -> None:
         for batch in batches:
-            batch.write(writer)
+            writer.put(batch)
             if len(writer) > 1 << 18:
                 writer.flush(null_device)
 

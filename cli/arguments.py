@@ -7,8 +7,8 @@ import os
 import re
 
 from mtlmon.cli.failure import Failure, show
+from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import UNITS
-from mtlmon.table_formats import FORMAT_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Options(argparse.Namespace):
         """Whether the logs are tables."""
         if self.format is not None:
             return self.format != "text"
-        from mtlmon.table_formats import table_format
+        from mtlmon.support.table_formats import table_format
 
         return any(table_format(path) is not None or is_directory(path) for path in self.logs)
 
@@ -517,8 +517,8 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
 
 def memory(text: str) -> int:
     """The argument of --max-memory."""
+    from mtlmon.engine.memory_limit import memory_size
     from mtlmon.errors import MtlmonError
-    from mtlmon.memory_limit import memory_size
 
     try:
         return memory_size(text)

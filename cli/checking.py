@@ -87,7 +87,7 @@ def check_policy(arguments: Sequence[str]) -> int:
 
 def log_schema(path: str) -> pa.Schema:
     """The columns of the log and their types."""
-    from mtlmon.policy.schemas import read_schema
+    from mtlmon.tables.schemas import read_schema
 
     try:
         return read_schema(path)

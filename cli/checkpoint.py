@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from mtlmon.cli.failure import Failure, WriteFailure
-from mtlmon.replacing import create_beside, leftovers, write_all
+from mtlmon.support.replacing import create_beside, leftovers, write_all
 
 __all__ = ["AFRESH", "DIGEST_BYTES", "Checkpoint", "CheckpointFile", "Place", "sync_directory"]
 

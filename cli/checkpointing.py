@@ -32,11 +32,11 @@ from mtlmon.cli.signals import HELD_SECONDS
 from mtlmon.errors import SnapshotError
 
 if TYPE_CHECKING:
-    from mtlmon._text import TextMonitor
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile, VerdictFile
     from mtlmon.cli.report import Progress
     from mtlmon.cli.signals import Signals
+    from mtlmon.drive.native import TextMonitor
 
 __all__ = ["CheckpointingPump"]
 

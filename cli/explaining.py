@@ -7,16 +7,16 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon._core import Monitor
-from mtlmon._scanner import Scanner
-from mtlmon._text import TextMonitor
 from mtlmon.analysis.subformulas import atoms
 from mtlmon.cli.failure import Failure, WriteFailure, note, say
 from mtlmon.cli.files import is_same_file
 from mtlmon.cli.report import plural
+from mtlmon.drive.native import TextMonitor
 from mtlmon.errors import UndecidedError
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
-from mtlmon.replacing import write_whole
+from mtlmon.support.replacing import write_whole
+from mtlmon.text.native import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 from mtlmon._core import Monitor
-from mtlmon._memory_limit import MemoryLimit
-from mtlmon._text import TextMonitor
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import progress_for, report_end, show_summary, summary
 from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
-from mtlmon.option_names import COMMAND
+from mtlmon.drive.native import TextMonitor
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.support.option_names import COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def memory_limit(formula: Formula, options: Options) -> MemoryLimit:
     """How much memory there is for the run, and how much of it the formula takes already."""
     memory = MemoryLimit(options.max_memory, COMMAND)
     if options.max_memory is not None:
-        from mtlmon.memory_limit import formula_bytes
+        from mtlmon.engine.memory_limit import formula_bytes
 
         memory.note("formula", formula_bytes(formula))
     return memory

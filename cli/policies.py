@@ -9,7 +9,6 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon._memory_limit import MemoryLimit
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
@@ -26,9 +25,10 @@ from mtlmon.cli.report import (
     show_summary,
 )
 from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
-from mtlmon.option_names import COMMAND
+from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.reading import Policy
+from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,9 +22,9 @@ from mtlmon.cli.reporting import (
     peak_memory,
 )
 from mtlmon.errors import ReportError, UndecidedError
-from mtlmon.extras import load_extra
 from mtlmon.reporting import Collector, ReportData, Run, write_report
-from mtlmon.verdict_arrays import verdict_type
+from mtlmon.support.extras import load_extra
+from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

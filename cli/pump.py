@@ -6,16 +6,16 @@ import time
 
 from mtlmon.cli.failure import ClosedPipe, WriteFailure
 from mtlmon.cli.signals import Interrupted
-from mtlmon.log_head import LogHead
+from mtlmon.text.head import LogHead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, Protocol
 
-    from mtlmon._writer import Writer
     from mtlmon.cli.files import LogFile, VerdictFile
     from mtlmon.cli.report import Progress
     from mtlmon.cli.signals import Signals
+    from mtlmon.text.native import Writer
 
     EndTime = int | Literal["last", "inf"] | None
 

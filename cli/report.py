@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-    from mtlmon._text import TextMonitor
-    from mtlmon._text_resolver import TextResolver
     from mtlmon.checking import LogCheck, TextLog
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
-    from mtlmon.log_head import LogHead
+    from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.tables import TableEvents
+    from mtlmon.text.head import LogHead
 
 __all__ = [
     "Progress",
@@ -225,7 +224,7 @@ def absent_atoms(
 
     seen_names: gives names that events have had.
     """
-    from mtlmon.names import nearest
+    from mtlmon.support.guesses import nearest
 
     if not event_count:
         return "the log has no events"

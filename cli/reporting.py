@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon._core import Monitor
-from mtlmon._scanner import Scanner
-from mtlmon._text import TextMonitor
 from mtlmon.cli.explaining import Part, check_file, events_around
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
+from mtlmon.drive.native import TextMonitor
 from mtlmon.errors import ReportError
 from mtlmon.explanation.explaining import explain_positions
-from mtlmon.extras import load_extra
 from mtlmon.reporting import Collector, ReportData, Run, write_report
+from mtlmon.support.extras import load_extra
+from mtlmon.text.native import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from mtlmon._writer import Writer
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
     from mtlmon.cli.pump import EndTime
     from mtlmon.syntax.formula import Formula
+    from mtlmon.text.native import Writer
 
 __all__ = ["ReportingLoop", "check_report"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 
-from mtlmon._memory_limit import MemoryLimit
-from mtlmon._text_resolver import TextResolver
 from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_memory_option, time_stamp
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import Progress, plural, resolving_summary, show_summary
 from mtlmon.cli.signals import Interrupted, Signals
-from mtlmon.option_names import COMMAND
+from mtlmon.drive.native import TextResolver
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.support.option_names import COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

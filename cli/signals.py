@@ -7,7 +7,7 @@ From a signal on the command has little time, whatever it is at:
   come to a place where one can be made.
 - What is earned is then written, as long as its reader takes it within `GRACE_SECONDS`.
 - Where Python does not get control for `HARD_SECONDS`, as within one operation on a large BDD,
-  `_last_resort` writes what is earned and ends the process.
+  `drive/last_resort` writes what is earned and ends the process.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ import select
 import signal
 import time
 
-from mtlmon import _last_resort
 from mtlmon._start import IS_COMMAND, leave
 from mtlmon.cli.failure import SIGNALLED, Interrupted
+from mtlmon.drive.native import (
+    extend_last_resort,
+    install_last_resort,
+    uninstall_last_resort,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from mtlmon._writer import Writer
     from mtlmon.cli.files import VerdictFile
+    from mtlmon.text.native import Writer
 
 __all__ = ["HELD_SECONDS", "REPORT_SECONDS", "Interrupted", "Signals"]
 
@@ -83,14 +87,14 @@ class Signals:
             # a process started in the background may be told to ignore them
             if number == signal.SIGALRM or before != signal.SIG_IGN:
                 signal.signal(number, self.receive if number != signal.SIGALRM else self.tick)
-        _last_resort.install(self.verdicts.descriptor, self.writer, HARD_SECONDS)
+        install_last_resort(self.verdicts.descriptor, self.writer, HARD_SECONDS)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if self.number is not None and IS_COMMAND and isinstance(error, Interrupted | None):
             # while everything is still there: to take apart what is large takes time
             leave(SIGNALLED + self.number)
-        _last_resort.uninstall()
+        uninstall_last_resort()
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(-1)
@@ -146,7 +150,7 @@ class Signals:
         """
         try:
             # for the little that comes after it, too, there must be time
-            _last_resort.extend(seconds + HARD_SECONDS)
+            extend_last_resort(seconds + HARD_SECONDS)
             self.deadline = time.monotonic() + seconds
             write()
             self.deadline = NEVER

@@ -15,15 +15,15 @@ try:
     from mtlmon._core import Monitor, Verdict
 except ModuleNotFoundError as error:
     # A native module, of this package; what it imports itself may be missing as well.
-    if error.name is None or not error.name.startswith("mtlmon._"):
+    if error.name is None or not error.name.startswith("mtlmon."):
         raise
     from mtlmon._unbuilt import advice
 
     raise ImportError(advice(__path__[0], error.name), name=error.name) from None
 from mtlmon._monitors import Monitors
-from mtlmon._program import Program
 from mtlmon._version import __version__
-from mtlmon.compile import compile_formula
+from mtlmon.engine.compile import compile_formula
+from mtlmon.engine.native import Program
 from mtlmon.errors import (
     EventError,
     EventTypeError,
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
         once,
         previous,
     )
-    from mtlmon.verdict_arrays import VerdictArray
-    from mtlmon.verdicts import Resolution, Summary, first, resolve, violations
+    from mtlmon.verdicts.arrays import VerdictArray
+    from mtlmon.verdicts.operations import Resolution, Summary, first, resolve, violations
 
 # Names that the command does without, and the modules to import when they are first used.
 _LATER = {
@@ -76,8 +76,8 @@ _LATER = {
         "once",
         "previous",
     ),
-    "mtlmon.verdict_arrays": ("VerdictArray",),
-    "mtlmon.verdicts": ("Resolution", "Summary", "first", "resolve", "violations"),
+    "mtlmon.verdicts.arrays": ("VerdictArray",),
+    "mtlmon.verdicts.operations": ("Resolution", "Summary", "first", "resolve", "violations"),
 }
 
 __all__ = [

@@ -1,138 +1,26 @@
 # cython: language_level=3
-"""The monitor: an engine and a state, checked at the door."""
+"""The public monitor: validates arguments and refuses calls during calls."""
 
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
-from cython cimport final, freelist
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from cython cimport final
+from libc.stdint cimport uint8_t
 
-from mtlmon._configurations cimport find_settled
-from mtlmon._engine cimport Register, free_state, held_by_state, init_state
-from mtlmon._entries cimport MODE_GLOBAL, MODE_LOCAL, MODE_NAIVE, NONE
-from mtlmon._event cimport read_letter, read_time
-from mtlmon._expressions cimport PATIENCE
-from mtlmon._memory_limit cimport HELD_OPERATORS, HELD_TRANSITIONS, HELD_VERDICTS
-from mtlmon._program cimport MAX_TIME_STAMP
-from mtlmon._snapshot cimport decode, encode
-from mtlmon._verdict cimport VERDICT_EQUIVALENT, VERDICT_TRUE
-
-from mtlmon.errors import (
-    MemoryLimitError,
-    MonitorBrokenError,
-    MtlmonError,
-    TimeStampError,
-    UnitError,
-)
-from mtlmon.memory_limit import CATEGORIES as _CATEGORIES
-
-# What a monitor by itself can hold memory for.
-_MONITOR_CATEGORIES = (
-    "formula", "operators", "pending", "expressions", "transitions", "verdicts"
+from mtlmon.engine.native cimport (
+    EndTime,
+    FINISHED,
+    IN_USE,
+    MAX_TIME_STAMP,
+    PATIENCE,
+    find_settled,
+    new_verdict,
+    read_end_time,
+    read_letter,
+    read_time,
 )
 
-_MODES = {"naive": MODE_NAIVE, "local": MODE_LOCAL, "global": MODE_GLOBAL}
-
-cdef extern from *:
-    """
-    /* Calls of one monitor come from any thread, with and without the GIL. */
-    #define compare_and_set(target, expected, wanted) \\
-        __sync_bool_compare_and_swap(target, (uint8_t) (expected), (uint8_t) (wanted))
-    """
-    bint compare_and_set(uint8_t *target, int expected, int wanted) nogil
-
-cdef enum Condition:
-    READY = 0
-    IN_USE = 1      # a call is at work, reading atoms or in the middle of an event
-    BROKEN = 2      # an error came in the middle of an event
-    FINISHED = 3
-
-
-@final
-@freelist(256)
-cdef class Verdict:
-    """The verdict of one time-point: true, false, or equivalent to an earlier undecided one.
-
-    Attributes:
-        time_stamp: of the time-point, in the stream's unit.
-        offset: its number among the time-points of its time-stamp, from 0.
-        kind: "true", "false" or "equivalent".
-        value: True, False, or None for an equivalence.
-        ref: (time_stamp, offset) of the time-point it is equivalent to, else None.
-
-    `str(verdict)` is the line the command writes.
-    """
-
-    def __init__(self):
-        raise TypeError("verdicts are made by monitors")
-
-    @property
-    def time_stamp(self):
-        return self.record.time_stamp
-
-    @property
-    def offset(self):
-        return self.record.offset
-
-    @property
-    def kind(self):
-        if self.record.kind == VERDICT_EQUIVALENT:
-            return "equivalent"
-        return "true" if self.record.kind == VERDICT_TRUE else "false"
-
-    @property
-    def value(self):
-        if self.record.kind == VERDICT_EQUIVALENT:
-            return None
-        return self.record.kind == VERDICT_TRUE
-
-    @property
-    def ref(self):
-        if self.record.kind != VERDICT_EQUIVALENT:
-            return None
-        return (self.record.reference_time_stamp, self.record.reference_offset)
-
-    def __str__(self):
-        if self.record.kind != VERDICT_EQUIVALENT:
-            return f"{self.record.time_stamp}:{self.record.offset} {self.kind}"
-        return (
-            f"{self.record.time_stamp}:{self.record.offset} = "
-            f"{self.record.reference_time_stamp}:{self.record.reference_offset}"
-        )
-
-    def __repr__(self):
-        return f"<Verdict {self}>"
-
-    def __eq__(self, other):
-        if not isinstance(other, Verdict):
-            return NotImplemented
-        return self._key() == (<Verdict> other)._key()
-
-    def __hash__(self):
-        return hash(self._key())
-
-    def __reduce__(self):
-        return _verdict, (
-            self.record.time_stamp,
-            self.record.offset,
-            self.record.kind,
-            self.record.reference_time_stamp,
-            self.record.reference_offset,
-        )
-
-    def _key(self):
-        return (self.record.time_stamp, self.record.offset, self.kind, self.ref)
-
-
-def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
-    """Make a verdict anew; for pickles."""
-    cdef VerdictRecord record
-    record.time_stamp = time_stamp
-    record.offset = offset
-    record.kind = kind
-    record.reference_time_stamp = reference_time_stamp
-    record.reference_offset = reference_offset
-    return new_verdict(&record)
+from mtlmon.engine.native import Verdict  # no-cython-lint
+from mtlmon.errors import MemoryLimitError, TimeStampError
 
 
 def _monitor(program, mode, bdd, unknown, snapshot, max_memory=None):
@@ -142,14 +30,8 @@ def _monitor(program, mode, bdd, unknown, snapshot, max_memory=None):
     return monitor
 
 
-cdef Verdict new_verdict(const VerdictRecord *record):
-    cdef Verdict verdict = Verdict.__new__(Verdict)
-    verdict.record = record[0]
-    return verdict
-
-
 @final
-cdef class Monitor:
+cdef class Monitor(Session):
     """Monitors one stream of events against one formula.
 
     Args:
@@ -193,269 +75,7 @@ cdef class Monitor:
     [<Verdict 0:0 false>, <Verdict 2:0 false>]
     """
 
-    def __cinit__(
-        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
-        str unknown not None="ignore", max_memory=None
-    ):
-        from mtlmon.bdd import BACK_ENDS, load_back_end
-
-        if mode not in _MODES:
-            raise MtlmonError(f"unknown mode {mode!r}; choose one of {', '.join(_MODES)}")
-        if unknown not in ("ignore", "error"):
-            raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
-        if bdd not in BACK_ENDS or bdd == "cudd":
-            # Fail here rather than in the middle of a stream.
-            load_back_end(bdd)
-        if not isinstance(formula, Program):
-            from mtlmon.compile import compile_formula
-
-            formula = compile_formula(formula, unit=unit)
-        elif unit is not None:
-            raise UnitError("a Program has bounds in numbers: declare the unit before compiling")
-        self.program = formula
-        if mode == "local" and not self.program.is_bounded:
-            mode = "global"
-        self.mode = mode
-        self.engine = Engine(self.program, bdd)
-        self.table = Table(self.engine)
-        self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
-        self.unknown = unknown
-        self.is_strict = unknown == "error"
-        self.letter_words = max(1, (len(self.program.atoms) + 63) // 64)
-        self.letter = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
-        if self.letter == NULL:
-            raise MemoryError("mtlmon: out of memory")
-        init_state(&self.state, self.program, _MODES[mode])
-        if max_memory is not None:
-            from mtlmon.memory_limit import memory_size
-
-            self.memory = MemoryLimit(memory_size(max_memory))
-            self.set_limit(self.memory, 1)
-            self.check_memory()
-
-    def __dealloc__(self):
-        # Not by the program: the garbage collector may have taken it away already.
-        free_state(&self.state)
-        free(self.letter)
-        free(self.output.records)
-
-    # ---- native callers --------------------------------------------------------------------
-
-    cdef int enter(self) except -1 nogil:
-        """Begin a call: until `leave`, all other calls are refused."""
-        if not compare_and_set(&self.condition, READY, IN_USE):
-            with gil:
-                self._refuse()
-        return 0
-
-    cdef void leave(self) noexcept nogil:
-        self.condition = READY
-
-    cdef void give_up(self) noexcept nogil:
-        """Instead of `leave`, when what was said so far is lost: no call can follow."""
-        self.condition = BROKEN
-
-    cdef size_t run(
-        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
-    ) except? 0 nogil:
-        """Like `push`, between `enter` and `leave`."""
-        cdef size_t done
-        cdef bint is_done = False
-        self.output.count = 0
-        try:
-            done = self.table.run(
-                &self.state, time_stamps, letters, self.letter_words, count, &self.output
-            )
-            is_done = True
-        finally:
-            if not is_done:
-                self.condition = BROKEN
-            # Also those of the events before one that failed.
-            self.verdicts = self.output.records
-            self.verdict_count = self.output.count
-        return done
-
-    cdef size_t push(
-        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
-    ) except? 0 nogil:
-        """Go on to the next events; returns how many, at least one and all unless verdicts wait.
-
-        The letter of event k begins at letters[k * letter_words].
-        """
-        cdef size_t done
-        self.enter()
-        done = self.run(time_stamps, letters, count)
-        self.leave()
-        return done
-
-    cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
-        """No event comes below a time-stamp."""
-        cdef bint is_done = False
-        self.enter()
-        self.state.history.verdict_count = 0
-        try:
-            if time_stamp > self.state.clock:
-                self.table.structure(&self.state)
-                self.engine.advance(&self.state, time_stamp)
-            is_done = True
-        finally:
-            self._leave_engine(is_done)
-        return 0
-
-    cdef int push_end(self) except -1 nogil:
-        """No event comes at all."""
-        cdef bint is_done = False
-        self.enter()
-        try:
-            self.table.structure(&self.state)
-            self.engine.end(&self.state)
-            is_done = True
-        finally:
-            self._leave_engine(is_done)
-        return 0
-
-    cdef void _leave_engine(self, bint is_done) noexcept nogil:
-        """Hand on what the engine said outside the table, and leave."""
-        self.verdicts = self.state.history.verdicts
-        self.verdict_count = self.state.history.verdict_count if is_done else 0
-        self.condition = READY if is_done else BROKEN
-
-    cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil:
-        cdef const Register *register
-        if not self.state.is_structured:
-            register = self.state.registers + self.state.register_base
-            time_stamp[0] = register.time_stamp
-            offset[0] = register.offset
-            return self.state.register_count > 0
-        if self.state.history.first == NONE:
-            return False
-        time_stamp[0] = self.state.history.entries[self.state.history.first].time_stamp
-        offset[0] = self.state.history.entries[self.state.history.first].offset
-        return True
-
     # ---- Python callers --------------------------------------------------------------------
-
-    cdef int require_ready(self) except -1:
-        if self.condition != READY:
-            self._refuse()
-        return 0
-
-    cdef int _refuse(self) except -1:
-        """Say why no call can begin."""
-        if self.condition == FINISHED:
-            raise MtlmonError("the monitor is finished: no event can follow")
-        self._require_sound(self.condition)
-        raise MtlmonError("the monitor is in use: another call of it has not returned yet")
-
-    cdef int _require_sound(self, uint8_t condition) except -1:
-        if condition == BROKEN:
-            raise MonitorBrokenError(
-                "the monitor was interrupted in the middle of an event and cannot go on; "
-                "start a new one, or `reset` it"
-            )
-        return 0
-
-    cdef bint is_broken(self) noexcept nogil:
-        """Whether an error has left the state in the middle of an event."""
-        return self.condition == BROKEN
-
-    cdef void revive(self) noexcept nogil:
-        """Be ready again, for a state that somebody else has put in place."""
-        self.condition = READY
-
-    cdef uint8_t _take(self) except 0xFF:
-        """Begin a call that takes no event, and so may come after the end too.
-
-        Returns the condition that was, which the call puts back.
-        """
-        cdef uint8_t condition
-        for condition in (READY, FINISHED, BROKEN):
-            if compare_and_set(&self.condition, condition, IN_USE):
-                return condition
-        self._refuse()
-        return 0xFF
-
-    cdef int _mend(self, uint8_t condition) except -1:
-        """Leave what an error has left behind, but for the state."""
-        if condition == BROKEN:
-            memory = self.engine.workspace.memory
-            shift = self.engine.workspace.memo_shift
-            self.engine = Engine(self.program, self.engine.workspace.bdd_choice)
-            self.engine.set_limit(memory)
-            self.engine.workspace.shrink_memos(shift)
-            budget = self.table.budget
-            self.table = Table(self.engine)
-            self.table.budget = budget
-        return 0
-
-    cdef size_t pending_count(self) noexcept nogil:
-        if self.state.is_structured:
-            return self.state.history.pending_count
-        return self.state.register_count
-
-    # ---- memory ----------------------------------------------------------------------------
-
-    cdef void count_held(self, HeldBytes *held) noexcept nogil:
-        """Add the bytes that everything of the monitor takes."""
-        self.engine.count_held(held)
-        held_by_state(&self.state, held)
-        held.of[HELD_TRANSITIONS] += self.table.held_bytes()
-        held.of[HELD_VERDICTS] += self.output.capacity * sizeof(VerdictRecord)
-        held.of[HELD_OPERATORS] += self.letter_words * sizeof(uint64_t)
-
-    cdef void set_limit(self, MemoryLimit memory, size_t monitors):
-        """Belong to a run with a limit, as one of so many monitors."""
-        self.engine.set_limit(memory)
-        self.engine.workspace.set_memo_share(memory.share(8 * monitors))
-        self.table.set_budget(memory.share(8 * monitors))
-
-    cdef int relieve(self) except -1 nogil:
-        """Give up what can be done without: the transition table, and what is left of old
-        expressions."""
-        self.table.structure(&self.state)
-        self.table.forget(NULL, 0, 0)
-        self.table.shrink()
-        with gil:
-            self.engine.compact(&self.state)
-        return 0
-
-    cdef int check_memory(self) except -1 nogil:
-        """Between two events: raise MemoryLimitError when too much is held."""
-        cdef HeldBytes held
-        cdef bint is_relieved = False
-        memset(&held, 0, sizeof(HeldBytes))
-        self.count_held(&held)
-        if not self.memory.admits(&held):
-            self.memory.note_relief()
-            self.relieve()
-            is_relieved = True
-            memset(&held, 0, sizeof(HeldBytes))
-            self.count_held(&held)
-            self.memory.admits(&held)
-        self.memory.require(is_relieved)
-        self.engine.set_room(self.memory)
-        return 0
-
-    @property
-    def max_memory(self):
-        """How many bytes the monitor's structures may hold, None without a limit.
-
-        It can be set, for instance to go on after a `MemoryLimitError`.
-        """
-        return None if self.memory is None else self.memory.limit
-
-    @max_memory.setter
-    def max_memory(self, value):
-        from mtlmon.memory_limit import memory_size
-
-        if value is not None:
-            value = memory_size(value)
-        self.require_ready()
-        self.memory = MemoryLimit(value)
-        self.set_limit(self.memory, 1)
-        self.engine.set_room(self.memory)
-        if value is None:
-            self.memory = None
 
     cdef list _take_verdicts(self):
         cdef size_t i
@@ -562,7 +182,7 @@ cdef class Monitor:
                 or "error"; what the monitor was told if it is None.
 
         Returns:
-            A `mtlmon.verdict_arrays.VerdictArray`.
+            A `mtlmon.VerdictArray`.
 
         Raises:
             EventTypeError: an array is of the wrong type.
@@ -587,7 +207,7 @@ cdef class Monitor:
         0           3   true
         1           7  false
         """
-        from mtlmon.event_arrays import feed
+        from mtlmon.drive.feeding import feed
 
         if unknown is None:
             unknown = self.unknown
@@ -617,62 +237,11 @@ cdef class Monitor:
             TimeStampError: negative or above 2^63-1.
             MtlmonError: `end_time` is none of these.
         """
-        cdef uint64_t complete_up_to
-        if end_time is None:
-            self.push_time(0)
-        elif isinstance(end_time, str) and end_time == "inf":
-            self.push_end()
-        else:
-            if isinstance(end_time, str):
-                if end_time != "last":
-                    raise MtlmonError(
-                        f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time!r}"
-                    )
-                complete_up_to = self.state.time_stamp
-            else:
-                complete_up_to = read_time(end_time, "end time")
-            if self.state.event_count and complete_up_to >= self.state.time_stamp:
-                self.push_time(complete_up_to + 1)
-            else:
-                self.push_time(0)
+        cdef EndTime end = read_end_time(end_time)
+        self.push_finish(&end)
         verdicts = self._take_verdicts()
         self.condition = FINISHED
         return verdicts
-
-    def snapshot(self):
-        """The monitor's state as bytes, for `restore` in any process.
-
-        It is compact, and the same whatever the machine or the BDD back end. It does not hold the
-        formula.
-        """
-        self.enter()
-        try:
-            self.table.structure(&self.state)
-            return encode(self.engine, &self.state)
-        finally:
-            self.leave()
-
-    def restore(self, snapshot):
-        """Go on from where another monitor of the same formula and mode made a snapshot.
-
-        It does not matter what this monitor has seen, nor whether it is finished or broken.
-
-        Raises:
-            SnapshotError: the bytes are no snapshot, or one of another formula, mode or version,
-                or damaged; the state is unchanged.
-        """
-        cdef State state
-        cdef uint8_t condition = self._take()
-        memset(&state, 0, sizeof(State))
-        try:
-            self._mend(condition)
-            decode(self.engine, &state, _MODES[self.mode], snapshot)
-            self.state, state = state, self.state
-            condition = READY
-            self.verdict_count = 0
-        finally:
-            free_state(&state)
-            self.condition = condition
 
     def __reduce__(self):
         bdd = self.engine.workspace.bdd_choice
@@ -692,7 +261,7 @@ cdef class Monitor:
         Raises, from the iterator, what `step` raises; the exception's attribute `index` is then the
         number of the event among these.
         """
-        from mtlmon._stream import VerdictStream
+        from mtlmon.verdicts.native import VerdictStream
 
         return VerdictStream(self, events, end_time)
 
@@ -712,7 +281,7 @@ cdef class Monitor:
         0:0 false
         1:0 false
         """
-        from mtlmon._stream import step_of_stream
+        from mtlmon.verdicts.native import step_of_stream
 
         index = 0
         async for event in events:
@@ -723,23 +292,6 @@ cdef class Monitor:
             for verdict in self.finish(end_time):
                 yield verdict
 
-    def reset(self):
-        """Begin anew, with a stream of which nothing has been read; also after an error.
-
-        What was learnt about the formula is kept, so that this is quicker than a new monitor.
-        """
-        cdef State state
-        cdef uint8_t condition = self._take()
-        memset(&state, 0, sizeof(State))
-        try:
-            self._mend(condition)
-            init_state(&state, self.program, _MODES[self.mode])
-            self.state, state = state, self.state
-            condition = READY
-        finally:
-            free_state(&state)
-            self.condition = condition
-
     def __enter__(self):
         """The monitor itself; leaving the block finishes it, with nothing known about the end.
 
@@ -748,42 +300,7 @@ cdef class Monitor:
         return self
 
     def __exit__(self, kind, value, traceback):
-        compare_and_set(&self.condition, READY, FINISHED)
-
-    @property
-    def atoms(self):
-        """The names of the atoms that the formula depends on, in the order of bits and columns."""
-        return self.program.atoms
-
-    @property
-    def pending(self):
-        """The undecided time-points, as `PendingTimePoint`s in order of time.
-
-        Those that are known to be equivalent to earlier ones are not among them. Each is a pair
-        (time_stamp, offset), and says until when it can stay undecided.
-        """
-        from mtlmon.pending import PendingTimePoint, decision_delay
-
-        cdef list pending = []
-        cdef uint8_t condition = self._take()
-        try:
-            self._require_sound(condition)
-            self.table.structure(&self.state)
-            if not self.knows_delay:
-                self.delay = decision_delay(self.program.rows, self.program.root)
-                self.knows_delay = True
-            delay = self.delay
-            number = self.state.history.first
-            while number != NONE:
-                entry = self.state.history.entries[number]
-                until = None if delay is None else entry.time_stamp + delay
-                pending.append(
-                    PendingTimePoint(entry.time_stamp, entry.offset, until, entry.weight)
-                )
-                number = entry.later
-        finally:
-            self.condition = condition
-        return pending
+        self.close()
 
     @property
     def next_change(self):
@@ -800,9 +317,9 @@ cdef class Monitor:
         ([], [<Verdict 10:0 false>])
         """
         cdef uint64_t change
-        cdef uint8_t condition = self._take()
+        cdef uint8_t condition = self.acquire()
         try:
-            self._require_sound(condition)
+            self.require_sound(condition)
             self.table.structure(&self.state)
             change = self.engine.next_change(&self.state)
         finally:
@@ -823,49 +340,14 @@ cdef class Monitor:
         """
         cdef uint64_t time_stamp
         cdef bint is_known
-        cdef uint8_t condition = self._take()
+        cdef uint8_t condition = self.acquire()
         try:
-            self._require_sound(condition)
+            self.require_sound(condition)
             self.table.structure(&self.state)
             is_known = find_settled(self.engine, &self.state, &time_stamp)
         finally:
             self.condition = condition
         return time_stamp if is_known and time_stamp <= MAX_TIME_STAMP() else None
-
-    @property
-    def counters(self):
-        """What the engine has done so far: for diagnosis, not for decisions.
-
-        events, true, false (with equivalents), pending, peak_pending (entries of the history),
-        bdd_operations, memo_flushes and compactions (of the workspace's tables), table_hits and
-        table_flushes (of the transition table: events it answered, times it forgot all).
-
-        held_bytes is the memory that the monitor's own structures take at the moment, which
-        `max_memory` limits. It is made up of held_formula, held_operators, held_pending,
-        held_expressions, held_transitions and held_verdicts.
-        """
-        cdef HeldBytes held
-        cdef MemoryLimit count = MemoryLimit()
-        cdef dict counters
-        memset(&held, 0, sizeof(HeldBytes))
-        self.count_held(&held)
-        count.admits(&held)
-        counters = {
-            "events": self.state.event_count,
-            "true": self.state.history.true_count,
-            "false": self.state.history.false_count,
-            "pending": self.pending_count(),
-            "peak_pending": self.state.history.peak_pending,
-            "bdd_operations": self.engine.workspace.bdd_operations,
-            "memo_flushes": self.engine.workspace.memo.flushes,
-            "compactions": self.engine.workspace.compactions,
-            "table_hits": self.table.hits,
-            "table_flushes": self.table.flushes,
-            "held_bytes": count.total,
-        }
-        for name in _MONITOR_CATEGORIES:
-            counters[f"held_{name}"] = count.counted.of[<int> _CATEGORIES.index(name)]
-        return counters
 
     def __repr__(self):
         return (

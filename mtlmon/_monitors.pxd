@@ -3,8 +3,8 @@
 
 from libc.stdint cimport uint32_t
 
-from mtlmon._memory_limit cimport MemoryLimit
-from mtlmon._streams cimport Streams
+from mtlmon.engine.native cimport MemoryLimit
+from mtlmon.traces.native cimport Streams
 
 
 cdef class Monitors:

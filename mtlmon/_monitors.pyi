@@ -2,8 +2,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Generic, Literal, SupportsIndex, TypeVar, final
 
 from mtlmon._core import Verdict
-from mtlmon._program import Program
-from mtlmon.pending import PendingTimePoint
+from mtlmon.engine.native import Program
+from mtlmon.engine.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from mtlmon._core cimport Monitor
-from mtlmon._memory_limit cimport HELD_KEYS, HOLDER_COUNT, HeldBytes, MemoryLimit
+from mtlmon.engine.native cimport HELD_KEYS, HOLDER_COUNT, HeldBytes, MemoryLimit
 
 from mtlmon.errors import MemoryLimitError, MonitorBrokenError
 
@@ -35,7 +35,7 @@ cdef class Monitors:
         self.streams = Streams(Monitor(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
         self.numbers = {}
         if max_memory is not None:
-            from mtlmon.memory_limit import memory_size
+            from mtlmon.engine.memory_limit import memory_size
 
             self.memory = MemoryLimit(memory_size(max_memory))
             self.streams.worker.set_limit(self.memory, 1)
@@ -89,7 +89,7 @@ cdef class Monitors:
                 verdicts = self.streams.worker.finish(end_time)
             finally:
                 self.streams.store(&self.streams.resting[number])
-                self.streams.worker.revive()
+                self.streams.worker.mark_ready()
                 self.forget(key)
             yield key, verdicts
 

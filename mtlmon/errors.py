@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtlmon.log_formats import Guess
     from mtlmon.syntax.formula import Formula
+    from mtlmon.text.formats import Guess
 
 __all__ = [
     "EventError",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import mtlmon
-from mtlmon._text import TextMonitor
+from mtlmon.drive.native import TextMonitor
 from mtlmon.syntax.formula import Formula
 from tests.feeding import FORMS
 from tests.properties import Output

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 import mtlmon
-from mtlmon._text import TextMonitor
-from mtlmon._text_resolver import TextResolver
+from mtlmon.drive.native import TextMonitor, TextResolver
 from mtlmon.errors import FormulaError, LogError, TimeStampError
 from mtlmon.verdict_arrays import verdict_type
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from mtlmon._keyed import KeyedMonitors
-from mtlmon._memory_limit import MemoryLimit
-from mtlmon._policies import PolicyMonitors
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.memory_limit import formula_bytes, memory_size
+from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
+from mtlmon.engine.memory_limit import formula_bytes, memory_size
+from mtlmon.engine.native import MemoryLimit
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon._arrays import EventColumns
-    from mtlmon._first_violation import FirstViolation
-    from mtlmon._policies import VerdictRows
+    from mtlmon.arrays.native import EventColumns
     from mtlmon.checking.sources import EventSource
-    from mtlmon.pending import PendingTimePoint
+    from mtlmon.drive.native import FirstViolation, VerdictRows
+    from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
 
     EndTime = int | Literal["last", "inf"] | None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mtlmon._policy_lines import PolicyLines
+from mtlmon.drive.native import PolicyLines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtlmon._keys import KeyTable
-    from mtlmon._policies import VerdictRows
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.drive.native import VerdictRows
 
 __all__ = ["Output", "TextOutput", "Writer"]
 

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtlmon._arrays import EventColumns
-    from mtlmon._keys import KeyTable
+    from mtlmon.arrays.native import EventColumns, KeyTable
 
 __all__ = ["EventBatch", "EventSource"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon._arrays import EventColumns
-from mtlmon._memory_limit import MemoryLimit
-from mtlmon._text_events import TextEvents
-from mtlmon.log_head import LogHead
+from mtlmon.arrays.native import EventColumns
+from mtlmon.drive.native import TextEvents
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.text.head import LogHead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

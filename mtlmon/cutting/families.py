@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.compile import OPERATIONS
+from mtlmon.engine.compile import OPERATIONS
 
 if TYPE_CHECKING:
-    from mtlmon._program import Program
+    from mtlmon.engine.native import Program
 
 AND = OPERATIONS.index("AND")
 ATOM = OPERATIONS.index("ATOM")
@@ -28,7 +28,7 @@ class Family(NamedTuple):
 
     Attributes:
         is_future: whether they are UNTILs.
-        left: the left operand, as `mtlmon.compile` numbers it.
+        left: the left operand, as `mtlmon.engine.compile` numbers it.
         right: the right operand, likewise.
         rows: the numbers of the instructions, in ascending order.
         level: 0 if no other family is inside the operands, else one more than the highest of those.

@@ -9,8 +9,8 @@ import numpy as np
 
 from mtlmon.cutting.carries import AT_END, FALSE, OPEN, TRUE, Finding, Stretches
 from mtlmon.cutting.families import SINCE, UNTIL
-from mtlmon.verdict_arrays import FALSE as FALSE_KIND
-from mtlmon.verdict_arrays import TRUE as TRUE_KIND
+from mtlmon.verdicts.arrays import FALSE as FALSE_KIND
+from mtlmon.verdicts.arrays import TRUE as TRUE_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

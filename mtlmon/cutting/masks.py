@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.compile import Builder
 from mtlmon.cutting.families import ATOM, FALSE, UNTIL, UNTILS
+from mtlmon.engine.compile import Builder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from mtlmon._program import Program
     from mtlmon.cutting.families import Families
+    from mtlmon.engine.native import Program
 
 
 class MaskAtoms:

@@ -27,8 +27,8 @@ from mtlmon.cutting.families import AND, ATOM, FALSE, NEXT, PREVIOUS, SINCE, UNT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mtlmon._program import Program
     from mtlmon.cutting.families import Families
+    from mtlmon.engine.native import Program
 
 
 class Neighbours(Protocol):

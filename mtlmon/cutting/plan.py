@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon._program import Program
     from mtlmon.cutting.needs import Neighbours
+    from mtlmon.engine.native import Program
 
 EndTime = int | Literal["last", "inf"] | None
 Mode = Literal["local", "global", "naive"]

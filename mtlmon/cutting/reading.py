@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from mtlmon._arrays import EventColumns
-from mtlmon._successive import SuccessiveMonitor
+from mtlmon.arrays.native import EventColumns
 from mtlmon.cutting.carries import OPEN, TRUE
 from mtlmon.cutting.masks import MaskedProgram
-from mtlmon.verdict_arrays import verdict_type
+from mtlmon.drive.native import SuccessiveMonitor
+from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mtlmon._program import Program
     from mtlmon.cutting.carries import Carries
     from mtlmon.cutting.plan import EndTime, Plan
+    from mtlmon.engine.native import Program
 
     Columns: TypeAlias = dict[str, NDArray[np.bool_]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
-from mtlmon._event import read_atoms
+from mtlmon.engine.native import read_atoms
 from mtlmon.errors import EventTypeError, ExplanationError, TimeStampError
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 

@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
-from mtlmon.names import nearest
 from mtlmon.policy import kinds
 from mtlmon.policy import operators as ops
 from mtlmon.policy.hints import some
@@ -18,6 +17,7 @@ from mtlmon.policy.instants import read_instant
 from mtlmon.policy.integers import calculate, fits
 from mtlmon.policy.kinds import Kind, kind_of
 from mtlmon.policy.printer import column_text, constant_text
+from mtlmon.support.guesses import nearest
 from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 

@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
-from mtlmon.names import nearest
 from mtlmon.policy import operators as ops
 from mtlmon.policy.expression import Constant, Expression
 from mtlmon.policy.hints import where_operand_is_missing, where_operator_is_missing
@@ -23,6 +22,7 @@ from mtlmon.policy.lexer import (
     Token,
     tokenize,
 )
+from mtlmon.support.guesses import nearest
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.lexer import END, INVALID, NUMBER
 from mtlmon.syntax.report import formula_error, shorten, visible

@@ -22,15 +22,15 @@ from mtlmon.reporting.histogram import TimeHistogram
 from mtlmon.syntax.bounds import require_unit
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.parser import parse
-from mtlmon.verdict_arrays import EQUIVALENT, TRUE, VerdictArray, as_records
+from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, VerdictArray, as_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+    from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.explanation.proof import Proof
-    from mtlmon.pending import PendingTimePoint
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["Collector"]

@@ -9,9 +9,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.extras import load_extra
 from mtlmon.reporting.chart import Chart
 from mtlmon.reporting.clock import Clock, counts_from_1970
+from mtlmon.support.extras import load_extra
 from mtlmon.syntax.report import shorten, visible
 
 if TYPE_CHECKING:

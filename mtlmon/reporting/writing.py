@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import ReportError
-from mtlmon.replacing import write_whole
 from mtlmon.reporting.page import render
+from mtlmon.support.replacing import write_whole
 
 if TYPE_CHECKING:
     from mtlmon.reporting.data import ReportData

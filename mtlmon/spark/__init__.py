@@ -6,7 +6,7 @@ Needs pyspark, pyarrow and pandas: `pip install 'mtlmon[spark]'`, and Java 17 or
 
 from __future__ import annotations
 
-from mtlmon.extras import load_extra
+from mtlmon.support.extras import load_extra
 
 for _package in ("pyspark", "pyarrow", "pandas"):
     load_extra(_package, "spark")

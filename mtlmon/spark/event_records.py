@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon._arrays import EventColumns
+    from mtlmon.arrays.native import EventColumns
     from mtlmon.spark.events import Events
 
 _LEAST = -(2**63)

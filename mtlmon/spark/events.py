@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.event_columns import listed
-from mtlmon.option_names import SPARK
 from mtlmon.policy import parse_predicate
+from mtlmon.support.atom_names import listed
+from mtlmon.support.option_names import SPARK
 from mtlmon.tables.blocks import Block
 from mtlmon.tables.columns import Selection
 from mtlmon.tables.letters import LetterReader
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon._arrays import EventColumns
-    from mtlmon.option_names import OptionNames
+    from mtlmon.arrays.native import EventColumns
     from mtlmon.spark.policies import Policies
     from mtlmon.spark.row_counts import Reporter
+    from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.letters import Letters
 
 OnError: TypeAlias = Literal["stop", "skip"]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._log_records import LogRecords
+from mtlmon.drive.native import LogRecords
 from mtlmon.errors import MtlmonError
-from mtlmon.file_patterns import files_of
 from mtlmon.spark.frames import in_partitions
 from mtlmon.spark.monitoring import EndTime, monitors_of
 from mtlmon.spark.policies import compile_policies
 from mtlmon.spark.session import cores_of
 from mtlmon.spark.verdicts import verdict_batches, verdict_schema
-from mtlmon.table_formats import FORMAT_NAMES, table_format
+from mtlmon.support.file_patterns import files_of
+from mtlmon.support.table_formats import FORMAT_NAMES, table_format
 from mtlmon.tables.events import open_tables
 from mtlmon.tables.files import ByteStream, TableFile
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from mtlmon._successive import SuccessiveMonitor
+    from mtlmon.drive.native import SuccessiveMonitor
     from mtlmon.spark.policies import Mode, Policies, PolicyLike
 
 FILE = "file"

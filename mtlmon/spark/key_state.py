@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon._arrays import Feeding
 from mtlmon._core import Monitor
+from mtlmon.drive.native import Feeding
 from mtlmon.errors import SnapshotError
 from mtlmon.spark.stream_settings import NO_SETTINGS, check_settings
-from mtlmon.verdict_arrays import EQUIVALENT, FALSE, TRUE, verdict_type
+from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._successive import SuccessiveMonitor
+from mtlmon.drive.native import SuccessiveMonitor
 from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.spark.events import HIDDEN, EventReader, row_error
 from mtlmon.spark.keys import KeyRuns

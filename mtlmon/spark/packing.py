@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._keys import KeyTable
+from mtlmon.arrays.native import KeyTable
 from mtlmon.spark.event_records import order_integers
 from mtlmon.spark.events import HIDDEN, EventReader
 from mtlmon.tables.keys import number_rows

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mtlmon._core import Monitor
-from mtlmon._program import Program
-from mtlmon.compile import compile_formula
+from mtlmon.engine.compile import compile_formula
+from mtlmon.engine.native import Program
 from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.syntax.bounds import LATER

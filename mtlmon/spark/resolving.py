@@ -10,8 +10,8 @@ import pyarrow as pa
 from mtlmon.spark.events import key_names
 from mtlmon.spark.ordering import check_collations, column_named
 from mtlmon.spark.verdicts import COLUMNS, POLICY, verdict_columns, verdict_schema
-from mtlmon.verdict_arrays import EQUIVALENT, verdict_type
-from mtlmon.verdicts import resolve
+from mtlmon.verdicts.arrays import EQUIVALENT, verdict_type
+from mtlmon.verdicts.operations import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.event_columns import listed
 from mtlmon.spark.monitoring import RowMonitors
 from mtlmon.spark.sql_arguments import (
     ARRAY_ARGUMENTS,
@@ -22,7 +21,8 @@ from mtlmon.spark.sql_arguments import (
     source_of,
 )
 from mtlmon.spark.verdicts import COLUMNS, POLICY, verdict_batches, verdict_columns
-from mtlmon.verdict_arrays import verdict_type
+from mtlmon.support.atom_names import listed
+from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

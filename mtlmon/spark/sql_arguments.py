@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
-from mtlmon.option_names import SQL
 from mtlmon.spark.end_times import time_stamp_of
 from mtlmon.spark.events import event_source
 from mtlmon.spark.policies import compile_policies
+from mtlmon.support.option_names import SQL
 from mtlmon.tables.arrow_text import is_text
 
 if TYPE_CHECKING:

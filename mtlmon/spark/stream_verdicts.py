@@ -10,7 +10,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.stream_processor import KIND, LATE, RECORDS
 from mtlmon.spark.verdicts import COLUMNS, POLICY, verdict_batches, verdict_schema
-from mtlmon.verdict_arrays import verdict_type
+from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

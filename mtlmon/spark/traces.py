@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon._core import Monitor
-from mtlmon._resolution import Resolution
-from mtlmon._text import TextMonitor
+from mtlmon.drive.native import TextMonitor
 from mtlmon.errors import EventTypeError, MtlmonError, TableError
 from mtlmon.spark.events import event_source
 from mtlmon.spark.monitoring import RowMonitors
-from mtlmon.verdict_arrays import VerdictArray, verdict_type
+from mtlmon.verdicts.arrays import VerdictArray, verdict_type
+from mtlmon.verdicts.native import Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

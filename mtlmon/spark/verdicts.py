@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
-from mtlmon.verdict_arrays import EQUIVALENT, TRUE, verdict_type
+from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,11 +5,11 @@ Needs pyarrow: `pip install 'mtlmon[tables]'`.
 
 from __future__ import annotations
 
-from mtlmon.extras import load_extra
+from mtlmon.support.extras import load_extra
 
 load_extra("pyarrow", "tables")
 
-from mtlmon._keyed import KeyedMonitors  # noqa: E402
+from mtlmon.drive.native import KeyedMonitors  # noqa: E402
 from mtlmon.tables.checking import TableCheck, check_tables  # noqa: E402
 from mtlmon.tables.events import EventBatch, TableEvents, open_tables  # noqa: E402
 from mtlmon.tables.files import TableFile, table_files  # noqa: E402

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon._cells import Offsets, TextCells, texts_of_views
+from mtlmon.arrays.native import Offsets, TextCells, texts_of_views
 
 if TYPE_CHECKING:
     from typing import Any

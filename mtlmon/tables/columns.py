@@ -7,16 +7,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
-from mtlmon.event_columns import listed
-from mtlmon.names import nearest
-from mtlmon.option_names import PYTHON
+from mtlmon.support.atom_names import listed
+from mtlmon.support.guesses import nearest
+from mtlmon.support.option_names import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    from mtlmon.option_names import OptionNames
+    from mtlmon.support.option_names import OptionNames
 
 DEFAULT_TIME = "ts"
 # what ends cells of text in other formats than CSV

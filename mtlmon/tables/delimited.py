@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import TableError
-from mtlmon.policy.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.blocks import BadRow, Block, usable_parts
 from mtlmon.tables.columns import joined_types
 from mtlmon.tables.rows import text_blocks
+from mtlmon.tables.schemas import FALSE_TEXTS, TRUE_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._keys import KeyTable
-from mtlmon._memory_limit import MemoryLimit
+from mtlmon.arrays.native import KeyTable
+from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, PolicyError, TableError
-from mtlmon.event_columns import listed
-from mtlmon.option_names import PYTHON
 from mtlmon.policy import compile_predicates
+from mtlmon.support.atom_names import listed
+from mtlmon.support.option_names import PYTHON
 from mtlmon.tables.binary import BinaryReader
 from mtlmon.tables.blocks import BadRow, Block
 from mtlmon.tables.columns import Selection
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon._arrays import EventColumns
-    from mtlmon.option_names import OptionNames
+    from mtlmon.arrays.native import EventColumns
     from mtlmon.policy import Predicate
+    from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.files import Tables
     from mtlmon.tables.usable import UsableRows
 

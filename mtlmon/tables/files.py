@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.file_patterns import files_of
-from mtlmon.option_names import PYTHON
-from mtlmon.table_formats import FORMAT_NAMES, FORMATS, table_format
+from mtlmon.support.file_patterns import files_of
+from mtlmon.support.option_names import PYTHON
+from mtlmon.support.table_formats import FORMAT_NAMES, FORMATS, table_format
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.option_names import OptionNames
+    from mtlmon.support.option_names import OptionNames
 
     class SupportsArrowStream(Protocol):
         """A table whose rows can be had by way of Arrow's C stream interface."""

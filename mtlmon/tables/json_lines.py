@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as json_of_arrow
 
-from mtlmon._rows import object_rows
 from mtlmon.errors import TableError
-from mtlmon.policy.json_types import EXACT, json_rows, most_common, type_of
 from mtlmon.tables.arrow_text import shortened
 from mtlmon.tables.blocks import BadRow, Block, usable_parts
 from mtlmon.tables.columns import joined_types
+from mtlmon.tables.json_types import EXACT, json_rows, most_common, type_of
+from mtlmon.tables.native import object_rows
 from mtlmon.tables.rows import text_blocks
 
 if TYPE_CHECKING:

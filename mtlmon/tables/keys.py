@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._keys import KeyTable
+from mtlmon.arrays.native import KeyTable
 from mtlmon.tables.arrow_text import is_text, text_array, text_cells
 
 if TYPE_CHECKING:

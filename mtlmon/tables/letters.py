@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon._arrays import EventColumns
-from mtlmon._event_names import EventNames
+from mtlmon.arrays.native import EventColumns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import compile_predicates
-from mtlmon.policy.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.arrow_text import is_text, list_offsets, text_array, text_cells
+from mtlmon.tables.native import EventNames
+from mtlmon.tables.schemas import FALSE_TEXTS, TRUE_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

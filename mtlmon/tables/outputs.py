@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from mtlmon._policies import VerdictRows
     from mtlmon.checking.outputs import Output
+    from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.verdicts import VerdictTable
 
 __all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "JsonLinesOutput", "ParquetOutput"]

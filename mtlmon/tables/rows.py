@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._rows import complete_rows, count_line_feeds, count_rows, row_starts
 from mtlmon.errors import TableError
+from mtlmon.tables.native import complete_rows, count_line_feeds, count_rows, row_starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ class TextBlock:
         text: the same bytes.
         first_line: the number of the first line of these in the file, from 1.
         has_inner_line_feeds: whether there may be line feeds within a cell.
-        delimiter: between cells, as `mtlmon._rows` takes it.
-        quote: around cells, as `mtlmon._rows` takes it.
+        delimiter: between cells, as `mtlmon.tables.native` takes it.
+        quote: around cells, as `mtlmon.tables.native` takes it.
     """
 
     def __init__(

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
-from mtlmon._time_formats import TimeFormat
-from mtlmon._time_reader import FAULTS, TimeReader
 from mtlmon.errors import MtlmonError
-from mtlmon.option_names import PYTHON
+from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.tables.arrow_text import is_text, shown_value, text_array, text_cells
+from mtlmon.tables.native import FAULTS, TimeFormat, TimeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from mtlmon.option_names import OptionNames
+    from mtlmon.support.option_names import OptionNames
 
 _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
 MISSING = _FAULT_NUMBER["missing"]

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.verdict_arrays import EQUIVALENT, TRUE, verdict_type
+from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon._keys import KeyTable
-    from mtlmon._policies import VerdictRows
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.times import Times
 
 __all__ = ["VerdictTable"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon._resolution import Resolution
 from mtlmon.errors import EventTypeError, TimeStampError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of
 from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_formula
+from mtlmon.verdicts.native import Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlmon.errors import TraceError
-from mtlmon.names import did_you_mean
+from mtlmon.support.guesses import did_you_mean
 from mtlmon.testing.events import Letters
 
 if TYPE_CHECKING:

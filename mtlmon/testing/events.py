@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
 from typing import TYPE_CHECKING, Any
 
-from mtlmon._event import read_atoms
-from mtlmon._scanner import Scanner
+from mtlmon.engine.native import read_atoms
 from mtlmon.errors import EventTypeError, TraceError
-from mtlmon.log_head import HEAD_BYTES, LogHead
+from mtlmon.text.head import HEAD_BYTES, LogHead
+from mtlmon.text.native import Scanner
 
 if TYPE_CHECKING:
     from mtlmon.testing.recording import Atoms, Pair

@@ -8,7 +8,7 @@ from operator import index
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon._event import read_atoms
+from mtlmon.engine.native import read_atoms
 from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import MtlmonError, ViolationError
-from mtlmon.names import nearest
+from mtlmon.support.guesses import nearest
 from mtlmon.testing.expectation import expectation
 
 if TYPE_CHECKING:

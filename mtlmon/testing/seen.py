@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from mtlmon.errors import MtlmonError, TraceError, UnknownAtomWarning
-from mtlmon.event_columns import listed
-from mtlmon.names import did_you_mean
+from mtlmon.support.atom_names import listed
+from mtlmon.support.guesses import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

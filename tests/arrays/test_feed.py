@@ -19,8 +19,8 @@ from mtlmon import (
     MonitorBrokenError,
     MtlmonError,
     TimeStampError,
-    bdd,
 )
+from mtlmon.engine.expressions import bdd
 from tests.feeding import FORMS, matrix_of, table_of, time_stamps_of
 from tests.strategies import formulas, traces
 from tests.traces import MODES, Event, Mode

@@ -9,9 +9,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mtlmon import Monitor, Resolution
-from mtlmon._arrays import EventColumns
-from mtlmon._keys import KeyTable
 from mtlmon.analysis.reach import decision_delay
+from mtlmon.arrays.native import EventColumns, KeyTable
 from mtlmon.checking import LogCheck
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy.reading import Policy

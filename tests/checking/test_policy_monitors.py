@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, Verdict, VerdictArray, bdd
-from mtlmon._arrays import EventColumns
-from mtlmon._keyed import KeyedMonitors
-from mtlmon._policies import PolicyMonitors
+from mtlmon import LimitError, Monitor, MonitorBrokenError, Verdict, VerdictArray
+from mtlmon.arrays.native import EventColumns
+from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
+from mtlmon.engine.expressions import bdd
 from mtlmon.verdict_arrays import verdict_type
 
 Step = tuple[int, int, str]

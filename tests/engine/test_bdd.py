@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mtlmon import LimitError, MtlmonError, bdd
+from mtlmon import LimitError, MtlmonError
+from mtlmon.engine.expressions import bdd
 
 Assignment = tuple[bool, ...]
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from mtlmon import bdd
+from mtlmon.engine.expressions import bdd
 
 _PRELUDE = """
 import gc
@@ -61,7 +61,7 @@ def interrupt_at(number):
     def profile(frame, event, argument):
         nonlocal left
         # autoref itself, in Python as it is, does not survive an interrupt anywhere.
-        if event == "call" and frame.f_code.co_filename.endswith("mtlmon/bdd.py"):
+        if event == "call" and frame.f_code.co_filename.endswith("expressions/bdd.py"):
             left -= 1
             if left == 0:
                 raise KeyboardInterrupt

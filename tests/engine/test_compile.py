@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mtlmon import Monitor, Program, parse
-from mtlmon.compile import OPERATIONS, compile_formula
+from mtlmon.engine.compile import OPERATIONS, compile_formula
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula, atom, make
 

@@ -82,7 +82,7 @@ print(read)
 """
 
 _RESOLVER = """
-from mtlmon._resolver import Resolver
+from mtlmon.verdicts.native import Resolver
 
 source = random.Random(5)
 resolver = Resolver()

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlmon import LimitError, Monitor, TimeStampError, Verdict, VerdictArray, bdd
-from mtlmon._arrays import EventColumns
-from mtlmon._keyed import KeyedMonitors
+from mtlmon import LimitError, Monitor, TimeStampError, Verdict, VerdictArray
+from mtlmon.arrays.native import EventColumns
+from mtlmon.drive.native import KeyedMonitors
+from mtlmon.engine.expressions import bdd
 from mtlmon.verdict_arrays import verdict_type
 
 FORMULAS = [

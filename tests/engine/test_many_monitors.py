@@ -7,7 +7,7 @@ import sys
 
 _PROGRAM = """
 from mtlmon import Monitor
-from mtlmon.compile import compile_formula
+from mtlmon.engine.compile import compile_formula
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, bdd
+from mtlmon import LimitError, Monitor, MonitorBrokenError
+from mtlmon.engine.expressions import bdd
 
 FORMULAS = {
     "EVENTUALLY[0,5] p": 6,

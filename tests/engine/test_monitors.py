@@ -16,8 +16,8 @@ from mtlmon import (
     MonitorBrokenError,
     Monitors,
     TimeStampError,
-    bdd,
 )
+from mtlmon.engine.expressions import bdd
 from mtlmon.syntax.formula import Formula
 from tests.strategies import formulas, sandwiches
 

@@ -29,7 +29,7 @@ from mtlmon import (
     parse,
 )
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.pending import PendingTimePoint
+from mtlmon.engine.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
 from mtlmon.verdict_arrays import VerdictArray
 from tests.strategies import formulas, traces

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import Monitor, MtlmonError, SnapshotError, bdd
+from mtlmon import Monitor, MtlmonError, SnapshotError
+from mtlmon.engine.expressions import bdd
 from mtlmon.syntax.formula import Formula
 from tests.strategies import formulas, huge_intervals, sandwiches
 

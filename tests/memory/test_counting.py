@@ -17,13 +17,12 @@ from mtlmon import (  # noqa: E402
     Monitor,
     Monitors,
     Resolution,
-    bdd,
     parse,
 )
-from mtlmon._arrays import EventColumns  # noqa: E402
-from mtlmon._keyed import KeyedMonitors  # noqa: E402
-from mtlmon._policies import PolicyMonitors  # noqa: E402
-from mtlmon.compile import compile_formula  # noqa: E402
+from mtlmon.arrays.native import EventColumns  # noqa: E402
+from mtlmon.drive.native import KeyedMonitors, PolicyMonitors  # noqa: E402
+from mtlmon.engine.compile import compile_formula  # noqa: E402
+from mtlmon.engine.expressions import bdd  # noqa: E402
 from mtlmon.verdict_arrays import verdict_type  # noqa: E402
 from tests.memory.allocated import allocated_bytes  # noqa: E402
 
@@ -325,7 +324,7 @@ def test_states_of_keys_of_python() -> None:
 def test_texts_of_keys() -> None:
     """An arena of texts, where each ends, and a table of numbers."""
     pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
-    from mtlmon._keys import KeyTable
+    from mtlmon.arrays.native import KeyTable
     from mtlmon.tables.keys import number_rows
 
     table = KeyTable(1)
@@ -347,7 +346,7 @@ def test_events_that_are_sorted() -> None:
 
 def test_logs_that_are_read() -> None:
     """Each has a memo of lines that come again. The names of atoms are not counted."""
-    from mtlmon._text_events import TextEvents
+    from mtlmon.drive.native import TextEvents
 
     readers: list[TextEvents] = []
     with counted(lambda: sum(one.held_bytes for one in readers), share=0.25):
@@ -356,7 +355,7 @@ def test_logs_that_are_read() -> None:
 
 def test_the_beginning_of_a_line() -> None:
     """It is kept until its end arrives."""
-    from mtlmon._text_events import TextEvents
+    from mtlmon.drive.native import TextEvents
 
     events = TextEvents(("p",))
     beginning = b"@1 ".ljust(3_000_000, b"x")
@@ -367,7 +366,7 @@ def test_the_beginning_of_a_line() -> None:
 
 def test_prefixes_of_verdicts() -> None:
     """The streams of a text of verdicts, each with an open time-point."""
-    from mtlmon._text_resolver import TextResolver
+    from mtlmon.drive.native import TextResolver
 
     resolver = TextResolver()
     text = b"".join(b"stream-%d\t1:1 = 1:0\n" % number for number in range(COUNT // 2))
@@ -387,7 +386,7 @@ def test_the_formula_is_estimated() -> None:
     """The objects of Python are not looked into: a measured number of bytes for each node."""
     import tracemalloc
 
-    from mtlmon.memory_limit import formula_bytes
+    from mtlmon.engine.memory_limit import formula_bytes
 
     parse("p UNTIL[0,5] q")
     text = " AND ".join(f"(a{k} IMPLIES EVENTUALLY[{k},{k + 400}] b{k})" for k in range(1000))

@@ -19,6 +19,8 @@ from Cython.Compiler.Errors import CompileError
 from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
+from tests.mutation.modules import UNIT
+
 _COMPILE_SECONDS = 300
 
 
@@ -81,7 +83,8 @@ class Shadow:
         try:
             copy.write_text(text)
             process = multiprocessing.get_context("fork").Process(
-                target=_compile, args=(self._sources, source, built, self._log)
+                target=_compile,
+                args=(self._sources, _unit(self._sources, source), built, self._log),
             )
             process.start()
             process.join(_COMPILE_SECONDS)
@@ -96,8 +99,16 @@ class Shadow:
         relative = source if source.parts[0] == "mtlmon" else Path("mtlmon", source)
         if source.suffix == ".py":
             return self.path / relative
-        (target,) = (self.path / relative.parent).glob(f"{source.stem}.*.so")
+        unit = _unit(self._sources, relative)
+        (target,) = (self.path / unit.parent).glob(f"{unit.stem}.*.so")
         return target
+
+
+def _unit(root: Path, source: Path) -> Path:
+    """The file that is compiled for a native source: itself, or the unit that it is a part of."""
+    if source.suffix == ".pyx":
+        return source
+    return next(folder / UNIT for folder in source.parents if (root / folder / UNIT).exists())
 
 
 def _installed(package: str) -> Path:

@@ -1,7 +1,8 @@
 """What can be mutated, and which tests are nearest to it.
 
 Files are found by name, wherever they lie below the package: a *module* is a Cython file without
-its underscore, a Python file of the package's own folder, or a folder of Python files.
+its underscore, a part of a compiled unit, a Python file of the package's own folder, or a folder of
+Python files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.mutation.mutants import Mutant, make_mutant
 _HERE = Path(__file__).parent
 _PACKAGES = ("mtlmon", "cli")
 CORPUS = "tests/test_corpus.py"
+UNIT = "native.pyx"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Module:
 
     @property
     def is_native(self) -> bool:
-        return self.sources[0].suffix == ".pyx"
+        return self.sources[0].suffix in (".pyx", ".pxi")
 
     @cached_property
     def originals(self) -> dict[Path, str]:
@@ -54,7 +56,7 @@ def find_modules(root: Path) -> dict[str, Module]:
     """All modules by name. A line of the table that fits nothing is an error."""
     sources: dict[str, list[Path]] = {}
     for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py*")):
+        for path in sorted((root / package).rglob("*.p*")):
             name = _name_of(path, root / package)
             if name is not None:
                 sources.setdefault(name, []).append(path.relative_to(root))
@@ -77,8 +79,9 @@ def chosen(modules: dict[str, Module], names: list[str]) -> list[Module]:
 
 
 def _name_of(path: Path, package: Path) -> str | None:
-    if path.suffix == ".pyx":
-        return path.stem.lstrip("_")
+    if path.suffix in (".pyx", ".pxi"):
+        # A unit has no code but its parts.
+        return None if path.name == UNIT else path.stem.lstrip("_")
     if path.suffix != ".py" or path.name == "_version.py":
         return None
     folder = path.parent.relative_to(package).as_posix()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 NATIVE = '''\
 """A text with 1 < 2."""
-from mtlmon._memory cimport reserve
+from mtlmon.engine.native cimport reserve
 
 cdef enum:
     MOST = 3

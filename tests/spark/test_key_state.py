@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import EventError, Monitor, SnapshotError, Verdict, resolve
-from mtlmon.compile import compile_formula
+from mtlmon.engine.compile import compile_formula
 from mtlmon.spark.event_records import EventRecords
 from mtlmon.spark.events import event_source
 from mtlmon.spark.key_state import KeyMonitors, Outcome, Rest

@@ -16,7 +16,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import ipc, parquet  # noqa: E402
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon._cells import texts_of_views  # noqa: E402
+from mtlmon.arrays.native import texts_of_views  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 from tests.tables.test_formats import write  # noqa: E402

@@ -16,9 +16,9 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import itertools
 
 from mtlmon import TableError
-from mtlmon._rows import complete_rows, count_line_feeds, row_starts
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables, rows
+from mtlmon.tables.native import complete_rows, count_line_feeds, row_starts
 from tests.tables.reading import keyed, read
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import TableError  # noqa: E402
-from mtlmon._rows import object_rows, row_starts  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables.native import object_rows, row_starts  # noqa: E402
 from tests.tables.reading import all_rows, keyed, read  # noqa: E402
 
 if TYPE_CHECKING:

@@ -213,7 +213,7 @@ def test_a_time_format_is_not_pickled() -> None:
     """It holds a pointer into its own bytes, which Cython would have written out as a string."""
     import pickle
 
-    from mtlmon._time_formats import TimeFormat
+    from mtlmon.tables.native import TimeFormat
 
     with pytest.raises(TypeError, match="cannot pickle"):
         pickle.dumps(TimeFormat("%Y-%m-%d"))

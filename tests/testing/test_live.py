@@ -315,7 +315,7 @@ def test_no_event_of_another_thread_is_lost_when_the_owner_looks() -> None:
 
 
 def test_errors_of_the_engine_reach_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mtlmon import bdd
+    from mtlmon.engine.expressions import bdd
 
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 60)
     wide = " OR ".join(f"(EVENTUALLY[0,5] a{i}) AND (EVENTUALLY[0,5] b{i})" for i in range(31))

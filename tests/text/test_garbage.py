@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from mtlmon import Monitor
-from mtlmon._arrays import EventColumns
-from mtlmon._text import TextMonitor
-from mtlmon._text_events import TextEvents
-from mtlmon._text_resolver import TextResolver
+from mtlmon.arrays.native import EventColumns
+from mtlmon.drive.native import TextEvents, TextMonitor, TextResolver
 
 
 def loaded(loop: Any) -> Any:

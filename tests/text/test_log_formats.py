@@ -6,9 +6,9 @@ import gzip
 
 import pytest
 
-from mtlmon._scanner import Scanner
 from mtlmon.errors import LogError
-from mtlmon.log_formats import guess_format
+from mtlmon.text.formats import guess_format
+from mtlmon.text.native import Scanner
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mtlmon._resolver import Resolver
+from mtlmon.verdicts.native import Resolver
 
 TimePoint = tuple[int, int]
 Verdict = tuple[int, int, bool | TimePoint]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon._scanner import Scanner
 from mtlmon.errors import LogError
+from mtlmon.text.native import Scanner
 from tests.text.scanning import Event, read_log
 
 ATOMS = ("p", "q", "pp", "a b", "sixteen_bytes_xx", "seventeen_bytes_x", "pé")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mtlmon import LogError, Monitor
-from mtlmon._ceiling import Ceiling
-from mtlmon._text import TextMonitor
-from mtlmon._text_events import TextEvents
-from mtlmon._writer import Writer
+from mtlmon.drive.native import TextEvents, TextMonitor
+from mtlmon.text.native import Writer
 
 LARGEST = (1 << 63) - 1
 UNTIL = "p UNTIL[0,5] q"
@@ -217,15 +214,3 @@ def flush_to_nowhere(text: TextMonitor) -> None:
 def test_empty_writer() -> None:
     writer = Writer()
     assert (len(writer), writer.take()) == (0, b"")
-
-
-def test_ceiling_writes_a_line_for_each_event(tmp_path: Path) -> None:
-    log, out = tmp_path / "log", tmp_path / "out"
-    log.write_bytes(b"# c\n@0 p\n@3 q\n@3\n@4 x")
-    source, target = os.open(log, os.O_RDONLY), os.open(out, os.O_WRONLY | os.O_CREAT)
-    Ceiling().copy(source, target)
-    os.close(source)
-    os.close(target)
-    assert [line.split()[0] for line in out.read_text().splitlines()] == [
-        "0:0", "3:0", "3:1", "4:0",
-    ]  # fmt: skip

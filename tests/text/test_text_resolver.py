@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mtlmon import LogError
-from mtlmon._text_resolver import TextResolver
+from mtlmon.drive.native import TextResolver
 
 Point = tuple[int, int]
 Line = tuple[str, Point, bool | Point]

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import LogError, Monitor, MtlmonError, SnapshotError
-from mtlmon._resolver import Resolver
-from mtlmon._scanner import MAX_LINE_BYTES
-from mtlmon._text import TextMonitor
+from mtlmon.drive.native import TextMonitor
+from mtlmon.text.native import MAX_LINE_BYTES
+from mtlmon.verdicts.native import Resolver
 from tests.strategies import formulas
 
 HEAD = b"mtlmon text\x01"

@@ -6,14 +6,16 @@ import os
 import random
 import threading
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from mtlmon._ceiling import VerdictBatch
-from mtlmon._writer import Writer
+from mtlmon.text.native import Writer
+from mtlmon.verdict_arrays import verdict_type
 
 Kind = Literal["false", "true", "equivalent"]
 Filter = Literal["all", "boolean", "false", "none"]
@@ -49,10 +51,24 @@ def expected(rows: list[Row], verdicts: Filter) -> bytes:
     return "".join(lines).encode()
 
 
+def records(rows: list[Row]) -> NDArray[np.void]:
+    """Rows as verdict records, with time-stamps up to 2^64-1."""
+    layout: Any = {
+        "names": ["time_stamp", "offset", "reference_time_stamp", "reference_offset", "kind"],
+        "formats": ["u8", "u8", "u8", "u8", "u1"],
+        "offsets": [0, 8, 16, 24, 32],
+        "itemsize": verdict_type().itemsize,
+    }
+    array = np.zeros(len(rows), np.dtype(layout))
+    for number, (time_stamp, offset, kind, *reference) in enumerate(rows):
+        array[number] = (time_stamp, offset, *reference, get_args(Kind).index(kind))
+    return array
+
+
 def written(batches: list[list[Row]], verdicts: Filter = "all") -> bytes:
     writer = Writer()
     for batch in batches:
-        VerdictBatch(batch).write(writer, verdicts)
+        writer.put(records(batch), verdicts)
     return writer.take()
 
 
@@ -109,7 +125,7 @@ def test_flush_writes_all_that_waits(tmp_path: Path) -> None:
     with path.open("wb") as file:
         writer.flush(file.fileno())
         for start in range(0, 3000, 1000):
-            VerdictBatch(rows[start : start + 1000]).write(writer, "all")
+            writer.put(records(rows[start : start + 1000]), "all")
             assert len(writer) == len(expected(rows[start : start + 1000], "all"))
             writer.flush(file.fileno())
             assert len(writer) == 0
@@ -121,7 +137,7 @@ def test_flush_waits_for_a_reader() -> None:
     """A pipe takes less than is there, so it is written in pieces."""
     writer = Writer()
     rows: list[Row] = [(k, 0, "true", 0, 0) for k in range(100_000)]
-    VerdictBatch(rows).write(writer, "all")
+    writer.put(records(rows), "all")
     source, target = os.pipe()
 
     def flush() -> None:
@@ -139,7 +155,7 @@ def test_flush_waits_for_a_reader() -> None:
 def test_what_could_not_be_written_still_waits(tmp_path: Path) -> None:
     writer = Writer()
     rows: list[Row] = [(k, 0, "false", 0, 0) for k in range(20_000)]
-    VerdictBatch(rows).write(writer, "all")
+    writer.put(records(rows), "all")
     source, target = os.pipe()
     os.set_blocking(target, False)
     with pytest.raises(BlockingIOError):
@@ -157,6 +173,6 @@ def test_what_could_not_be_written_still_waits(tmp_path: Path) -> None:
     assert written + path.read_bytes() == whole
     assert writer.take() == b""
     with pytest.raises(OSError, match="Bad file descriptor"):
-        VerdictBatch(rows[:1]).write(writer, "all")
+        writer.put(records(rows[:1]), "all")
         writer.flush(-1)
     assert writer.take() == expected(rows[:1], "all")

@@ -1,6 +1,0 @@
-from typing import final
-
-CHECKS: bool
-
-@final
-class Engine: ...

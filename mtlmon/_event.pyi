@@ -1,3 +1,0 @@
-from collections.abc import Iterable, Mapping
-
-def read_atoms(atoms: Iterable[str] | Mapping[str, object]) -> frozenset[str]: ...

@@ -1,0 +1,1 @@
+"""Arrays: buffers of numpy and Arrow as columns, cells and keys."""

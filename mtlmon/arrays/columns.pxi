@@ -1,0 +1,259 @@
+# cython: language_level=3
+"""Events in columns of arrays.
+
+What arrays mean is for `mtlmon.drive.feeding` to find out. Here they are columns in plain memory,
+read where they lie, a block of events at a time.
+"""
+
+from cpython.buffer cimport (
+    PyBUF_FORMAT,
+    PyBUF_STRIDES,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython cimport final, no_gc
+from libc.stdint cimport UINT64_MAX
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from mtlmon.engine.native cimport reserve
+
+from mtlmon.errors import TimeStampError
+
+
+# As for Block: the garbage collector must not drop the array before its buffer is released.
+@no_gc
+@final
+cdef class Memory:
+    """The one-dimensional buffer of an array, held as long as this object lives."""
+
+    def __cinit__(self, array, Py_ssize_t item_size, size_t count, bint is_writable=False):
+        cdef int flags = PyBUF_STRIDES | PyBUF_FORMAT
+        if is_writable:
+            flags |= PyBUF_WRITABLE
+        PyObject_GetBuffer(array, &self.buffer, flags)
+        self.is_held = True
+        if self.buffer.ndim != 1 or self.buffer.itemsize != item_size:
+            raise ValueError(f"not a one-dimensional array of items of {item_size} bytes")
+        if <size_t> self.buffer.shape[0] < count:
+            raise ValueError(f"an array of {self.buffer.shape[0]} items instead of {count}")
+
+    def __dealloc__(self):
+        if self.is_held:
+            PyBuffer_Release(&self.buffer)
+
+
+@final
+cdef class EventColumns:
+    """Events in columns: their time-stamps, and the atoms that some column speaks of.
+
+    time_stamps: buffer of at least `count` items of type int64.
+
+    Arrays must not change while they are fed. If they do, verdicts are about events of any kind,
+    but decreasing time-stamps are found out.
+    """
+
+    def __cinit__(self, time_stamps, size_t count):
+        cdef Memory memory = Memory(time_stamps, sizeof(int64_t), count)
+        self.count = count
+        self.memory = [memory]
+        self.time_stamps = <const char *> memory.buffer.buf
+        self.time_stride = memory.buffer.strides[0]
+
+    def __dealloc__(self):
+        free(self.columns)
+
+    def add_bytes(self, uint32_t atom, array):
+        """The atom holds at event k when byte k is not 0."""
+        self._add(BYTES, atom, array, 1, self.count)
+
+    def add_bitmap(self, uint32_t atom, bitmap, size_t first):
+        """The atom holds at event k when bit first + k of the bytes is set, as Arrow counts."""
+        cdef Column *column = self._add(BITMAP, atom, bitmap, 1, (first + self.count + 7) // 8)
+        if column.stride != 1:
+            self.column_count -= 1
+            raise ValueError("not a contiguous bitmap")
+        column.first = first
+
+    def add_bit_of_masks(self, uint32_t atom, masks, size_t bit):
+        """The atom holds at event k when this bit, below 64, of the 64-bit integer k is set."""
+        if bit >= 64:
+            raise ValueError(f"no bit {bit} among 64")
+        self._add(MASKS, atom, masks, sizeof(uint64_t), self.count).first = bit
+
+    def add_letters(self, uint32_t atom_count, masks, uint32_t word=0):
+        """Bit i of the 64-bit integer k says whether atom 64 * word + i holds at event k.
+
+        atom_count: how many there are in all words.
+        """
+        cdef uint32_t first = 64 * word
+        if word and first >= atom_count:
+            raise ValueError(f"no word {word} in letters of {atom_count} atoms")
+        self._add(LETTERS, first, masks, sizeof(uint64_t), self.count).known = (
+            UINT64_MAX if atom_count - first >= 64 else (<uint64_t> 1 << (atom_count - first)) - 1
+        )
+
+    cdef Column *_add(
+        self, ColumnKind kind, uint32_t atom, object array, Py_ssize_t item_size, size_t count
+    ) except NULL:
+        cdef Memory memory = Memory(array, item_size, count)
+        cdef Column *column
+        self.memory.append(memory)
+        reserve(
+            <void **> &self.columns, &self.column_capacity, <size_t> self.column_count + 1,
+            sizeof(Column)
+        )
+        column = &self.columns[self.column_count]
+        memset(column, 0, sizeof(Column))
+        column.kind = kind
+        column.atom = atom
+        column.data = <const char *> memory.buffer.buf
+        column.stride = memory.buffer.strides[0]
+        self.column_count += 1
+        return column
+
+    cdef int check_time_stamps(
+        self, uint64_t clock, size_t first_index, size_t first, size_t last
+    ) except -1:
+        """Refuse those of events first, ..., last - 1 that are negative, below the clock or
+        decreasing.
+
+        first_index: what event 0 is called in errors.
+        """
+        cdef size_t k
+        cdef int64_t time_stamp
+        with nogil:
+            k = first + first_decrease(
+                self.time_stamps + <Py_ssize_t> first * self.time_stride, self.time_stride,
+                last - first, <int64_t> clock
+            )
+        if k == last:
+            return 0
+        time_stamp = read_integer(self.time_stamps, self.time_stride, k)
+        place = f"time-stamp {time_stamp} at index {first_index + k}"
+        if time_stamp < 0:
+            message = f"{place} is not between 0 and 2^63-1"
+        else:
+            if k > first:
+                clock = <uint64_t> read_integer(self.time_stamps, self.time_stride, k - 1)
+            message = f"{place} is below {clock}: time-stamps must not decrease"
+        raise TimeStampError(message, index=first_index + k)
+
+    cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept:
+        """That of the last event, or `clock` if there is none."""
+        if self.count == 0:
+            return clock
+        return <uint64_t> read_integer(self.time_stamps, self.time_stride, self.count - 1)
+
+    cdef uint64_t time_stamp_of(self, size_t index) noexcept nogil:
+        """That of an event, which is known not to be negative."""
+        return <uint64_t> read_integer(self.time_stamps, self.time_stride, index)
+
+    cdef void read(
+        self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
+    ) noexcept nogil:
+        """Copy events first, ..., first + count - 1; the letter of each has so many words."""
+        cdef const char *start = self.time_stamps + <Py_ssize_t> first * self.time_stride
+        cdef size_t k
+        if self.time_stride == sizeof(int64_t):
+            memcpy(time_stamps, start, count * sizeof(int64_t))
+        else:
+            for k in range(count):
+                time_stamps[k] = <uint64_t> read_integer(start, self.time_stride, k)
+        memset(letters, 0, count * words * sizeof(uint64_t))
+        for k in range(self.column_count):
+            read_column(
+                &self.columns[k], first, count, letters + (self.columns[k].atom >> 6), words
+            )
+
+
+cdef inline int64_t read_integer(const char *start, Py_ssize_t stride, size_t k) noexcept nogil:
+    # Arrow and numpy may have integers at any address.
+    cdef int64_t value
+    memcpy(&value, start + <Py_ssize_t> k * stride, sizeof(int64_t))
+    return value
+
+
+cdef size_t first_decrease(
+    const char *start, Py_ssize_t stride, size_t count, int64_t last
+) noexcept nogil:
+    """The first integer that is less than the one before it, or than `last`; or `count`.
+
+    PERF: a block of them at a time, without branches, so that compilers use vector instructions.
+    """
+    cdef size_t k = 0
+    cdef size_t j, end
+    cdef bint decreases
+    while k < count:
+        end = min(count, k + BLOCK_EVENTS)
+        decreases = read_integer(start, stride, k) < last
+        if stride == sizeof(int64_t):
+            for j in range(k + 1, end):
+                decreases |= read_integer(start, sizeof(int64_t), j) < read_integer(
+                    start, sizeof(int64_t), j - 1
+                )
+        else:
+            for j in range(k + 1, end):
+                decreases |= read_integer(start, stride, j) < read_integer(start, stride, j - 1)
+        if decreases:
+            while read_integer(start, stride, k) >= last:
+                last = read_integer(start, stride, k)
+                k += 1
+            return k
+        last = read_integer(start, stride, end - 1)
+        k = end
+    return count
+
+
+cdef void read_column(
+    const Column *column, size_t first, size_t count, uint64_t *letters, size_t words
+) noexcept nogil:
+    """Put what a column says about its atom into letters, the atom's word of which comes first."""
+    cdef const char *start = column.data + <Py_ssize_t> first * column.stride
+    cdef uint32_t bit = column.atom & 63
+    cdef size_t k
+    if column.kind == BYTES:
+        if column.stride == 1 and words == 1:
+            for k in range(count):
+                letters[k] |= <uint64_t> (start[k] != 0) << bit
+        else:
+            for k in range(count):
+                letters[k * words] |= (
+                    <uint64_t> (start[<Py_ssize_t> k * column.stride] != 0) << bit
+                )
+    elif column.kind == BITMAP:
+        read_bitmap(<const uint8_t *> column.data, column.first + first, count, bit, letters, words)
+    elif column.kind == MASKS:
+        for k in range(count):
+            letters[k * words] |= (
+                <uint64_t> read_integer(start, column.stride, k) >> column.first & 1
+            ) << bit
+    else:
+        for k in range(count):
+            letters[k * words] |= (
+                <uint64_t> read_integer(start, column.stride, k) & column.known
+            )
+
+
+cdef void read_bitmap(
+    const uint8_t *bitmap, size_t position, size_t count, uint32_t bit, uint64_t *letters,
+    size_t words
+) noexcept nogil:
+    cdef size_t k = 0
+    cdef uint64_t byte
+    cdef uint32_t i
+    while k < count and position & 7:
+        letters[k * words] |= <uint64_t> (bitmap[position >> 3] >> (position & 7) & 1) << bit
+        position += 1
+        k += 1
+    while k + 8 <= count:
+        byte = bitmap[position >> 3]
+        for i in range(8):
+            letters[(k + i) * words] |= (byte >> i & 1) << bit
+        position += 8
+        k += 8
+    while k < count:
+        letters[k * words] |= <uint64_t> (bitmap[position >> 3] >> (position & 7) & 1) << bit
+        position += 1
+        k += 1

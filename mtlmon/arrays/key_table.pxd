@@ -1,0 +1,46 @@
+# cython: language_level=3
+"""Numbers for the keys of rows, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+
+cdef struct Slot:
+    uint32_t number     # NONE in a free one
+    uint32_t tag        # the upper half of the key's hash
+
+
+cdef struct Text:
+    const uint8_t *place
+    size_t length
+
+
+cdef class KeyTable:
+    cdef readonly size_t columns
+    cdef size_t count
+    cdef Slot *slots
+    cdef size_t slot_mask
+    # One text after the other; of several columns, each but the last has its length before it.
+    cdef uint8_t *texts
+    cdef size_t text_room
+    cdef uint64_t *ends             # of the texts in `texts`, by number
+    cdef size_t end_room
+    cdef uint8_t *joined            # the texts of one row with several columns
+    cdef size_t joined_room
+    cdef uint64_t seed[3]
+
+    cdef int number_texts(self, TextCells cells, uint32_t *numbers) except -1 nogil
+    cdef int number_joined(self, list cells, uint32_t *numbers) except -1
+    cdef int number_entries(
+        self, TextCells dictionary, uint32_t *number_of, const uint8_t *indices, size_t count,
+        uint32_t *numbers
+    ) except -1 nogil
+    cdef uint32_t number_of(self, Text text, uint64_t hash) except? 4294967295 nogil
+    cdef int append(self, Text text) except -1 nogil
+    cdef int reserve_joined(self, size_t size) except -1
+    cdef int resize(self, size_t size) except -1 nogil
+    cdef Slot *free_slot(self, uint64_t hash) noexcept nogil
+    cdef size_t text_size(self) noexcept nogil
+    cdef Text text_of(self, size_t number) noexcept nogil
+    cdef Text column_text(self, size_t number, size_t column) noexcept nogil
+    cdef uint64_t hash_of(self, Text text) noexcept nogil

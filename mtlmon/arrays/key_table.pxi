@@ -1,0 +1,418 @@
+# cython: language_level=3
+"""Numbers for the keys of rows, in the order in which they first occur.
+
+An open-addressed table of numbers beside an arena of texts: about 24 bytes for a key and its text.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memmove
+
+import os
+
+
+from mtlmon.errors import LimitError
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+
+    /* High and low half of a product, combined: a step of the wyhash family of hash functions. */
+    static inline uint64_t mtlmon_fold(uint64_t a, uint64_t b) {
+        unsigned __int128 product = (unsigned __int128) a * b;
+        return (uint64_t) product ^ (uint64_t) (product >> 64);
+    }
+    #define mtlmon_prefetch(place) __builtin_prefetch(place)
+    """
+    uint64_t fold "mtlmon_fold"(uint64_t a, uint64_t b) noexcept nogil
+    void prefetch "mtlmon_prefetch"(const void *place) noexcept nogil
+
+cdef enum:
+    # rows whose slots are on their way from memory while others are looked up
+    AHEAD = 32
+    SMALLEST_SIZE = 64
+
+# What stands for no number: so many keys are too many.
+cdef uint32_t NONE = UINT32_MAX
+
+
+@cython.final
+cdef class KeyTable:
+    """Numbers of keys, each of which has a text in every one of `columns` columns.
+
+    seed: of the hash function, 24 bytes; chosen at random if not given, so that nobody can choose
+        keys that collide.
+    """
+
+    def __cinit__(self, size_t columns, bytes seed=None):
+        cdef size_t k
+        if columns == 0:
+            raise ValueError("a key has at least one column")
+        if seed is None:
+            seed = os.urandom(sizeof(self.seed))
+        if len(seed) != sizeof(self.seed):
+            raise ValueError(f"a seed of {len(seed)} bytes instead of {sizeof(self.seed)}")
+        memcpy(self.seed, <const uint8_t *> seed, sizeof(self.seed))
+        for k in range(3):
+            # even factors would lose bits
+            self.seed[k] |= 1
+        self.columns = columns
+        self.resize(SMALLEST_SIZE)
+        # so that there is a place even for empty texts
+        self.text_room = grow(<void **> &self.texts, 0, SMALLEST_SIZE, 1)
+
+    def __dealloc__(self):
+        free(self.slots)
+        free(self.texts)
+        free(self.ends)
+        free(self.joined)
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def memory(self):
+        """The bytes of memory that are in use for keys."""
+        return (
+            (self.slot_mask + 1) * sizeof(Slot) + self.count * sizeof(uint64_t) + self.text_size()
+        )
+
+    @property
+    def held_bytes(self):
+        """The bytes of memory that are held for keys, with what is not in use yet."""
+        return (
+            (self.slot_mask + 1) * sizeof(Slot) + self.end_room * sizeof(uint64_t)
+            + self.text_room + self.joined_room
+        )
+
+    def key(self, size_t number):
+        """The texts of the key with this number, a tuple with one of each column."""
+        cdef list texts = []
+        cdef Text text
+        cdef size_t k
+        if number >= self.count:
+            raise IndexError(f"no key has the number {number}")
+        for k in range(self.columns):
+            text = self.column_text(number, k)
+            texts.append(text.place[:text.length].decode("utf-8", "replace"))
+        return tuple(texts)
+
+    def column(self, numbers, size_t column):
+        """The texts in one column of the keys with these numbers.
+
+        numbers: contiguous array of type uint32.
+
+        Returns:
+            Bytes of int64 offsets, one more than there are numbers, and the texts one after the
+            other: what a column of large strings of Arrow consists of.
+        """
+        cdef Memory memory = Memory(numbers, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> memory.buffer.shape[0]
+        cdef const uint32_t *wanted = <const uint32_t *> memory.buffer.buf
+        cdef int64_t *offsets
+        cdef uint8_t *target
+        cdef uint64_t total = 0
+        cdef size_t k
+        cdef Text text
+        if count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+            raise ValueError("numbers have gaps between them")
+        if column >= self.columns:
+            raise IndexError(f"keys have {self.columns} columns")
+        for k in range(count):
+            if wanted[k] >= self.count:
+                raise IndexError(f"no key has the number {wanted[k]}")
+            total += self.column_text(wanted[k], column).length
+        starts = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int64_t))
+        joined = PyBytes_FromStringAndSize(NULL, total)
+        offsets = <int64_t *> PyBytes_AS_STRING(starts)
+        target = <uint8_t *> PyBytes_AS_STRING(joined)
+        offsets[0] = 0
+        for k in range(count):
+            text = self.column_text(wanted[k], column)
+            memcpy(target + offsets[k], text.place, text.length)
+            offsets[k + 1] = offsets[k] + <int64_t> text.length
+        return starts, joined
+
+    def keep(self, new_numbers):
+        """Give keys new numbers, in the same order, and forget others.
+
+        new_numbers: by the present number, bytes of uint32 items; 2^32-1 for those to forget.
+        """
+        cdef Memory memory = Memory(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef uint64_t start = 0
+        cdef uint64_t size = 0
+        cdef uint64_t length
+        cdef size_t kept = 0
+        cdef size_t k
+        cdef size_t slots = SMALLEST_SIZE
+        cdef void *smaller
+        if <size_t> memory.buffer.shape[0] < self.count * sizeof(uint32_t):
+            raise ValueError("expected a number for each key")
+        for k in range(self.count):
+            length = self.ends[k] - start
+            if numbers[k] != NONE:
+                if numbers[k] != kept:
+                    raise ValueError("new numbers are not in the order of the present ones")
+                memmove(self.texts + size, self.texts + start, length)
+                size += length
+            start = self.ends[k]
+            if numbers[k] != NONE:
+                self.ends[kept] = size
+                kept += 1
+        self.count = kept
+        smaller = realloc(self.texts, max(size, <uint64_t> SMALLEST_SIZE))
+        if smaller != NULL:
+            self.texts = <uint8_t *> smaller
+            self.text_room = max(size, <uint64_t> SMALLEST_SIZE)
+        while 4 * (kept + 1) > 3 * (slots - 1):
+            slots *= 2
+        self.resize(slots)
+
+    def number_rows(self, list cells not None, numbers):
+        """Write the number of each row's key.
+
+        cells: for each column, its TextCells, without null.
+        numbers: contiguous array of as many integers of type uint32 as there are rows.
+
+        Raises:
+            LimitError: more than 2^32 - 1 keys.
+        """
+        cdef TextCells column
+        cdef Memory memory
+        cdef size_t k
+        if len(cells) != <Py_ssize_t> self.columns:
+            raise ValueError(f"{len(cells)} columns instead of {self.columns}")
+        for column in cells:
+            if column.count != (<TextCells> cells[0]).count:
+                raise ValueError("columns of different lengths")
+            for k in range(column.count if column.validity != NULL else 0):
+                if is_cell_null(column, k):
+                    raise ValueError("a key is null")
+        column = cells[0]
+        memory = writable_numbers(numbers, column.count)
+        if self.columns == 1:
+            with nogil:
+                self.number_texts(column, <uint32_t *> memory.buffer.buf)
+        else:
+            self.number_joined(cells, <uint32_t *> memory.buffer.buf)
+
+    def number_dictionary(self, TextCells dictionary not None, indices, size_t count, numbers):
+        """Write the number of each row's key, an entry of a dictionary.
+
+        indices: contiguous array of `count` integers of type int32, none of them null.
+        """
+        cdef Memory places = Memory(indices, sizeof(int32_t), count)
+        cdef Memory memory = writable_numbers(numbers, count)
+        cdef uint32_t *number_of
+        if places.buffer.shape[0] > 1 and places.buffer.strides[0] != sizeof(int32_t):
+            raise ValueError("indices have gaps between them")
+        if self.columns != 1:
+            raise ValueError("a dictionary is of one column")
+        number_of = <uint32_t *> malloc(max(<size_t> 1, dictionary.count) * sizeof(uint32_t))
+        if number_of == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            with nogil:
+                self.number_entries(
+                    dictionary, number_of, <const uint8_t *> places.buffer.buf, count,
+                    <uint32_t *> memory.buffer.buf
+                )
+        finally:
+            free(number_of)
+
+    cdef int number_texts(self, TextCells cells, uint32_t *numbers) except -1 nogil:
+        cdef uint64_t hashes[AHEAD]
+        cdef Text texts[AHEAD]
+        cdef size_t done = 0
+        cdef size_t k, count
+        while done < cells.count:
+            count = min(<size_t> AHEAD, cells.count - done)
+            for k in range(count):
+                texts[k].place = cell_text(cells, done + k, &texts[k].length)
+                hashes[k] = self.hash_of(texts[k])
+                prefetch(&self.slots[hashes[k] & self.slot_mask])
+            for k in range(count):
+                numbers[done + k] = self.number_of(texts[k], hashes[k])
+            done += count
+        return 0
+
+    cdef int number_joined(self, list cells, uint32_t *numbers) except -1:
+        """For several columns: the text of a key is all of its texts with their lengths."""
+        cdef TextCells column
+        cdef size_t rows = (<TextCells> cells[0]).count
+        cdef size_t row, length, size
+        cdef uint64_t prefix
+        cdef size_t k
+        cdef Text text
+        for row in range(rows):
+            size = 0
+            for k in range(self.columns):
+                column = <TextCells> cells[k]
+                text.place = cell_text(column, row, &length)
+                self.reserve_joined(size + sizeof(prefix) + length)
+                if k + 1 < self.columns:
+                    prefix = length
+                    memcpy(self.joined + size, &prefix, sizeof(prefix))
+                    size += sizeof(prefix)
+                memcpy(self.joined + size, text.place, length)
+                size += length
+            text.place = self.joined
+            text.length = size
+            numbers[row] = self.number_of(text, self.hash_of(text))
+        return 0
+
+    cdef int number_entries(
+        self, TextCells dictionary, uint32_t *number_of, const uint8_t *indices, size_t count,
+        uint32_t *numbers
+    ) except -1 nogil:
+        cdef size_t k
+        cdef int32_t index
+        cdef Text text
+        for k in range(dictionary.count):
+            number_of[k] = NONE
+        for k in range(count):
+            memcpy(&index, indices + k * sizeof(index), sizeof(index))
+            if index < 0 or <size_t> index >= dictionary.count or is_cell_null(dictionary, index):
+                with gil:
+                    raise ValueError("a key is null or not in its dictionary")
+            if number_of[index] == NONE:
+                text.place = cell_text(dictionary, index, &text.length)
+                number_of[index] = self.number_of(text, self.hash_of(text))
+            numbers[k] = number_of[index]
+        return 0
+
+    cdef uint32_t number_of(self, Text text, uint64_t hash) except? 4294967295 nogil:
+        """The number of a key, a new one if it has none; NONE after an error."""
+        cdef uint32_t tag = <uint32_t> (hash >> 32)
+        cdef size_t position = hash & self.slot_mask
+        cdef Slot *slot = self.slots + position
+        cdef Text known
+        while slot.number != NONE:
+            if slot.tag == tag:
+                known = self.text_of(slot.number)
+                if known.length == text.length and memcmp(
+                    known.place, text.place, text.length
+                ) == 0:
+                    return slot.number
+            position = (position + 1) & self.slot_mask
+            slot = self.slots + position
+        if 4 * (self.count + 1) > 3 * self.slot_mask:
+            self.resize(2 * (self.slot_mask + 1))
+            slot = self.free_slot(hash)
+        self.append(text)
+        slot.number = <uint32_t> (self.count - 1)
+        slot.tag = tag
+        return slot.number
+
+    cdef int append(self, Text text) except -1 nogil:
+        """Keep the text of a new key."""
+        cdef size_t size = self.text_size()
+        if self.count >= <size_t> NONE - 1:
+            with gil:
+                raise LimitError("more than 2^32 - 2 different keys")
+        self.text_room = grow(<void **> &self.texts, self.text_room, size + text.length, 1)
+        self.end_room = grow(
+            <void **> &self.ends, self.end_room, self.count + 1, sizeof(uint64_t)
+        )
+        memcpy(self.texts + size, text.place, text.length)
+        self.ends[self.count] = size + text.length
+        self.count += 1
+        return 0
+
+    cdef int reserve_joined(self, size_t size) except -1:
+        self.joined_room = grow(<void **> &self.joined, self.joined_room, size, 1)
+        return 0
+
+    cdef int resize(self, size_t size) except -1 nogil:
+        """Give all keys slots in a table of another size."""
+        cdef Slot *slots = <Slot *> malloc(size * sizeof(Slot))
+        cdef size_t k
+        cdef Slot *slot
+        cdef uint64_t hash
+        if slots == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        for k in range(size):
+            slots[k].number = NONE
+        free(self.slots)
+        self.slots = slots
+        self.slot_mask = size - 1
+        for k in range(self.count):
+            hash = self.hash_of(self.text_of(k))
+            slot = self.free_slot(hash)
+            slot.number = <uint32_t> k
+            slot.tag = <uint32_t> (hash >> 32)
+        return 0
+
+    cdef Slot *free_slot(self, uint64_t hash) noexcept nogil:
+        cdef size_t position = hash & self.slot_mask
+        while self.slots[position].number != NONE:
+            position = (position + 1) & self.slot_mask
+        return self.slots + position
+
+    cdef size_t text_size(self) noexcept nogil:
+        return <size_t> self.ends[self.count - 1] if self.count else 0
+
+    cdef Text text_of(self, size_t number) noexcept nogil:
+        cdef Text text
+        cdef size_t start = <size_t> self.ends[number - 1] if number else 0
+        text.place = self.texts + start
+        text.length = <size_t> self.ends[number] - start
+        return text
+
+    cdef Text column_text(self, size_t number, size_t column) noexcept nogil:
+        """What a key has in one column."""
+        cdef Text text = self.text_of(number)
+        cdef const uint8_t *end = text.place + text.length
+        cdef uint64_t length = text.length
+        cdef size_t k
+        for k in range(column + 1):
+            text.length = <size_t> (end - text.place)
+            if k + 1 < self.columns:
+                memcpy(&length, text.place, sizeof(length))
+                text.place += sizeof(length)
+                text.length = <size_t> length
+            if k < column:
+                text.place += text.length
+        return text
+
+    cdef uint64_t hash_of(self, Text text) noexcept nogil:
+        cdef uint64_t hash = self.seed[0] ^ text.length
+        cdef uint64_t word
+        while text.length >= sizeof(word):
+            memcpy(&word, text.place, sizeof(word))
+            hash = fold(hash ^ word, self.seed[1])
+            text.place += sizeof(word)
+            text.length -= sizeof(word)
+        word = 0
+        memcpy(&word, text.place, text.length)
+        return fold(fold(hash ^ word, self.seed[1]) ^ self.seed[0], self.seed[2])
+
+
+cdef Memory writable_numbers(object array, size_t count):
+    cdef Memory memory = Memory(array, sizeof(uint32_t), count, True)
+    if memory.buffer.shape[0] > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+        raise ValueError("numbers have gaps between them")
+    return memory
+
+
+cdef size_t grow(void **block, size_t room, size_t needed, size_t item_size) except? 0 nogil:
+    """Make room for at least `needed` items; returns for how many there is."""
+    cdef void *grown
+    cdef size_t wanted
+    if needed <= room:
+        return room
+    wanted = max(max(needed, <size_t> SMALLEST_SIZE), room + room // 2)
+    if wanted > SIZE_MAX // 2 // item_size:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    grown = realloc(block[0], wanted * item_size)
+    if grown == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    block[0] = grown
+    return wanted

@@ -1,0 +1,73 @@
+"""Arrays: buffers of numpy and Arrow as columns, cells and keys."""
+
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from typing_extensions import Buffer
+
+# numpy's arrays have the methods of buffers from Python 3.12 on only.
+_Array: TypeAlias = Buffer | np.ndarray[Any, Any]
+
+@final
+class Memory:
+    def __init__(
+        self, array: _Array, item_size: int, count: int, is_writable: bool = False
+    ) -> None: ...
+
+@final
+class EventColumns:
+    def __init__(self, time_stamps: _Array, count: int) -> None: ...
+    @property
+    def count(self) -> int: ...
+    def add_bytes(self, atom: int, array: _Array) -> None: ...
+    def add_bitmap(self, atom: int, bitmap: _Array, first: int) -> None: ...
+    def add_bit_of_masks(self, atom: int, masks: _Array, bit: int) -> None: ...
+    def add_letters(self, atom_count: int, masks: _Array, word: int = 0) -> None: ...
+
+def texts_of_views(
+    count: int,
+    first: int,
+    validity: _Array | None,
+    views: _Array | None,
+    pieces: list[_Array | None],
+) -> tuple[bytes, bytes]: ...
+
+@final
+class Offsets:
+    def __init__(
+        self, buffer: _Array | None, first: int, count: int, limit: int, is_large: bool
+    ) -> None: ...
+    @property
+    def count(self) -> int: ...
+
+@final
+class TextCells:
+    def __init__(
+        self,
+        count: int,
+        first: int,
+        validity: _Array | None,
+        offsets: _Array | None,
+        text: _Array | None,
+        is_large: bool,
+    ) -> None: ...
+    @property
+    def count(self) -> int: ...
+
+@final
+class KeyTable:
+    def __init__(self, columns: int, seed: bytes | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
+    def key(self, number: int) -> tuple[str, ...]: ...
+    def number_rows(self, cells: list[TextCells], numbers: _Array) -> None: ...
+    def number_dictionary(
+        self, dictionary: TextCells, indices: _Array, count: int, numbers: _Array
+    ) -> None: ...
+    def column(self, numbers: _Array, column: int) -> tuple[bytes, bytes]: ...
+    def keep(self, new_numbers: bytes) -> None: ...

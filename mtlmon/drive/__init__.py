@@ -1,0 +1,1 @@
+"""The loops from events to verdicts."""

@@ -1,0 +1,30 @@
+# cython: language_level=3
+"""The earliest violation of several policies, for use from C."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from mtlmon.engine.native cimport VerdictRecord
+
+
+cdef class FirstViolation:
+    cdef readonly bint is_found, has_keys
+    cdef readonly uint64_t time_stamp, offset
+    cdef readonly uint32_t policy, stream
+    # Up to which event all of this has become known.
+    cdef readonly uint64_t event_count
+    cdef uint32_t policy_count
+    cdef bint has_news, is_past
+    cdef uint64_t clock         # of the present event
+    cdef uint64_t *running      # true and false verdicts of each policy so far
+    cdef uint64_t *known        # and those up to `event_count`
+
+    cdef void note(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) noexcept nogil
+    cdef void begin_event(self, uint64_t time_stamp) noexcept nogil
+    cdef bint waits_for_time(self) noexcept nogil
+    cdef void end_event(self, uint64_t event_count) noexcept nogil
+    cdef bint is_concerned(self, const VerdictRecord *record, uint32_t policy) noexcept nogil
+    cdef bint is_before(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) noexcept nogil

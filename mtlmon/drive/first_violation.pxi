@@ -1,0 +1,117 @@
+# cython: language_level=3
+"""The earliest violation of several policies, and how far a log has to be read to know it.
+
+Policies work on thousands of events at a time, so that more has been read when the first violation
+is found. What is counted must not depend on that: counts are noted at the event at which the
+violation became known to be the first.
+"""
+
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from mtlmon.engine.native cimport VERDICT_FALSE, VERDICT_TRUE, VerdictRecord
+
+
+@final
+cdef class FirstViolation:
+    """The earliest violation among resolved verdicts that come in the order of events.
+
+    On one trace, violations are ordered by time-point, and by policy for each of these. With keys,
+    which say nothing of the order of events, they are by time-stamp, policy, number of the key and
+    offset.
+
+    Args:
+        policy_count: how many policies there are.
+
+    Attributes:
+        is_found: whether there is a violation.
+        time_stamp: that of the earliest one so far.
+        offset: that of the earliest one so far.
+        policy: that of the earliest one so far.
+        stream: that of the earliest one so far.
+        event_count: of the events after which it was known that no earlier one is among those read.
+            Once all before it is decided, that is where reading could have stopped.
+        has_keys: whether there are keys; set by `with_keys`.
+    """
+
+    def __cinit__(self, uint32_t policy_count):
+        self.policy_count = policy_count
+        self.running = <uint64_t *> calloc(2 * <size_t> policy_count, sizeof(uint64_t))
+        self.known = <uint64_t *> calloc(2 * <size_t> policy_count, sizeof(uint64_t))
+        if self.running == NULL or self.known == NULL:
+            raise MemoryError("mtlmon: out of memory")
+
+    def __dealloc__(self):
+        free(self.running)
+        free(self.known)
+
+    def with_keys(self):
+        """There are keys: events of one time-stamp come in any order."""
+        self.has_keys = True
+
+    def counts(self, uint32_t policy):
+        """True and false time-points of a policy, known after `event_count` events."""
+        if policy >= self.policy_count:
+            raise IndexError("there is no such policy")
+        return self.known[2 * policy], self.known[2 * policy + 1]
+
+    cdef void note(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) noexcept nogil:
+        """Take a Boolean verdict that the present event has brought."""
+        self.running[2 * policy + (record.kind != VERDICT_TRUE)] += 1
+        if record.kind == VERDICT_FALSE and (
+            not self.is_found or self.is_before(record, stream, policy)
+        ):
+            self.is_found = True
+            self.time_stamp = record.time_stamp
+            self.offset = record.offset
+            self.stream = stream
+            self.policy = policy
+            self.has_news = True
+        elif self.is_found and self.is_concerned(record, policy):
+            self.has_news = True
+
+    cdef void begin_event(self, uint64_t time_stamp) noexcept nogil:
+        """An event comes, before its verdicts."""
+        self.clock = time_stamp
+
+    cdef bint waits_for_time(self) noexcept nogil:
+        """Whether the first event after the violation's time-stamp is still to come."""
+        return self.has_keys and self.is_found and not self.is_past
+
+    cdef void end_event(self, uint64_t event_count) noexcept nogil:
+        """All verdicts of an event have come."""
+        if self.waits_for_time() and self.clock > self.time_stamp:
+            self.is_past = True
+            self.has_news = True
+        if self.has_news:
+            self.has_news = False
+            self.event_count = event_count
+            memcpy(self.known, self.running, 2 * <size_t> self.policy_count * sizeof(uint64_t))
+
+    cdef bint is_concerned(self, const VerdictRecord *record, uint32_t policy) noexcept nogil:
+        """Whether the violation could not be known to be the first before this verdict."""
+        if self.has_keys or record.time_stamp != self.time_stamp:
+            return record.time_stamp <= self.time_stamp
+        if record.offset != self.offset:
+            return record.offset < self.offset
+        return policy <= self.policy
+
+    cdef bint is_before(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) noexcept nogil:
+        if record.time_stamp != self.time_stamp:
+            return record.time_stamp < self.time_stamp
+        if not self.has_keys:
+            if record.offset != self.offset:
+                return record.offset < self.offset
+            return policy < self.policy
+        if policy != self.policy:
+            return policy < self.policy
+        if stream != self.stream:
+            return stream < self.stream
+        return record.offset < self.offset

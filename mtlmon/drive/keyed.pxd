@@ -1,0 +1,47 @@
+# cython: language_level=3
+"""Events of many streams from arrays, each with the number of its stream."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from mtlmon.arrays.native cimport EventColumns, Memory
+from mtlmon.engine.native cimport HeldBytes, VerdictRecord
+from mtlmon.traces.native cimport Owner, Streams, WaitingStreams
+
+
+cdef class KeyedMonitors:
+    cdef Streams streams
+    cdef uint64_t clock
+    cdef uint64_t *time_stamps
+    cdef uint64_t *letters
+    # what the last call has brought: verdicts, and what each belongs to
+    cdef VerdictRecord *records
+    cdef Owner *owners
+    cdef uint32_t record_count, record_capacity, owner_capacity
+    cdef bint is_wanted[3]          # which verdicts are kept, by kind
+    cdef WaitingStreams waiting     # None where time does not pass by itself
+    cdef uint32_t due_done          # of the streams that are due, how many have been settled
+    # how many events, or streams, of the last call are done
+    cdef size_t done
+
+    cdef int begin(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1
+    cdef int go_on(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1 nogil
+    cdef int wait_for_time(self, uint64_t delay) except -1
+    cdef uint32_t next_due(self) noexcept nogil
+    cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil
+    cdef int end(
+        self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
+    ) except -1 nogil
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef int take_from_worker(self, uint32_t number) except -1 nogil
+    cdef int take_from_streams(self) except -1 nogil
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t number, uint32_t place
+    ) except -1 nogil
+
+
+cdef Memory stream_numbers(object numbers, size_t count)

@@ -1,0 +1,306 @@
+# cython: language_level=3
+"""Events of many streams from arrays, each with the number of its stream."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from mtlmon.arrays.native cimport BLOCK_EVENTS, EventColumns, Memory
+from mtlmon.engine.native cimport (
+    END_AT,
+    END_LAST,
+    EndTime,
+    HELD_BUFFERS,
+    HELD_KEY_STATES,
+    HELD_VERDICTS,
+    HOLDER_COUNT,
+    MemoryLimit,
+    Session,
+    VerdictRecord,
+    copy_record,
+    read_end_time,
+    reserve,
+)
+from mtlmon.traces.native cimport NO_NUMBER, Owner, Resting, Streams, WaitingStreams
+
+cdef enum:
+    # After so many, it looks for signals.
+    SIGNAL_EVENTS = 1 << 16
+
+
+@final
+cdef class KeyedMonitors:
+    """Monitors of many streams against one formula, told apart by numbers 0, 1, 2, ...
+
+    Takes what `Monitor` takes. A stream is there from the first mention of its number, or a
+    larger one, on. Time is common to all: no event has a time-stamp below that of an earlier one.
+    """
+
+    def __cinit__(
+        self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
+        str unknown not None="ignore"
+    ):
+        self.streams = Streams(Session(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
+        self.time_stamps = <uint64_t *> calloc(BLOCK_EVENTS, sizeof(uint64_t))
+        self.letters = <uint64_t *> calloc(
+            BLOCK_EVENTS * self.streams.worker.letter_words, sizeof(uint64_t)
+        )
+        if self.time_stamps == NULL or self.letters == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.is_wanted[:] = [True, True, True]
+
+    def __dealloc__(self):
+        free(self.time_stamps)
+        free(self.letters)
+        free(self.records)
+        free(self.owners)
+
+    @property
+    def atoms(self):
+        """The names of the atoms that the formula depends on."""
+        return self.streams.worker.atoms
+
+    @property
+    def mode(self):
+        """The mode that the monitors work in."""
+        return self.streams.worker.mode
+
+    def set_limit(self, MemoryLimit memory not None, size_t policies):
+        """Belong to a run with a limit on memory, as one of so many policies."""
+        self.streams.worker.set_limit(memory, policies)
+
+    @property
+    def held_bytes(self):
+        """The bytes that the monitors take."""
+        cdef HeldBytes held
+        memset(&held, 0, sizeof(HeldBytes))
+        self.count_held(&held)
+        return sum([held.of[k] for k in range(HOLDER_COUNT)])
+
+    @property
+    def counters(self):
+        """What `Monitors.counters` says."""
+        return self.streams.counters(self.streams.count)
+
+    def feed(self, EventColumns events not None, numbers):
+        """Go on to events; numbers: buffer of as many items of type uint32, their streams.
+
+        Returns:
+            records, owners: bytes of verdict records, and of uint32 numbers of their streams, in
+            the order of events and, for each, of time-points.
+        """
+        cdef Memory memory = stream_numbers(numbers, events.count)
+        cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
+        cdef size_t first = 0
+        cdef uint32_t *target
+        cdef uint32_t k
+        events.check_time_stamps(self.clock, 0, 0, events.count)
+        self.begin(events, streams, 0, events.count)
+        self.streams.worker.enter()
+        try:
+            while first < events.count:
+                with nogil:
+                    self.go_on(
+                        events, streams, first, min(<size_t> SIGNAL_EVENTS, events.count - first)
+                    )
+                first += SIGNAL_EVENTS
+                PyErr_CheckSignals()
+        finally:
+            self.streams.worker.leave()
+        owners = PyBytes_FromStringAndSize(NULL, self.record_count * sizeof(uint32_t))
+        target = <uint32_t *> PyBytes_AS_STRING(owners)
+        for k in range(self.record_count):
+            target[k] = self.owners[k].number
+        return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)], owners
+
+    def finish(self, uint32_t number, end_time=None):
+        """A stream ends: bytes of the verdict records this brings.
+
+        `end_time` is that of `Monitor.finish`, "last" meaning the time-stamp of the last event of
+        any stream. The stream is forgotten.
+        """
+        cdef Session worker = self.streams.worker
+        cdef EndTime end = read_end_time(end_time)
+        cdef size_t k
+        if number >= self.streams.count:
+            return b""
+        if end.kind == END_LAST:
+            end.kind = END_AT
+            end.time_stamp = self.clock
+        self.streams.load(&self.streams.resting[number])
+        try:
+            worker.push_finish(&end)
+            self.record_count = 0
+            for k in range(worker.verdict_count):
+                self.put(&worker.verdicts[k], number, 0)
+            return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)]
+        finally:
+            self.streams.store(&self.streams.resting[number])
+            worker.mark_ready()
+            self.streams.clear(&self.streams.resting[number])
+
+    @property
+    def pending_streams(self):
+        """The numbers of the streams that have undecided time-points."""
+        cdef uint64_t time_stamp
+        cdef uint32_t k
+        return [
+            k for k in range(self.streams.count) if self.streams.earliest_pending(k, &time_stamp)
+        ]
+
+    def pending(self, uint32_t number, uint64_t time_stamp=0):
+        """What `Monitor.pending` says of a stream, if no event comes below a time-stamp."""
+        if number >= self.streams.count:
+            return []
+        return self.streams.pending(number, time_stamp)
+
+    cdef int begin(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1:
+        """Before some events, whose time-stamps are checked: have their streams, no verdicts."""
+        cdef uint32_t largest = 0
+        cdef size_t k
+        self.record_count = 0
+        if count:
+            self.clock = events.time_stamp_of(first + count - 1)
+        with nogil:
+            for k in range(first, first + count):
+                largest = max(largest, numbers[k])
+        if count:
+            self.streams.extend(<size_t> largest + 1)
+        return 0
+
+    cdef int go_on(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1 nogil:
+        """Go on to some of the events, between `enter` and `leave` of the worker."""
+        cdef size_t words = self.streams.worker.letter_words
+        cdef size_t start = 0
+        cdef size_t part, taken
+        self.done = 0
+        while start < count:
+            part = min(<size_t> BLOCK_EVENTS, count - start)
+            events.read(first + start, part, self.time_stamps, self.letters, words)
+            taken = 0
+            while taken < part:
+                try:
+                    taken += self.streams.run(
+                        numbers + first + start + taken, self.time_stamps + taken,
+                        self.letters + taken * words, part - taken
+                    )
+                finally:
+                    # Also after an error: the verdicts of the events before.
+                    self.take_from_streams()
+                    if self.waiting is not None:
+                        self.waiting.note(numbers + first + self.done, self.streams.done)
+                    self.done += self.streams.done
+            start += part
+        return 0
+
+    cdef int wait_for_time(self, uint64_t delay) except -1:
+        """From now on know which streams have had something pending for longer than this."""
+        self.waiting = WaitingStreams(self.streams, delay)
+        self.waiting.renew()
+        return 0
+
+    cdef uint32_t next_due(self) noexcept nogil:
+        """The least number of a stream that is due and has not been settled, NO_NUMBER without."""
+        if self.waiting is None or self.due_done == self.waiting.due_count:
+            return NO_NUMBER
+        return self.waiting.due[self.due_done]
+
+    cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil:
+        """No event comes below a time-stamp: settle the streams due among those of some numbers."""
+        cdef uint32_t number = self.next_due()
+        while number < first + count and number != NO_NUMBER:
+            self.done = number - first
+            self.streams.settle(number, time_stamp)
+            self.take_from_worker(number)
+            self.waiting.note(&number, 1)
+            self.due_done += 1
+            number = self.next_due()
+        return 0
+
+    cdef int end(
+        self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
+    ) except -1 nogil:
+        """Some streams end, and no event comes below a time-stamp; with `is_closed`, none at all.
+        """
+        cdef uint64_t earliest
+        cdef size_t k
+        cdef Resting *resting
+        for k in range(first, min(first + count, <size_t> self.streams.count)):
+            self.done = k - first
+            if self.streams.earliest_pending(<uint32_t> k, &earliest):
+                resting = &self.streams.resting[k]
+                self.streams.load(resting)
+                try:
+                    if is_closed:
+                        self.streams.worker.push_end()
+                    else:
+                        self.streams.worker.push_time(time_stamp)
+                    self.take_from_worker(<uint32_t> k)
+                finally:
+                    self.streams.end(resting)
+        return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes that the monitors take, between two batches of events."""
+        self.streams.count_held(held)
+        if self.waiting is not None:
+            held.of[HELD_KEY_STATES] += self.waiting.held_bytes()
+        held.of[HELD_VERDICTS] += (
+            self.record_capacity * sizeof(VerdictRecord) + self.owner_capacity * sizeof(Owner)
+        )
+        held.of[HELD_BUFFERS] += (
+            BLOCK_EVENTS * (1 + self.streams.worker.letter_words) * sizeof(uint64_t)
+        )
+
+    cdef int take_from_streams(self) except -1 nogil:
+        """Append the verdicts of the last run, the first event of which is the one behind `done`.
+        """
+        cdef const Owner *owner
+        cdef uint32_t k
+        for k in range(self.streams.worker.output.count):
+            owner = &self.streams.owners[k]
+            self.put(
+                &self.streams.worker.output.records[k], owner.number,
+                <uint32_t> self.done + owner.place
+            )
+        return 0
+
+    cdef int take_from_worker(self, uint32_t number) except -1 nogil:
+        """Append the verdicts that the last call of the worker has brought to a stream."""
+        cdef size_t k
+        for k in range(self.streams.worker.verdict_count):
+            self.put(&self.streams.worker.verdicts[k], number, <uint32_t> self.done)
+        return 0
+
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t number, uint32_t place
+    ) except -1 nogil:
+        """Append a verdict, if it is wanted."""
+        cdef size_t needed = <size_t> self.record_count + 1
+        if not self.is_wanted[record.kind]:
+            return 0
+        reserve(
+            <void **> &self.records, &self.record_capacity, needed, sizeof(VerdictRecord)
+        )
+        reserve(<void **> &self.owners, &self.owner_capacity, needed, sizeof(Owner))
+        copy_record(&self.records[self.record_count], record)
+        self.owners[self.record_count].number = number
+        self.owners[self.record_count].place = place
+        self.record_count += 1
+        return 0
+
+
+cdef Memory stream_numbers(object numbers, size_t count):
+    """The memory of numbers of streams, one for each event."""
+    cdef Memory memory = Memory(numbers, sizeof(uint32_t), count)
+    if memory.buffer.strides[0] != sizeof(uint32_t):
+        raise ValueError("numbers of streams have gaps between them")
+    return memory

@@ -1,0 +1,15 @@
+# cython: language_level=3
+"""The loops from events to verdicts. The compiled unit."""
+
+include "first_violation.pxi"
+include "prefixes.pxi"
+include "text_monitor.pxi"
+include "text_resolver.pxi"
+include "text_events.pxi"
+include "successive.pxi"
+include "log_records.pxi"
+include "keyed.pxi"
+include "policies.pxi"
+include "policy_lines.pxi"
+include "last_resort.pxi"
+include "feeding.pxi"

@@ -1,0 +1,504 @@
+# cython: language_level=3
+"""Several policies over events of many streams in one pass.
+
+Each policy has monitors of its own, which work on some events at a time, one policy after the
+other. Their verdicts are put into the order of events, and for each event into that of policies.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from mtlmon.arrays.native cimport EventColumns, Memory
+from mtlmon.engine.native cimport (
+    HELD_EQUIVALENTS,
+    HELD_VERDICTS,
+    HeldBytes,
+    MemoryLimit,
+    NO_LIMIT,
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    VERDICT_TRUE,
+    VerdictRecord,
+    reserve,
+    set_boolean,
+)
+from mtlmon.verdicts.native cimport Resolver
+from mtlmon.traces.native cimport NO_NUMBER
+
+cdef enum:
+    BATCH = 1 << 13
+    # with a limit on memory, and what an event's verdict takes on its way
+    LEAST_BATCH = 1 << 8
+    VERDICT_BYTES = 200
+
+_WANTED = {
+    "all": (VERDICT_FALSE, VERDICT_TRUE, VERDICT_EQUIVALENT),
+    "boolean": (VERDICT_FALSE, VERDICT_TRUE),
+    "false": (VERDICT_FALSE,),
+    "none": (),
+}
+
+
+@final
+cdef class VerdictRows:
+    """Verdicts, each with the numbers of its stream and its policy."""
+
+    def __dealloc__(self):
+        free(self.records)
+        free(self.streams)
+        free(self.policies)
+
+    def __len__(self):
+        return self.count
+
+    def taken(self):
+        """All rows, which are no longer here: bytes of records, of uint32 numbers of streams, and
+        of uint32 numbers of policies."""
+        rows = (
+            (<const char *> self.records)[:self.count * sizeof(VerdictRecord)],
+            (<const char *> self.streams)[:self.count * sizeof(uint32_t)],
+            (<const char *> self.policies)[:self.count * sizeof(uint32_t)],
+        )
+        self.count = 0
+        return rows
+
+    def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
+        """Add a violation."""
+        cdef VerdictRecord record
+        set_boolean(&record, time_stamp, offset, VERDICT_FALSE)
+        self.add(&record, stream, policy)
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the rows take."""
+        return self.record_room * sizeof(VerdictRecord) + (
+            <size_t> self.stream_room + self.policy_room
+        ) * sizeof(uint32_t)
+
+    cdef int add(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        cdef size_t needed = <size_t> self.count + 1
+        reserve(<void **> &self.records, &self.record_room, needed, sizeof(VerdictRecord))
+        reserve(<void **> &self.streams, &self.stream_room, needed, sizeof(uint32_t))
+        reserve(<void **> &self.policies, &self.policy_room, needed, sizeof(uint32_t))
+        self.records[self.count] = record[0]
+        self.streams[self.count] = stream
+        self.policies[self.count] = policy
+        self.count += 1
+        return 0
+
+
+@final
+cdef class PolicyMonitors:
+    """Monitors of several policies over the same events of many streams.
+
+    Args:
+        monitors: a KeyedMonitors for each policy, fresh, and used by nobody else.
+        verdicts: which are wanted: "all", "boolean", "false" or "none".
+        resolve: whether equivalences become the Boolean verdict that they stand for.
+        collect: whether all violations are wanted besides, resolved.
+        find_first: whether the earliest violation is wanted.
+        delays: for each policy, how long no time-point can stay pending, None if there is no such
+            limit; given if `advance` is used.
+        executor: of concurrent.futures, whose threads work on policies; None for this one alone.
+        memory: how much all of it may hold, which is looked at after some thousand events.
+
+    Attributes:
+        memory: as given, or a count without a limit.
+        monitors: these.
+        verdicts: VerdictRows that the calls so far have brought: event by event, for each policy by
+            policy, for each of these in time-point order. At the end, stream takes the place of
+            event.
+        violations: likewise the false time-points, if they are collected.
+        first: the earliest violation so far, None if it is not wanted.
+    """
+
+    def __cinit__(
+        self, list monitors not None, *, str verdicts="all", bint resolve=False,
+        bint collect=False, bint find_first=False, list delays=None, executor=None,
+        MemoryLimit memory=None
+    ):
+        cdef KeyedMonitors one
+        if not monitors or len(monitors) > UINT32_MAX:
+            raise ValueError("expected at least one policy")
+        for one in monitors:
+            if one is None:
+                raise TypeError("monitors are KeyedMonitors")
+        self.monitors = list(monitors)
+        self.policy_count = <uint32_t> len(monitors)
+        self.parts = <Part *> calloc(self.policy_count, sizeof(Part))
+        if self.parts == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        for kind in _WANTED[verdicts]:
+            self.is_wanted[<int> kind] = True
+        if not resolve and not collect and not find_first:
+            for one in monitors:
+                one.is_wanted = self.is_wanted
+        for one, delay in zip(monitors, delays or ()):
+            if delay is not None:
+                one.wait_for_time(delay)
+        self.resolver = Resolver()
+        self.resolves = resolve
+        self.executor = executor
+        self.collects = collect
+        self.verdicts = VerdictRows()
+        self.violations = VerdictRows()
+        if find_first:
+            self.first = FirstViolation(self.policy_count)
+        self.memory = MemoryLimit() if memory is None else memory
+        self.batch = min(
+            <size_t> BATCH,
+            max(
+                <size_t> LEAST_BATCH,
+                self.memory.share(8 * <size_t> self.policy_count) // VERDICT_BYTES,
+            ),
+        )
+        if self.memory.allowed != NO_LIMIT():
+            for one in monitors:
+                one.set_limit(self.memory, self.policy_count)
+        self.check_memory()
+
+    def __dealloc__(self):
+        free(self.parts)
+
+    def feed(self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX):
+        """Go on to some events.
+
+        Args:
+            events: for each policy, the events as EventColumns with the atoms of its monitors.
+            numbers: of their streams, contiguous array of type uint32.
+            first: the first one.
+            count: how many; all from `first` on if not given.
+
+        Raises:
+            TimeStampError: nothing has happened.
+            LimitError, MemoryError, KeyboardInterrupt: in the middle of an event; the verdicts on
+                those before are there.
+            MemoryLimitError: likewise, or between two events.
+        """
+        cdef EventColumns columns
+        cdef KeyedMonitors one
+        cdef Memory memory
+        cdef size_t total
+        if len(events) != <Py_ssize_t> self.policy_count:
+            raise ValueError(f"expected events for each of {self.policy_count} policies")
+        columns = events[0]
+        total = columns.count
+        for columns in events:
+            if columns.count != total:
+                raise ValueError("different numbers of events")
+        memory = stream_numbers(numbers, total)
+        if first > total:
+            raise ValueError("there are no such events")
+        count = min(count, total - first)
+        one = self.monitors[0]
+        columns.check_time_stamps(one.clock, 0, first, first + count)
+        for one, columns in zip(self.monitors, events):
+            one.begin(columns, <const uint32_t *> memory.buffer.buf, first, count)
+            one.streams.worker.enter()
+        try:
+            while count:
+                self.go_on(
+                    events, <const uint32_t *> memory.buffer.buf, first, min(self.batch, count)
+                )
+                first += min(self.batch, count)
+                count -= min(self.batch, count)
+                PyErr_CheckSignals()
+        finally:
+            for one in self.monitors:
+                one.streams.worker.leave()
+
+    cdef int go_on(
+        self, list events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1:
+        cdef EventColumns columns
+        cdef KeyedMonitors one
+        cdef uint32_t policy
+        cdef size_t place = <size_t> numbers
+        work = [
+            (policy, events[policy], place, first, count) for policy in range(self.policy_count)
+        ]
+        if self.executor is None:
+            failures = [self._go_on_one(part) for part in work]
+        else:
+            failures = self._share_out(work)
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            # Where one has failed, the others do not count for more.
+            count = min(count, one.done)
+            self.prepare(one, policy)
+        columns = events[0]
+        with nogil:
+            self.merge(count, columns, first)
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        self.check_memory()
+        return 0
+
+    cdef int check_memory(self) except -1:
+        """Between two batches of events: raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        cdef KeyedMonitors one
+        cdef bint is_relieved = False
+        self.count_held(&held)
+        if not self.memory.admits(&held):
+            self.memory.note_relief()
+            for one in self.monitors:
+                one.streams.relieve()
+            is_relieved = True
+            self.count_held(&held)
+            self.memory.admits(&held)
+        self.memory.require(is_relieved)
+        if self.memory.allowed != NO_LIMIT():
+            for one in self.monitors:
+                one.streams.worker.engine.set_room(self.memory)
+        return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept:
+        """The bytes that everything takes."""
+        cdef KeyedMonitors one
+        memset(held, 0, sizeof(HeldBytes))
+        for one in self.monitors:
+            one.count_held(held)
+        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
+
+    def _share_out(self, list work):
+        """Let threads do the work; it is done when this returns, and also when it raises."""
+        futures = [self.executor.submit(self._go_on_one, part) for part in work]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            # A signal. Nothing may go on to work on monitors behind the back of others.
+            for future in futures:
+                if not future.cancel():
+                    future.exception()
+            raise
+
+    def _go_on_one(self, tuple work):
+        """Let one policy's monitors go on; the exception that this has raised, or None."""
+        cdef KeyedMonitors one = self.monitors[work[0]]
+        cdef EventColumns columns = work[1]
+        cdef const uint32_t *numbers = <const uint32_t *> <size_t> work[2]
+        cdef size_t first = work[3]
+        cdef size_t count = work[4]
+        one.record_count = 0
+        try:
+            with nogil:
+                one.go_on(columns, numbers, first, count)
+        except BaseException as error:
+            return error
+        return None
+
+    def advance(self, uint64_t time_stamp):
+        """No event comes below a time-stamp.
+
+        Streams of which nothing has been pending for longer than the delay are left alone.
+        """
+        cdef KeyedMonitors one
+        cdef uint32_t policy, first
+        for one in self.monitors:
+            if one.waiting is not None:
+                one.due_done = 0
+                with nogil:
+                    one.waiting.find_due(time_stamp)
+        while True:
+            first = min([(<KeyedMonitors> each).next_due() for each in self.monitors])
+            if first == NO_NUMBER:
+                self.end_of_time()
+                return
+            for policy in range(self.policy_count):
+                one = self.monitors[policy]
+                one.record_count = 0
+                with nogil:
+                    one.settle_due(first, self.batch, time_stamp)
+                self.prepare(one, policy)
+            with nogil:
+                self.merge(self.batch, None, 0)
+            self.check_memory()
+            PyErr_CheckSignals()
+
+    def finish(self, uint64_t time_stamp, bint is_closed):
+        """The log ends: no event comes below a time-stamp; with `is_closed` none comes at all."""
+        cdef KeyedMonitors one
+        cdef uint32_t policy
+        cdef size_t first
+        for first in range(0, self.stream_count, self.batch):
+            for policy in range(self.policy_count):
+                one = self.monitors[policy]
+                one.record_count = 0
+                with nogil:
+                    one.end(first, self.batch, time_stamp, is_closed)
+                self.prepare(one, policy)
+            with nogil:
+                self.merge(self.batch, None, 0)
+            self.check_memory()
+            PyErr_CheckSignals()
+        self.end_of_time()
+
+    cdef void end_of_time(self) noexcept:
+        """What the passing of time has brought belongs to the event before."""
+        cdef KeyedMonitors one = self.monitors[0]
+        if self.first is not None:
+            self.first.begin_event(one.clock)
+            self.first.end_event(self.event_count)
+
+    def check(self):
+        """Raise MemoryLimitError when too much is held."""
+        self.check_memory()
+
+    @property
+    def stream_count(self):
+        """How many streams there are."""
+        return max([(<KeyedMonitors> one).streams.count for one in self.monitors])
+
+    @property
+    def open_count(self):
+        """Time-points whose equivalence has no value yet, where they are resolved."""
+        return self.resolver.open_count
+
+    @property
+    def earliest_pending(self):
+        """The earliest pending time-point of any policy and stream: its time-stamp, its offset and
+        the policy's number; None without one."""
+        cdef KeyedMonitors one
+        cdef uint64_t earliest = 0, earliest_offset = 0
+        cdef uint64_t time_stamp = 0, offset = 0
+        cdef uint32_t earliest_policy = 0
+        cdef uint32_t policy, k
+        cdef bint is_found = False
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            for k in range(one.streams.count):
+                if one.streams.earliest_point(k, &time_stamp, &offset) and (
+                    not is_found
+                    or time_stamp < earliest
+                    or (time_stamp == earliest and offset < earliest_offset)
+                ):
+                    earliest = time_stamp
+                    earliest_offset = offset
+                    earliest_policy = policy
+                    is_found = True
+        return (earliest, earliest_offset, earliest_policy) if is_found else None
+
+    def forget_idle(self, uint64_t clock):
+        """Forget streams that are as good as new, if no event comes below `clock`.
+
+        Returns:
+            Bytes of uint32 numbers, by the number of a stream that which it has now, or 2^32-1 if
+            it is forgotten; None if too few are idle, and nothing has changed.
+        """
+        cdef KeyedMonitors one
+        cdef uint32_t total = self.stream_count
+        cdef uint32_t kept = 0
+        cdef uint32_t k
+        cdef bint is_idle
+        cdef uint32_t *numbers = <uint32_t *> malloc((total + <size_t> 1) * sizeof(uint32_t))
+        if numbers == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            for one in self.monitors:
+                one.streams.extend(total)
+            for k in range(total):
+                is_idle = True
+                for one in self.monitors:
+                    if not one.streams.is_idle(k, clock):
+                        is_idle = False
+                        break
+                numbers[k] = NO_NUMBER if is_idle else kept
+                kept += not is_idle
+            if 2 * <uint64_t> kept > total:
+                return None
+            for one in self.monitors:
+                one.streams.keep(numbers)
+                if one.waiting is not None:
+                    one.waiting.renew()
+            if not self.resolver.renumber(numbers, self.policy_count):
+                raise MemoryError("mtlmon: out of memory")
+            return (<const char *> numbers)[:total * sizeof(uint32_t)]
+        finally:
+            free(numbers)
+
+    # ---- verdicts ----------------------------------------------------------------------------
+
+    cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept:
+        cdef Part *part = &self.parts[policy]
+        part.records = monitors.records
+        part.owners = monitors.owners
+        part.count = monitors.record_count
+        part.taken = 0
+
+    cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil:
+        """Take the verdicts of the first `count` events, or streams, of all policies.
+
+        columns: the events, from number `start` on; None for streams.
+        """
+        cdef Part *part
+        cdef size_t place = 0
+        cdef size_t next_place
+        cdef uint32_t policy, first
+        cdef bint finds_first = self.first is not None and columns is not None
+        while place < count:
+            next_place = count
+            if finds_first:
+                self.first.begin_event(columns.time_stamp_of(start + place))
+            for policy in range(self.policy_count):
+                part = &self.parts[policy]
+                first = part.taken
+                while part.taken < part.count and part.owners[part.taken].place == place:
+                    part.taken += 1
+                if part.taken > first:
+                    self.deliver(
+                        part.records + first, part.taken - first, part.owners[first].number,
+                        policy
+                    )
+                if part.taken < part.count:
+                    next_place = min(next_place, <size_t> part.owners[part.taken].place)
+            if finds_first:
+                self.first.end_event(self.event_count + place + 1)
+                if self.first.waits_for_time():
+                    # An event matters then even if it brings no verdicts.
+                    next_place = place + 1
+            place = next_place
+        if columns is not None:
+            self.event_count += count
+        return 0
+
+    cdef int deliver(
+        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        """Take the verdicts that an event brings to one policy."""
+        cdef VerdictRecord resolved[RESOLVED_AT_ONCE]
+        cdef size_t found = RESOLVED_AT_ONCE
+        cdef size_t k
+        if not self.resolves:
+            for k in range(count):
+                self.put(&records[k], stream, policy)
+        if not self.resolves and not self.collects and self.first is None:
+            return 0
+        self.resolver.stream = <uint64_t> stream * self.policy_count + policy
+        if not self.resolver.push(records, count):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        while found == RESOLVED_AT_ONCE:
+            found = self.resolver.next(resolved, RESOLVED_AT_ONCE)
+            for k in range(found):
+                if self.resolves:
+                    self.put(&resolved[k], stream, policy)
+                if self.first is not None:
+                    self.first.note(&resolved[k], stream, policy)
+                if self.collects and resolved[k].kind == VERDICT_FALSE:
+                    self.violations.add(&resolved[k], stream, policy)
+        return 0
+
+    cdef int put(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        if self.is_wanted[record.kind]:
+            self.verdicts.add(record, stream, policy)
+        return 0

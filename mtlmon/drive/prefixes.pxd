@@ -1,0 +1,38 @@
+# cython: language_level=3
+"""Numbers for the prefixes of lines, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+
+
+cdef struct Prefix:
+    # NULL in a free one
+    uint8_t *text
+    size_t size
+    uint64_t hash
+    # for the caller: how many of its time-points are open
+    uint64_t open_count
+    # the next free one, in a free one
+    size_t next
+
+
+# no number of a prefix
+cdef size_t NO_PREFIX
+
+
+cdef class PrefixTable:
+    cdef Prefix *prefixes
+    cdef size_t size, room, first_free
+    # numbers, or NONE
+    cdef size_t *slots
+    cdef size_t slot_mask, used_count
+    cdef size_t text_bytes          # that the texts take
+    # the prefix looked up last, or NONE
+    cdef size_t latest
+
+    cdef size_t find(self, const uint8_t *text, size_t size) noexcept nogil
+    cdef size_t add(self, const uint8_t *text, size_t size) noexcept nogil
+    cdef void remove(self, size_t number) noexcept nogil
+    cdef size_t slot_of(self, const uint8_t *text, size_t size, uint64_t hash) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef bint reserve(self) noexcept nogil

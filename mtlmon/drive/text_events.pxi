@@ -1,0 +1,83 @@
+# cython: language_level=3
+"""Text logs as columns: blocks of bytes in, arrays of time-stamps and letters out."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stddef cimport size_t
+from libc.stdint cimport uint64_t
+
+from mtlmon.arrays.native cimport Block
+from mtlmon.text.native cimport SCAN_EMPTY, SCAN_ERROR, SCAN_FULL, ScanStatus, Scanner
+
+cdef enum:
+    READ_EVENTS = 1 << 13
+    READ_WORDS = 1 << 16
+
+
+@cython.final
+cdef class TextEvents:
+    """Reads the events of a text log, batch by batch.
+
+    Args as for `Scanner`.
+
+    Attributes:
+        scanner: knows what has been read, and what was wrong with it.
+    """
+
+    cdef readonly Scanner scanner
+    cdef Block block
+    cdef ScanStatus status
+
+    def __cinit__(self, tuple atoms not None, *, str path="<log>", bint skip_errors=False):
+        self.scanner = Scanner(atoms, path=path, skip_errors=skip_errors)
+        self.status = SCAN_EMPTY
+
+    @property
+    def held_bytes(self):
+        """The bytes of memory that reading takes, without the block."""
+        return self.scanner.held_bytes()
+
+    def load(self, block):
+        """Make a block of bytes the one that `read` works on; it must not change until then."""
+        self.block = Block(block)
+        self.scanner.load(self.block.data, self.block.size)
+        self.status = SCAN_FULL
+
+    def load_end(self):
+        """The log has ended: `read` reads its last line, if that has no line feed."""
+        self.block = None
+        self.scanner.load_end()
+        self.status = SCAN_FULL
+
+    def read(self):
+        """The next events of the block.
+
+        Returns:
+            Bytes of as many time-stamps as there are events, of 64 bits, and of their letters, each
+            of `scanner.letter_words` words of 64 bits. Both are empty when the block is used up.
+
+        Raises:
+            LogError: the next line cannot be read.
+        """
+        cdef size_t words = self.scanner.letter_words
+        cdef size_t capacity = max(<size_t> 1, min(<size_t> READ_EVENTS, READ_WORDS // words))
+        cdef size_t count = 0
+        cdef uint64_t *times
+        cdef uint64_t *masks
+        if self.status != SCAN_FULL:
+            if self.status == SCAN_ERROR:
+                raise self.scanner.failure
+            return b"", b""
+        time_stamps = PyBytes_FromStringAndSize(NULL, capacity * sizeof(uint64_t))
+        letters = PyBytes_FromStringAndSize(NULL, capacity * words * sizeof(uint64_t))
+        times = <uint64_t *> PyBytes_AS_STRING(time_stamps)
+        masks = <uint64_t *> PyBytes_AS_STRING(letters)
+        with nogil:
+            self.status = self.scanner.scan(times, masks, capacity, &count)
+        if self.status == SCAN_ERROR:
+            self.scanner.note_failure()
+            if count == 0:
+                raise self.scanner.failure
+        return (
+            time_stamps[:count * sizeof(uint64_t)], letters[:count * words * sizeof(uint64_t)]
+        )

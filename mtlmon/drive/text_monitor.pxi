@@ -1,0 +1,479 @@
+# cython: language_level=3
+"""Text in, text out: the loop from log lines to verdict lines.
+
+scanner -> engine -> filter or resolver -> writer, without Python and without the GIL. Reading and
+writing files is the caller's: it loads blocks, calls `run` until a block is used up, and flushes
+the writer when it sees fit.
+"""
+
+cimport cython
+from libc.stddef cimport size_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from mtlmon.arrays.native cimport BLOCK_EVENTS, Block
+from mtlmon.engine.native cimport (
+    DIGEST_BYTES,
+    EndTime,
+    HELD_BUFFERS,
+    HELD_EQUIVALENTS,
+    HeldBytes,
+    MemoryLimit,
+    NO_LIMIT,
+    NumberReader,
+    NumberWriter,
+    Session,
+    VERDICT_FALSE,
+    VerdictRecord,
+    as_bytes,
+    damaged,
+    digest,
+    nanoseconds,
+    read_end_time,
+)
+from mtlmon.verdicts.native cimport Resolver
+from mtlmon.text.native cimport (
+    FILTER_ALL,
+    FILTER_BOOLEAN,
+    FILTER_FALSE,
+    FILTER_NONE,
+    SCAN_EMPTY,
+    SCAN_ERROR,
+    SCAN_FULL,
+    Scanner,
+    Writer,
+    remember_time_stamp,
+)
+
+from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
+from mtlmon.errors import MtlmonError, SnapshotError
+
+_MAGIC = b"mtlmon text"
+_VERSION = 1
+
+
+@cython.final
+cdef class TextMonitor:
+    """Monitors a text log.
+
+    monitor: a fresh monitor.
+    path: the log's name in error messages.
+    verdicts: which lines to write: "all", "boolean" or "false" (what the engine decided itself),
+        "first" (the earliest false time-point, once nothing before it is open) or "none".
+    resolve: write the Boolean value of every time-point instead of equivalences.
+    skip_errors: pass over lines that cannot be read.
+    memory: how much all of it may hold; the monitor then has no limit of its own.
+
+    Attributes:
+        memory: as given, or a count without a limit.
+        writer: holds the lines until they are flushed.
+        is_stopped: nothing more will be written, so there is no need to read on.
+    """
+
+    def __cinit__(
+        self,
+        Session monitor not None,
+        *,
+        str path="<log>",
+        str verdicts="all",
+        bint resolve=False,
+        bint skip_errors=False,
+        MemoryLimit memory=None,
+    ):
+        cdef size_t words
+        self.monitor = monitor
+        self.scanner = Scanner(monitor.atoms, path=path, skip_errors=skip_errors)
+        self.writer = Writer()
+        # "first" writes one line of its own making
+        self.filter = _FILTERS["all" if verdicts == "first" else verdicts]
+        self.wants_first = verdicts == "first"
+        self.resolver = Resolver()
+        # these write nothing that depends on equivalences
+        self.resolves = resolve and verdicts not in ("first", "none")
+        self.status = SCAN_EMPTY
+        words = self.scanner.letter_words
+        self.batch_room = max(<size_t> 1, min(<size_t> BLOCK_EVENTS, BLOCK_WORDS // words))
+        self.time_stamps = <uint64_t *> calloc(self.batch_room, sizeof(uint64_t))
+        self.letters = <uint64_t *> calloc(self.batch_room * words, sizeof(uint64_t))
+        if self.time_stamps == NULL or self.letters == NULL:
+            raise MemoryError
+        self.memory = MemoryLimit() if memory is None else memory
+        if self.memory.allowed != NO_LIMIT():
+            monitor.set_limit(self.memory, 1)
+
+    def __dealloc__(self):
+        free(self.time_stamps)
+        free(self.letters)
+
+    def load(self, block):
+        """Make a block of bytes the one that `run` works on; it must not change until then."""
+        self.block = Block(block)
+        self.loaded += self.block.size
+        self.scanner.load(self.block.data, self.block.size)
+        self.status = SCAN_FULL
+
+    def unload(self):
+        """Let go of the block; nothing more can be read."""
+        self.status = SCAN_EMPTY
+        self.batch_next = self.batch_count = 0
+        self.block = None
+
+    def load_end(self):
+        """The log has ended: `run` reads its last line, if that has no line feed."""
+        self.block = None
+        self.has_end = True
+        self.scanner.load_end()
+        self.status = SCAN_FULL
+
+    def run(self):
+        """Work on the loaded block for a while; return whether there is more to do on it.
+
+        It returns early when a block of output waits in the writer, and goes on once that is taken
+        out.
+
+        Raises:
+            LogError: a line cannot be read. The verdicts earned before it are in the writer.
+            LimitError: the engine's.
+            MemoryLimitError: more memory is held than it may be. The verdicts on the events so far
+                are in the writer.
+        """
+        cdef bint more
+        with nogil:
+            more = self.work(True)
+        return more
+
+    def end(self, end_time=None):
+        """The log is over: say what is known about the time after it. Go on with `run`.
+
+        end_time: None (nothing), a time-stamp up to and including which the log is complete,
+            "last" (the last time-stamp) or "inf" (no event ever follows).
+        """
+        cdef EndTime end = read_end_time(end_time)
+        if self.is_stopped:
+            return
+        self.writer.is_idle = True
+        try:
+            self.monitor.push_finish(&end)
+        finally:
+            self.writer.is_idle = False
+        self.deliver()
+
+    def settle(self):
+        """Monitor the events that are scanned already, and no others: before a snapshot.
+
+        Like `run` it may return early, and then returns True.
+        """
+        cdef bint more
+        with nogil:
+            more = self.work(False)
+        return more
+
+    @property
+    def is_settled(self):
+        """Whether a snapshot can be made: nothing is under way, nor the end of the log loaded.
+
+        False after `settle`, too, when the line that comes next cannot be read.
+        """
+        return (
+            (self.batch_next == self.batch_count or self.is_stopped)
+            and self.status != SCAN_ERROR
+            and not self.has_end
+            and self.resolver.outcome_index == self.resolver.outcome_count
+        )
+
+    @property
+    def position(self):
+        """How many bytes of the log, from its beginning, a snapshot covers, if one can be made.
+
+        That is up to the end of a line, or within one that is skipped for its length.
+        """
+        return self.loaded - self.scanner.unread()
+
+    def snapshot(self):
+        """All that is known after the first `position` bytes of the log, as bytes for `restore`.
+
+        The lines in the writer are not part of it: they belong before it.
+
+        Raises:
+            MtlmonError: not settled, or the monitor is broken.
+        """
+        cdef NumberWriter writer = NumberWriter()
+        if not self.is_settled:
+            raise MtlmonError("no snapshot between events that are scanned: settle first")
+        writer.put(self.kind())
+        writer.put(self.position)
+        writer.put(self.is_stopped)
+        writer.put(self.has_candidate)
+        if self.has_candidate:
+            writer.put(self.candidate.time_stamp)
+            writer.put(self.candidate.offset)
+        writer.put_bytes(self.resolver.snapshot())
+        writer.put(self.scanner.letter_words)
+        put_scanner(writer, self.scanner)
+        writer.put_bytes(self.monitor.snapshot())
+        body = writer.taken()
+        return b"%b%c%b%b" % (_MAGIC, _VERSION, digest(body), body)
+
+    def restore(self, snapshot):
+        """Go on from where another text monitor made a snapshot; this one must be fresh.
+
+        What is loaded next must be the log from `position` on.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, or one of another formula, mode, version or
+                selection of verdicts, or damaged. The text monitor is then of no use.
+            MtlmonError: something was loaded before.
+        """
+        cdef NumberReader reader = NumberReader()
+        if self.loaded or self.has_end:
+            raise MtlmonError("a text monitor is restored before anything is loaded")
+        reader.open(checked_body(as_bytes(snapshot)), 0)
+        if reader.get(UINT64_MAX) != self.kind():
+            raise SnapshotError("the snapshot is of another selection of verdicts")
+        self.loaded = reader.get(INT64_MAX)
+        self.read_first(reader)
+        self.resolver.restore(reader.get_bytes())
+        if reader.get(UINT64_MAX) != self.scanner.letter_words:
+            raise SnapshotError("the snapshot is of another formula or mode")
+        read_scanner(reader, self.scanner)
+        self.monitor.restore(reader.get_bytes())
+        reader.end()
+        # The engine relies on the scanner for time-stamps that do not decrease.
+        if self.monitor.state.clock > self.scanner.last.value:
+            raise damaged()
+
+    @property
+    def event_count(self):
+        return self.monitor.counters["events"]
+
+    @property
+    def true_count(self):
+        """Time-points decided to be true, equivalents included."""
+        return self.monitor.counters["true"]
+
+    @property
+    def false_count(self):
+        """Time-points decided to be false, equivalents included."""
+        return self.monitor.counters["false"]
+
+    @property
+    def undecided_count(self):
+        return self.event_count - self.true_count - self.false_count
+
+    @property
+    def peak_pending(self):
+        """The most undecided time-points that the engine kept at a time, without equivalents."""
+        return self.monitor.counters["peak_pending"]
+
+    @property
+    def open_first(self):
+        """(false time-point, earliest open one before it) if `first` could not be decided."""
+        cdef uint64_t time_stamp, offset
+        if self.is_stopped or not self.has_candidate:
+            return None
+        self.monitor.earliest_pending(&time_stamp, &offset)
+        return (
+            (self.candidate.time_stamp, self.candidate.offset),
+            (time_stamp, offset),
+        )
+
+    cdef int work(self, bint scans) except -1 nogil:
+        """The loop; 1 when it returns before the block is used up, else 0.
+
+        scans: go on with the block when no scanned events are left.
+        """
+        cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
+        cdef size_t words = self.scanner.letter_words
+        if self.resolves and not self.write_resolved():
+            return 1
+        while not self.is_stopped:
+            if self.batch_next == self.batch_count:
+                self.check_memory()
+                if self.status != SCAN_FULL or not scans:
+                    if self.status == SCAN_ERROR and scans:
+                        with gil:
+                            raise self.scanner.failure
+                    return 0
+                self.batch_next = 0
+                self.status = self.scanner.scan(
+                    self.time_stamps, self.letters, self.batch_room, &self.batch_count
+                )
+                if self.status == SCAN_ERROR:
+                    with gil:
+                        self.scanner.note_failure()
+                continue
+            self.push_events(words)
+            if self.writer.size >= OUTPUT_BYTES or nanoseconds() >= deadline:
+                return 1
+        return 0
+
+    cdef int check_memory(self) except -1 nogil:
+        """Between two batches of events: raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        cdef bint is_relieved = False
+        self.count_held(&held)
+        if not self.memory.admits(&held):
+            self.memory.note_relief()
+            self.monitor.relieve()
+            is_relieved = True
+            self.count_held(&held)
+            self.memory.admits(&held)
+        self.memory.require(is_relieved)
+        if self.memory.allowed != NO_LIMIT():
+            self.monitor.engine.set_room(self.memory)
+        return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """The bytes that everything takes."""
+        memset(held, 0, sizeof(HeldBytes))
+        self.monitor.count_held(held)
+        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        held.of[HELD_BUFFERS] += (
+            self.scanner.held_bytes() + self.writer.room
+            + self.batch_room * (1 + self.scanner.letter_words) * sizeof(uint64_t)
+        )
+
+    cdef int push_events(self, size_t words) except -1 nogil:
+        """Monitor the next of the scanned events, up to all, and hand on their verdicts."""
+        cdef size_t count = self.batch_count - self.batch_next
+        if self.wants_first or self.resolves:
+            # The first stops at the very event that settles it, and the resolver has to know
+            # which verdicts are of one event.
+            count = 1
+        else:
+            self.writer.next_records = &self.monitor.output
+            self.writer.next_filter = self.filter
+        self.writer.is_idle = True
+        try:
+            self.batch_next += self.monitor.push(
+                self.time_stamps + self.batch_next, self.letters + self.batch_next * words, count
+            )
+        finally:
+            self.writer.is_idle = False
+            self.writer.next_records = NULL
+            # Also after an error: the verdicts of the events before.
+            self.deliver()
+        return 0
+
+    cdef int deliver(self) except -1 nogil:
+        """Hand on the verdicts of the last call of the monitor."""
+        cdef const VerdictRecord *verdicts = self.monitor.verdicts
+        cdef size_t count = self.monitor.verdict_count
+        cdef bint has_memory
+        if self.wants_first:
+            has_memory = self.note_false(verdicts, count)
+        elif self.resolves:
+            has_memory = self.resolver.push(verdicts, count)
+            self.write_resolved()
+        else:
+            has_memory = self.writer.write(verdicts, count, self.filter)
+        if not has_memory:
+            with gil:
+                raise MemoryError
+        return 0
+
+    cdef int write_resolved(self) except -1 nogil:
+        """Write what the resolver has; 0 when there is more of it than a block of output."""
+        cdef VerdictRecord records[RESOLVED_AT_ONCE]
+        cdef size_t count = RESOLVED_AT_ONCE
+        while count == RESOLVED_AT_ONCE:
+            if self.writer.size >= OUTPUT_BYTES:
+                return 0
+            count = self.resolver.next(records, RESOLVED_AT_ONCE)
+            if not self.writer.write(records, count, self.filter):
+                with gil:
+                    raise MemoryError
+        return 1
+
+    cdef bint note_false(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Keep the earliest false time-point, and write it once nothing before it is open."""
+        cdef uint64_t time_stamp, offset
+        cdef size_t k
+        for k in range(count):
+            if verdicts[k].kind == VERDICT_FALSE and (
+                not self.has_candidate
+                or is_before(
+                    verdicts[k].time_stamp,
+                    verdicts[k].offset,
+                    self.candidate.time_stamp,
+                    self.candidate.offset,
+                )
+            ):
+                self.candidate = verdicts[k]
+                self.has_candidate = True
+        if not self.has_candidate:
+            return True
+        self.is_stopped = not self.monitor.earliest_pending(&time_stamp, &offset) or is_before(
+            self.candidate.time_stamp, self.candidate.offset, time_stamp, offset
+        )
+        return not self.is_stopped or self.writer.write(&self.candidate, 1, FILTER_ALL)
+
+    cdef uint64_t kind(self) noexcept:
+        """Which verdicts are written."""
+        return <uint64_t> self.filter << 2 | self.wants_first << 1 | self.resolves
+
+    cdef int read_first(self, NumberReader reader) except -1:
+        """What is known of the earliest false time-point."""
+        self.is_stopped = <bint> reader.get(1)
+        self.has_candidate = <bint> reader.get(1)
+        if self.has_candidate:
+            self.candidate.time_stamp = reader.get(INT64_MAX)
+            self.candidate.offset = reader.get(UINT64_MAX)
+            self.candidate.kind = VERDICT_FALSE
+        return 0
+
+
+cdef bytes checked_body(bytes snapshot):
+    """What follows the head of a snapshot.
+
+    Raises SnapshotError when this is no undamaged snapshot of this version.
+    """
+    cdef size_t head = len(_MAGIC) + 1
+    if len(snapshot) < head + DIGEST_BYTES or not snapshot.startswith(_MAGIC):
+        raise SnapshotError("this is not a snapshot of a text monitor")
+    if snapshot[head - 1] != _VERSION:
+        raise SnapshotError(
+            f"the snapshot has version {snapshot[head - 1]}; this version of mtlmon reads "
+            f"version {_VERSION} only"
+        )
+    body = snapshot[head + DIGEST_BYTES:]
+    if snapshot[head:head + DIGEST_BYTES] != digest(body):
+        raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
+    return body
+
+
+cdef int put_scanner(NumberWriter writer, Scanner scanner) except -1:
+    cdef size_t word
+    writer.put(scanner.line_count)
+    writer.put(scanner.skipped_count)
+    writer.put(scanner.in_long_line)
+    writer.put(scanner.last.value + 1 if scanner.last.is_known else 0)
+    for word in range(scanner.letter_words):
+        writer.put(scanner.occurrences[word])
+    return 0
+
+
+cdef int read_scanner(NumberReader reader, Scanner scanner) except -1:
+    cdef size_t word
+    cdef uint64_t after
+    scanner.line_count = reader.get(UINT64_MAX)
+    scanner.skipped_count = reader.get(UINT64_MAX)
+    scanner.in_long_line = <bint> reader.get(1)
+    if (scanner.skipped_count or scanner.in_long_line) and not scanner.skip_errors:
+        raise SnapshotError("lines that cannot be read were skipped before the snapshot")
+    after = reader.get(<uint64_t> INT64_MAX + 1)
+    if after > 0:
+        # written with no digits that the next one could be compared with
+        remember_time_stamp(&scanner.last, after - 1, 0)
+    for word in range(scanner.letter_words):
+        scanner.occurrences[word] = reader.get(UINT64_MAX)
+    return 0
+
+
+cdef inline bint is_before(
+    uint64_t time_stamp, uint64_t offset, uint64_t other_time_stamp, uint64_t other_offset
+) noexcept nogil:
+    return time_stamp < other_time_stamp or (
+        time_stamp == other_time_stamp and offset < other_offset
+    )

@@ -1,0 +1,290 @@
+# cython: language_level=3
+"""Text in, text out: the loop from verdict lines to Boolean verdict lines.
+
+reader -> resolver -> sequencer, if order is wanted -> writer, without Python and without the GIL.
+Reading and writing files is the caller's, as it is for `TextMonitor`.
+"""
+
+cimport cython
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+
+from mtlmon.arrays.native cimport Block
+from mtlmon.engine.native cimport (
+    HELD_BUFFERS,
+    HELD_EQUIVALENTS,
+    HELD_IN_ORDER,
+    HELD_KEYS,
+    HeldBytes,
+    MemoryLimit,
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    VerdictRecord,
+    nanoseconds,
+)
+from mtlmon.verdicts.native cimport Resolver, Sequencer
+from mtlmon.text.native cimport (
+    FILTER_ALL,
+    FILTER_FALSE,
+    FILTER_NONE,
+    LINE_ERROR,
+    LINE_NONE,
+    LINE_READ,
+    VerdictLines,
+    Writer,
+)
+
+from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
+
+cdef enum:
+    LINES_PER_CLOCK = 256
+
+
+@cython.final
+cdef class TextResolver:
+    """Resolves a text of verdict lines.
+
+    path: the text's name in error messages.
+    verdicts: which lines to write: "all", "false" or "none".
+    in_order: write the verdicts of each prefix in the order of its time-points.
+    reach: how far apart in time a time-point and the verdicts written before its own may be; None
+        if that is not known, and then everything is held to the end when `in_order` is asked for.
+    memory: how much all of it may hold.
+
+    Attributes:
+        memory: as given, or a count without a limit.
+        writer: holds the lines until they are flushed.
+        true_count: time-points resolved to true.
+        false_count: time-points resolved to false.
+        open_count: time-points whose equivalence still waits for its value.
+        held_count: resolved ones that wait for their turn.
+    """
+
+    def __cinit__(
+        self,
+        *,
+        str path="<verdicts>",
+        str verdicts="all",
+        bint in_order=False,
+        object reach=None,
+        MemoryLimit memory=None,
+    ):
+        self.lines = VerdictLines(path)
+        self.writer = Writer()
+        self.resolver = Resolver()
+        self.resolver.is_flat = True
+        self.prefixes = PrefixTable()
+        self.in_order = in_order
+        self.sequencer = Sequencer(reach)
+        self.filter = _FILTERS[verdicts]
+        self.status = LINE_NONE
+        self.memory = MemoryLimit() if memory is None else memory
+
+    @property
+    def true_count(self):
+        return self.resolver.true_count
+
+    @property
+    def false_count(self):
+        return self.resolver.false_count
+
+    @property
+    def open_count(self):
+        return self.resolver.open_count
+
+    @property
+    def held_count(self):
+        return self.sequencer.held_count
+
+    @property
+    def event_count(self):
+        """Time-points resolved; what progress is counted in."""
+        return self.true_count + self.false_count
+
+    @property
+    def is_stopped(self):
+        """Nothing more will be written, so there is no need to read on: never."""
+        return False
+
+    def load(self, block):
+        """Make a block of bytes the one that `run` works on; it must not change until then."""
+        self.block = Block(block)
+        self.lines.load(self.block.data, self.block.size)
+        self.status = LINE_READ
+
+    def unload(self):
+        """Let go of the block."""
+        self.block = None
+
+    def load_end(self):
+        """The text has ended: `run` reads its last line, if that has no line feed."""
+        self.block = None
+        self.lines.load_end()
+        self.status = LINE_READ
+
+    def run(self):
+        """Work on the loaded block for a while; return whether there is more to do on it.
+
+        It returns early when a block of output waits in the writer, and goes on once that is taken
+        out.
+
+        Raises:
+            LogError: a line cannot be read, or comes too late for the reach. The verdicts resolved
+                before it are in the writer.
+            MemoryLimitError: more memory is held than it may be; likewise.
+        """
+        cdef bint more
+        with nogil:
+            more = self.work()
+        return more
+
+    def end(self, end_time=None):
+        """The text is over: `run` writes what is held. No end time has a meaning here."""
+        self.sequencer.release_all()
+        self.is_ended = True
+
+    cdef int work(self) except -1 nogil:
+        """The loop; 1 when it returns before the block is used up, else 0."""
+        cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
+        cdef VerdictRecord verdict
+        cdef size_t count = 0
+        while True:
+            if not self.write_some():
+                return 1
+            if self.status != LINE_READ:
+                break
+            self.status = self.lines.read(&verdict)
+            if self.status == LINE_READ:
+                self.take(&verdict)
+                count += 1
+                if count % LINES_PER_CLOCK == 0:
+                    self.check_memory()
+                    if nanoseconds() >= deadline:
+                        return 1
+        if self.status == LINE_ERROR:
+            with gil:
+                raise self.lines.failure()
+        self.check_memory()
+        return 0 if not self.is_ended or self.write_held() else 1
+
+    cdef int check_memory(self) except -1 nogil:
+        """Raise MemoryLimitError when too much is held."""
+        cdef HeldBytes held
+        memset(&held, 0, sizeof(HeldBytes))
+        held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
+        held.of[HELD_IN_ORDER] = self.sequencer.held_bytes()
+        held.of[HELD_KEYS] = self.prefixes.held_bytes()
+        held.of[HELD_BUFFERS] = self.writer.room + self.lines.carry_room
+        if not self.memory.admits(&held):
+            self.memory.require(False)
+        return 0
+
+    cdef int take(self, const VerdictRecord *verdict) except -1 nogil:
+        """Resolve what a verdict settles; `write_some` writes it."""
+        cdef uint64_t open_count = self.resolver.open_count
+        cdef Prefix *prefix
+        cdef bint has_memory = self.find_stream(verdict)
+        self.resolver.stream = <uint64_t> self.stream
+        has_memory = has_memory and self.resolver.push(verdict, 1)
+        if not has_memory:
+            with gil:
+                raise MemoryError
+        if self.stream != 0 and self.stream != NO_PREFIX:
+            prefix = self.prefixes.prefixes + (self.stream - 1)
+            prefix.open_count += self.resolver.open_count - open_count
+        if self.in_order:
+            self.hold(verdict)
+        return 0
+
+    cdef bint find_stream(self, const VerdictRecord *verdict) noexcept nogil:
+        """Set `stream` to that of the line read last; False when there is no memory.
+
+        A prefix without a number has no open time-points: its Boolean verdicts pass through.
+        """
+        cdef size_t number
+        if self.lines.prefix_size == 0:
+            self.stream = 0
+            return True
+        number = self.prefixes.find(self.lines.prefix, self.lines.prefix_size)
+        if number == NO_PREFIX and (self.in_order or verdict.kind == VERDICT_EQUIVALENT):
+            number = self.prefixes.add(self.lines.prefix, self.lines.prefix_size)
+            if number == NO_PREFIX:
+                return False
+        self.stream = NO_PREFIX if number == NO_PREFIX else number + 1
+        return True
+
+    cdef int hold(self, const VerdictRecord *verdict) except -1 nogil:
+        """Hand what a verdict settles to the sequencer."""
+        cdef size_t k
+        for k in range(self.resolver.outcome_count):
+            if self.sequencer.is_late(
+                self.stream,
+                self.resolver.outcomes[k].time_stamp,
+                self.resolver.outcomes[k].offset,
+            ):
+                with gil:
+                    raise self.lines.failure(
+                        "later time-points are written: the reach is too small"
+                    )
+            if not self.sequencer.add(self.stream, self.resolver.outcomes + k):
+                with gil:
+                    raise MemoryError
+        if not self.sequencer.reserve_stream(self.stream):
+            with gil:
+                raise MemoryError
+        self.sequencer.note(self.stream, verdict.time_stamp)
+        return 0
+
+    cdef bint write_some(self) except -1 nogil:
+        """Write what the last verdict settled; False when a block of output waits before that."""
+        cdef VerdictRecord records[RESOLVED_AT_ONCE]
+        cdef size_t count = RESOLVED_AT_ONCE
+        while count == RESOLVED_AT_ONCE:
+            if self.writer.size >= OUTPUT_BYTES:
+                return False
+            if self.in_order:
+                count = self.sequencer.next(self.stream, records, RESOLVED_AT_ONCE)
+            else:
+                count = self.resolver.next(records, RESOLVED_AT_ONCE)
+            if count > 0 and not self.write(records, count):
+                with gil:
+                    raise MemoryError
+        if (
+            not self.in_order
+            and self.stream != 0
+            and self.stream != NO_PREFIX
+            and self.prefixes.prefixes[self.stream - 1].open_count == 0
+        ):
+            self.prefixes.remove(self.stream - 1)
+            self.stream = NO_PREFIX
+        return True
+
+    cdef bint write_held(self) except -1 nogil:
+        """Write what is held of all streams; False when a block of output waits before that."""
+        while self.ended_stream < self.sequencer.stream_count:
+            self.stream = self.ended_stream
+            if not self.write_some():
+                return False
+            self.ended_stream += 1
+        return True
+
+    cdef bint write(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Write lines of the present stream; False when there is no memory."""
+        cdef const uint8_t *text = self.lines.prefix
+        cdef size_t size = self.lines.prefix_size
+        cdef size_t k
+        if self.stream == 0:
+            return self.writer.write(verdicts, count, self.filter)
+        if self.stream != NO_PREFIX:
+            text = self.prefixes.prefixes[self.stream - 1].text
+            size = self.prefixes.prefixes[self.stream - 1].size
+        for k in range(count):
+            if self.filter == FILTER_ALL or (
+                self.filter == FILTER_FALSE and verdicts[k].kind == VERDICT_FALSE
+            ):
+                if not self.writer.append(text, size):
+                    return False
+                if not self.writer.write(verdicts + k, 1, FILTER_ALL):
+                    return False
+        return True

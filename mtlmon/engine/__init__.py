@@ -1,0 +1,1 @@
+"""The engine: one formula, one state, one event at a time."""

@@ -1,0 +1,24 @@
+# cython: language_level=3
+"""What is known about the time after a stream's last event."""
+
+from mtlmon.errors import MtlmonError
+
+
+cdef EndTime read_end_time(object value) except *:
+    """Read an end time as callers give it: None, a time-stamp, "last" or "inf".
+
+    Raises:
+        MtlmonError: it is none of these.
+        TimeStampError: it is negative or above 2^63-1.
+    """
+    cdef EndTime end
+    end.kind = END_UNKNOWN
+    end.time_stamp = 0
+    if isinstance(value, str):
+        if value not in ("last", "inf"):
+            raise MtlmonError(f"end_time is a time-stamp, 'last', 'inf' or None, not {value!r}")
+        end.kind = END_INFINITE if value == "inf" else END_LAST
+    elif value is not None:
+        end.time_stamp = read_time(value, "end time")
+        end.kind = END_AT
+    return end

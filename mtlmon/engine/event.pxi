@@ -1,0 +1,221 @@
+# cython: language_level=3
+"""One event as Python gives it: a time-stamp, and the atoms that hold.
+
+What a collection of atoms means is decided here only: names are those that hold, and a mapping says
+for each name whether it holds.
+"""
+
+from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
+from cpython.object cimport PyObject
+from libc.stdint cimport UINT64_MAX
+from libc.string cimport memset
+
+import sys
+from collections.abc import Mapping
+from operator import index
+
+from mtlmon.errors import EventError, EventTypeError, TimeStampError
+
+cdef extern from "Python.h":
+    # Not the declaration that raises: an error here gets a message about atoms.
+    PyObject *PyDict_GetItemWithError(object dictionary, object key)
+    long long PyLong_AsLongLongAndOverflow(object integer, int *overflow) except? -1
+
+
+cdef uint64_t read_time(object value, str what) except? 0:
+    """An integer of any type, but no float, from 0 to 2^63-1."""
+    cdef int overflow = 0
+    cdef long long time
+    if not isinstance(value, int):
+        try:
+            value = index(value)
+        except TypeError:
+            raise EventTypeError(
+                f"a {what} is an integer, not {type(value).__name__}"
+            ) from None
+    time = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or time < 0:
+        raise TimeStampError(f"{what} {value} is not between 0 and 2^63-1")
+    return <uint64_t> time
+
+
+cdef int read_letter(
+    object atoms, dict atom_numbers, bint is_strict, uint64_t *letter, size_t words
+) except -1:
+    """The letter of the atoms that hold.
+
+    atoms: the names of those that hold, a mapping of names to whether they hold, or an integer
+        whose bit i is that of atom i.
+    is_strict: unknown names and bits are an error; else they are ignored.
+
+    PERF: Cython iterates over the usual collections without an iterator of Python, which takes
+    30 ns less.
+    """
+    if type(atoms) is int:
+        return read_bits(atoms, atom_numbers, is_strict, letter, words)
+    memset(letter, 0, words * sizeof(uint64_t))
+    if type(atoms) is set:
+        for name in <set> atoms:
+            add_atom(name, atom_numbers, is_strict, letter)
+    elif type(atoms) is tuple:
+        for name in <tuple> atoms:
+            add_atom(name, atom_numbers, is_strict, letter)
+    elif type(atoms) is list:
+        for name in <list> atoms:
+            add_atom(name, atom_numbers, is_strict, letter)
+    elif type(atoms) is frozenset:
+        for name in <frozenset> atoms:
+            add_atom(name, atom_numbers, is_strict, letter)
+    elif type(atoms) is dict:
+        for name, value in (<dict> atoms).items():
+            add_value(name, value, atom_numbers, is_strict, letter)
+    elif isinstance(atoms, (str, bytes)):
+        refuse_string(atoms)
+    elif isinstance(atoms, Mapping):
+        for name, value in atoms.items():
+            add_value(name, value, atom_numbers, is_strict, letter)
+    elif hasattr(type(atoms), "__iter__"):
+        for name in atoms:
+            add_atom(name, atom_numbers, is_strict, letter)
+    else:
+        try:
+            bits = index(atoms)
+        except TypeError:
+            raise EventTypeError(
+                "atoms are a collection of names, a mapping of names to True or False, or an "
+                f"integer of bits, not {type(atoms).__name__}"
+            ) from None
+        read_bits(bits, atom_numbers, is_strict, letter, words)
+    return 0
+
+
+def read_atoms(atoms):
+    """The names of the atoms that hold, given as a collection of names or a mapping.
+
+    Raises EventTypeError when it is neither, or a name is no string or a value no Boolean.
+    """
+    if isinstance(atoms, (str, bytes)):
+        refuse_string(atoms)
+    if isinstance(atoms, Mapping):
+        names = frozenset([name for name, value in atoms.items() if holds(name, value)])
+        # Also those that do not hold.
+        require_names(atoms)
+        return names
+    if not hasattr(type(atoms), "__iter__"):
+        raise EventTypeError(
+            "atoms are a collection of names or a mapping of names to True or False, not "
+            f"{type(atoms).__name__}"
+        )
+    if type(atoms) is not frozenset:
+        atoms = list(atoms)
+    require_names(atoms)
+    return frozenset(atoms)
+
+
+cdef int require_names(object names) except -1:
+    for name in names:
+        if not isinstance(name, str):
+            refuse_type_of_name(name)
+    return 0
+
+
+cdef int holds(object name, object value) except -1:
+    """Whether an atom holds, by its value in a mapping."""
+    if value is True:
+        return 1
+    if value is False:
+        return 0
+    # Not imported for this: a Boolean of numpy can only be there if numpy is.
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.bool_):
+        return 1 if value else 0
+    raise EventTypeError(
+        f"the atom {name!r} has the value {value!r}: in a mapping, each atom is True or False"
+    )
+
+
+cdef inline int add_value(
+    object name, object value, dict atom_numbers, bint is_strict, uint64_t *letter
+) except -1:
+    """Add an atom if it holds; a name is checked either way."""
+    cdef size_t number
+    cdef int is_true = holds(name, value)
+    if find_atom(name, atom_numbers, is_strict, &number) and is_true:
+        letter[number >> 6] |= <uint64_t> 1 << (number & 63)
+    return 0
+
+
+cdef inline int add_atom(
+    object name, dict atom_numbers, bint is_strict, uint64_t *letter
+) except -1:
+    cdef size_t number
+    if find_atom(name, atom_numbers, is_strict, &number):
+        letter[number >> 6] |= <uint64_t> 1 << (number & 63)
+    return 0
+
+
+cdef inline int find_atom(
+    object name, dict atom_numbers, bint is_strict, size_t *number
+) except -1:
+    """Whether the formula has the atom, and its number."""
+    cdef PyObject *found = PyDict_GetItemWithError(atom_numbers, name)
+    if found != NULL:
+        number[0] = <object> found
+        return 1
+    # A name that is no string is a mistake, whatever the formula names.
+    if is_strict or type(name) is not str:
+        refuse_name(name, atom_numbers, is_strict)
+    return 0
+
+
+cdef int refuse_string(object atoms) except -1:
+    raise EventTypeError(
+        f"atoms are a collection of names, not the one string {atoms!r}: pass {{{atoms!r}}}"
+    )
+
+
+cdef int refuse_type_of_name(object name) except -1:
+    raise EventTypeError(f"the name of an atom is a string, not {type(name).__name__}")
+
+
+cdef int refuse_name(object name, dict atom_numbers, bint is_strict) except -1:
+    """Say what is wrong with a name that was not found, if something is."""
+    if PyErr_Occurred() != NULL:
+        if not PyErr_ExceptionMatches(TypeError):
+            # Whatever a hash function of the caller's raised, or an interrupt in it.
+            return -1
+        PyErr_Clear()
+    if not isinstance(name, str):
+        refuse_type_of_name(name)
+    if not is_strict:
+        return 0
+    # Few need it, and it would make the start of the command slower.
+    from mtlmon.support.atom_names import refuse_unknown
+
+    refuse_unknown([name], atom_numbers, "them")
+
+
+cdef int read_bits(
+    object bits, dict atom_numbers, bint is_strict, uint64_t *letter, size_t words
+) except -1:
+    cdef int overflow = 0
+    cdef long long low_bits = PyLong_AsLongLongAndOverflow(bits, &overflow)
+    cdef size_t count = <size_t> len(atom_numbers)
+    cdef size_t word
+    if overflow == 0 and low_bits >= 0:
+        letter[0] = <uint64_t> low_bits
+        for word in range(1, words):
+            letter[word] = 0
+    elif bits < 0:
+        raise EventError(f"an integer of bits cannot be negative, as {bits} is")
+    else:
+        for word in range(words):
+            letter[word] = (bits >> (64 * word)) & UINT64_MAX
+    if is_strict and bits >> count:
+        raise EventError(
+            f"{bits} has bits beyond the {count} atoms; unknown='ignore' passes over them"
+        )
+    # A program without atoms has a word for them all the same.
+    if count == 0 or count & 63:
+        letter[words - 1] &= (<uint64_t> 1 << (count & 63)) - 1
+    return 0

@@ -1,0 +1,1 @@
+"""Expressions: Boolean functions of undecided windows."""

@@ -1,0 +1,147 @@
+"""Limits on memory: how sizes are written, and what is said when a limit is exceeded.
+
+What counts is the memory of mtlmon's own structures. The process takes more: Python, pyarrow and
+the blocks of a table that are being read come on top.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mtlmon.errors import MemoryLimitError, MtlmonError
+from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from mtlmon.support.option_names import OptionNames
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["CATEGORIES", "FORMULA_NODE_BYTES", "formula_bytes", "limit_error", "memory_size"]
+
+# By category: what holds the memory, and how to need less of it. The order is that of the
+# enumeration in structures/memory_limit.pxd.
+_CATEGORIES = {
+    "formula": ("the formulas and their programs", "use fewer or smaller formulas"),
+    "operators": (
+        "what operators remember (witnesses of SINCE, obligations of UNTIL)",
+        "use shorter intervals or a coarser time unit",
+    ),
+    "pending": (
+        "undecided time-points",
+        "use shorter intervals, or mode local or global instead of naive",
+    ),
+    "expressions": (
+        "the expressions of undecided time-points",
+        "use shorter intervals or a coarser time unit",
+    ),
+    "transitions": ("the transition table", "use fewer policies at a time"),
+    "key_states": (
+        "the states of keys",
+        "use {}, so that keys without events are forgotten, or split the log by key",
+    ),
+    "keys": ("the texts of keys", "use fewer key columns, or split the log by key"),
+    "equivalents": (
+        "time-points whose equivalence is not resolved yet",
+        "leave equivalences as they are, or use shorter intervals",
+    ),
+    "in_order": (
+        "verdicts that wait for their turn",
+        "give the formula's reach, or do without the order",
+    ),
+    "sorting": ("events that are being sorted", "sort the log beforehand"),
+    "verdicts": ("verdicts that are not taken out yet", "feed fewer events at a time"),
+    "buffers": ("the buffers of text", "look for lines that are too long"),
+}
+
+CATEGORIES = tuple(_CATEGORIES)
+"""What memory is held for, as `Monitor.counters` and `MemoryLimitError.held` name it."""
+
+FORMULA_NODE_BYTES = 300
+"""Of a node of a formula with its interval, name and place in the text: measured, not counted."""
+
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)[ ]?(?:([KMGT]?)(i?B)?)", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def memory_size(size: SupportsIndex | str) -> int:
+    """The number of bytes that a size stands for.
+
+    Args:
+        size: a number of bytes, or a text: a number with K, M, G or T behind it, in powers of 1024;
+            KiB, MiB, GiB and TiB mean the same, KB, MB, GB and TB are powers of 1000.
+
+    Raises:
+        MtlmonError: it is no such size, or not even one byte.
+
+    >>> memory_size("500M"), memory_size("1.5GB"), memory_size(4096)
+    (524288000, 1500000000, 4096)
+    """
+    if isinstance(size, str):
+        found = _SIZE.fullmatch(size.strip())
+        if found is not None:
+            number, prefix, unit = found.groups()
+            base = 1000 if prefix and unit in ("B", "b") else 1024
+            exact = float(number) if "." in number else int(number)
+            count = int(exact * base ** _POWERS[prefix.upper()])
+            if count > 0:
+                return count
+        raise MtlmonError(
+            f"'{size}' is not a size of memory: give a number of bytes, or one with K, M, G or T "
+            "(powers of 1024; KB, MB, GB and TB are powers of 1000), as in 500M"
+        )
+    try:
+        count = size.__index__()
+    except AttributeError:
+        raise MtlmonError(
+            f"max_memory is a number of bytes or a text such as '500M', not {size!r}"
+        ) from None
+    if count <= 0:
+        raise MtlmonError(f"max_memory is at least one byte, not {count}")
+    return count
+
+
+def size_text(count: int) -> str:
+    """A number of bytes with three digits or more, in powers of 1024.
+
+    >>> size_text(700), size_text(524288000), size_text(1234567)
+    ('700 bytes', '500 MiB', '1.18 MiB')
+    """
+    if count < 1000:
+        return f"{count} bytes" if count != 1 else "1 byte"
+    value = count / 1024
+    prefixes = iter(("Ki", "Mi", "Gi", "Ti"))
+    prefix = next(prefixes)
+    while value >= 999.5 and prefix != "Ti":
+        value /= 1024
+        prefix = next(prefixes)
+    digits = 0 if value >= 99.95 or value == int(value) else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {prefix}B"
+
+
+def formula_bytes(*formulas: Formula) -> int:
+    """What the objects of formulas take, about."""
+    return FORMULA_NODE_BYTES * len(postorder(*formulas))
+
+
+def limit_error(limit: int, held: dict[str, int], names: OptionNames) -> MemoryLimitError:
+    """The error that says what holds most of the memory.
+
+    Args:
+        limit: in bytes.
+        held: bytes by category.
+        names: how the caller writes options.
+    """
+    most = max(held, key=lambda name: held[name])
+    what, remedy = _CATEGORIES[most]
+    total = sum(held.values())
+    # Rounded, they may look the same.
+    text = f"{total:,} bytes" if size_text(total) == size_text(limit) else size_text(total)
+    return MemoryLimitError(
+        f"the memory limit of {size_text(limit)} is exceeded: {text} are held, "
+        f"{size_text(held[most])} of them by {what}; allow more memory with "
+        f"{names.written('max_memory')}, or {remedy.format(names.written('advance_every'))}",
+        limit=limit,
+        held=held,
+    )

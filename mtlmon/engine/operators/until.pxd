@@ -1,0 +1,35 @@
+# cython: language_level=3
+"""The obligations of nested UNTILs: windows in absolute time and what an event makes of them."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+
+cdef struct FamilyEvent:
+    # What the event under way means to the obligations of a family.
+    Expression left         # values of the operands at the event
+    Expression right
+    uint64_t stamp          # of images that belong to the event
+    bint is_passed          # the obligations have been moved on to the event
+    bint is_general         # images have to be computed; else variables stand for themselves
+
+
+cdef int find_or_add(
+    Family *family, uint64_t lower, uint64_t upper, uint64_t time_stamp, uint32_t *member
+) except -1 nogil
+cdef bint is_window(
+    Family *family, uint32_t member, uint64_t lower, uint64_t upper, uint64_t time_stamp
+) noexcept nogil
+cdef int pass_event(
+    Workspace workspace, Family *family, uint32_t number, uint64_t time_stamp, bint is_event,
+    FamilyEvent *event, uint64_t *changed
+) except -1 nogil
+cdef Expression image_of_member(
+    Workspace workspace, Family *family, uint32_t number, uint32_t member, FamilyEvent *event
+) except? NO_EXPRESSION nogil
+cdef Expression literal_of_member(
+    Workspace workspace, uint32_t number, uint32_t member
+) except? NO_EXPRESSION nogil
+cdef uint32_t members_in_use(Family *family) noexcept nogil
+cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogil
+cdef size_t held_by_family(const Family *family) noexcept nogil
+cdef void free_family(Family *family) noexcept nogil

@@ -1,0 +1,329 @@
+# cython: language_level=3
+"""The obligations of nested UNTILs: windows in absolute time and what an event makes of them.
+
+The variable (lower, upper) of a family (f, g) means: at some later time-point j whose time-stamp
+lies in [lower, upper], g holds, and f at all time-points before j. Once time has reached the lower
+end, only the upper one matters: the window is *open*. So obligations of different UNTILs over the
+same operands coincide when their windows do.
+"""
+
+from libc.stdlib cimport free
+from libc.string cimport memmove, memset
+
+
+cdef enum:
+    LEAST_SWEEP = 32
+
+
+# ---- the sorted lists of members ---------------------------------------------------------------
+
+
+cdef inline bint comes_before(const Window *a, uint64_t lower, uint64_t upper) noexcept nogil:
+    """The order of both lists; open windows all have the lower end 0."""
+    return a.lower < lower or (a.lower == lower and a.upper < upper)
+
+
+cdef uint32_t position_of(
+    Family *family, const uint32_t *members, uint32_t head, uint32_t count, uint64_t lower,
+    uint64_t upper
+) noexcept nogil:
+    """The first position whose window does not come before (lower, upper)."""
+    cdef uint32_t low = head
+    cdef uint32_t high = count
+    cdef uint32_t middle
+    # Time goes on, so that most windows belong at the end.
+    if low == high or comes_before(&family.windows[members[high - 1]], lower, upper):
+        return high
+    while low < high:
+        middle = low + (high - low) // 2
+        if comes_before(&family.windows[members[middle]], lower, upper):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef int insert(
+    Family *family, uint32_t **members, uint32_t *head, uint32_t *count, uint32_t *capacity,
+    uint32_t member
+) except -1 nogil:
+    cdef uint32_t position
+    cdef Window *window = &family.windows[member]
+    if head[0] and count[0] == capacity[0]:
+        count[0] -= head[0]
+        memmove(members[0], members[0] + head[0], count[0] * sizeof(uint32_t))
+        head[0] = 0
+    reserve(<void **> members, capacity, <size_t> count[0] + 1, sizeof(uint32_t))
+    position = position_of(family, members[0], head[0], count[0], window.lower, window.upper)
+    memmove(
+        members[0] + position + 1, members[0] + position,
+        (count[0] - position) * sizeof(uint32_t)
+    )
+    members[0][position] = member
+    count[0] += 1
+    return 0
+
+
+cdef inline int insert_open(Family *family, uint32_t member) except -1 nogil:
+    return insert(
+        family, &family.open, &family.open_head, &family.open_count, &family.open_capacity, member
+    )
+
+
+cdef inline int insert_closed(Family *family, uint32_t member) except -1 nogil:
+    return insert(
+        family, &family.closed, &family.closed_head, &family.closed_count,
+        &family.closed_capacity, member
+    )
+
+
+cdef bint find(
+    Family *family, const uint32_t *members, uint32_t head, uint32_t count, uint64_t lower,
+    uint64_t upper, uint32_t *member
+) noexcept nogil:
+    cdef uint32_t position = position_of(family, members, head, count, lower, upper)
+    cdef Window *window
+    if position == count:
+        return False
+    member[0] = members[position]
+    window = &family.windows[member[0]]
+    return window.lower == lower and window.upper == upper
+
+
+# ---- members -----------------------------------------------------------------------------------
+
+
+cdef int take_lowest_free(Family *family, uint32_t *member) except -1 nogil:
+    cdef uint32_t number = family.lowest_free
+    cdef uint32_t known = family.capacity
+    while number < known and family.windows[number].phase != PHASE_FREE:
+        number += 1
+    if number == known:
+        reserve(
+            <void **> &family.windows, &family.capacity, <size_t> known + 1, sizeof(Window)
+        )
+        memset(family.windows + known, 0, (family.capacity - known) * sizeof(Window))
+    family.lowest_free = number + 1
+    member[0] = number
+    return 0
+
+
+cdef inline void release(
+    Family *family, uint32_t member, Expression image, uint64_t stamp
+) noexcept nogil:
+    """Free a member whose variable the event replaces by a constant or by others."""
+    cdef Window *window = &family.windows[member]
+    window.phase = PHASE_FREE
+    window.image = image
+    window.stamp = stamp
+    if member < family.lowest_free:
+        family.lowest_free = member
+
+
+cdef bint is_window(
+    Family *family, uint32_t member, uint64_t lower, uint64_t upper, uint64_t time_stamp
+) noexcept nogil:
+    """Whether the member stands for [lower, upper], `time_stamp` being the present one."""
+    cdef Window *window
+    if member >= family.capacity:
+        return False
+    window = &family.windows[member]
+    if lower <= time_stamp:
+        return window.phase == PHASE_OPEN and window.upper == upper
+    return window.phase == PHASE_CLOSED and window.lower == lower and window.upper == upper
+
+
+cdef int find_or_add(
+    Family *family, uint64_t lower, uint64_t upper, uint64_t time_stamp, uint32_t *member
+) except -1 nogil:
+    """The member that stands for the window [lower, upper], `time_stamp` being the present one."""
+    cdef Window *window
+    cdef bint is_open = lower <= time_stamp
+    if is_open:
+        lower = 0
+        if find(family, family.open, family.open_head, family.open_count, 0, upper, member):
+            return 0
+    elif find(
+        family, family.closed, family.closed_head, family.closed_count, lower, upper, member
+    ):
+        return 0
+    take_lowest_free(family, member)
+    window = &family.windows[member[0]]
+    window.lower = lower
+    window.upper = upper
+    # Image and stamp stay: they speak of the variable that had the member before.
+    if is_open:
+        insert_open(family, member[0])
+        window.phase = PHASE_OPEN
+    else:
+        insert_closed(family, member[0])
+        window.phase = PHASE_CLOSED
+    return 0
+
+
+cdef uint32_t members_in_use(Family *family) noexcept nogil:
+    return (family.open_count - family.open_head) + (family.closed_count - family.closed_head)
+
+
+cdef Expression literal_of_member(
+    Workspace workspace, uint32_t number, uint32_t member
+) except? NO_EXPRESSION nogil:
+    """The variable of a member of the family of that number."""
+    cdef uint32_t slot = 0
+    slot_of(&workspace.slots, number, member, &slot)
+    return literal(workspace, slot)
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+cdef int pass_event(
+    Workspace workspace, Family *family, uint32_t number, uint64_t time_stamp, bint is_event,
+    FamilyEvent *event, uint64_t *changed
+) except -1 nogil:
+    """Move the windows on to `time_stamp` and settle what the event settles.
+
+    With `is_event` false, only time passes. Adds to `changed` the bits of the family's kinds of
+    variables that no longer stand for themselves.
+    """
+    cdef uint64_t by_time = kind_bit(&workspace.slots, number, KIND_TIME)
+    cdef uint64_t open_bit = kind_bit(&workspace.slots, number, KIND_OPEN)
+    cdef uint64_t closed_bit = kind_bit(&workspace.slots, number, KIND_CLOSED)
+    cdef bint is_settled = is_event and (
+        event.right == TRUE_EXPRESSION or event.left == FALSE_EXPRESSION
+    )
+    cdef uint32_t member
+    while (
+        family.open_head < family.open_count
+        and family.windows[family.open[family.open_head]].upper < time_stamp
+    ):
+        release(family, family.open[family.open_head], FALSE_EXPRESSION, event.stamp)
+        family.open_head += 1
+        changed[0] |= by_time
+    if is_settled:
+        # Either the obligation is met, or it can be met at this time-point only.
+        while family.open_head < family.open_count:
+            release(family, family.open[family.open_head], event.right, event.stamp)
+            family.open_head += 1
+            changed[0] |= open_bit
+    while (
+        family.closed_head < family.closed_count
+        and family.windows[family.closed[family.closed_head]].lower <= time_stamp
+    ):
+        member = family.closed[family.closed_head]
+        family.closed_head += 1
+        open_window(workspace, family, number, member, time_stamp, is_event, is_settled, event)
+        changed[0] |= by_time
+    if is_event and event.left == FALSE_EXPRESSION:
+        while family.closed_head < family.closed_count:
+            release(
+                family, family.closed[family.closed_head], FALSE_EXPRESSION, event.stamp
+            )
+            family.closed_head += 1
+            changed[0] |= closed_bit
+    if family.open_head == family.open_count:
+        family.open_head = family.open_count = 0
+    if family.closed_head == family.closed_count:
+        family.closed_head = family.closed_count = 0
+    event.is_general = is_event and (
+        event.left != TRUE_EXPRESSION or event.right != FALSE_EXPRESSION
+    )
+    if event.is_general and family.open_count:
+        changed[0] |= open_bit
+    # The right operand means nothing to windows that have not begun.
+    if is_event and event.left != TRUE_EXPRESSION and family.closed_count:
+        changed[0] |= closed_bit
+    return 0
+
+
+cdef int open_window(
+    Workspace workspace, Family *family, uint32_t number, uint32_t member, uint64_t time_stamp,
+    bint is_event, bint is_settled, FamilyEvent *event
+) except -1 nogil:
+    """A closed window that time has reached: it opens, joins one that is open, or is over."""
+    cdef Window *window = &family.windows[member]
+    cdef uint32_t target = member
+    cdef Expression image
+    if window.upper < time_stamp:
+        release(family, member, FALSE_EXPRESSION, event.stamp)
+        return 0
+    if is_settled:
+        release(family, member, event.right, event.stamp)
+        return 0
+    if find(
+        family, family.open, family.open_head, family.open_count, 0, window.upper, &target
+    ):
+        release(family, member, FALSE_EXPRESSION, event.stamp)
+    else:
+        target = member
+        window.lower = 0
+        window.phase = PHASE_OPEN
+        insert_open(family, member)
+    image = literal_of_member(workspace, number, target)
+    if is_event:
+        image = disjunction(workspace, event.right, conjunction(workspace, event.left, image))
+    window.image = image
+    window.stamp = event.stamp
+    return 0
+
+
+cdef Expression image_of_member(
+    Workspace workspace, Family *family, uint32_t number, uint32_t member, FamilyEvent *event
+) except? NO_EXPRESSION nogil:
+    """What the event makes of the variable of a member."""
+    cdef Window *window = &family.windows[member]
+    cdef Expression image
+    if window.stamp == event.stamp:
+        return window.image
+    image = literal_of_member(workspace, number, member)
+    if not event.is_general:
+        return image
+    image = conjunction(workspace, event.left, image)
+    if window.phase == PHASE_OPEN:
+        image = disjunction(workspace, event.right, image)
+    window.image = image
+    window.stamp = event.stamp
+    return image
+
+
+# ---- forgetting --------------------------------------------------------------------------------
+
+
+cdef void keep_mentioned(
+    Family *family, uint32_t *members, uint32_t *head, uint32_t *count,
+    const unsigned char *is_mentioned
+) noexcept nogil:
+    cdef uint32_t i, member
+    cdef uint32_t kept = 0
+    for i in range(head[0], count[0]):
+        member = members[i]
+        if is_mentioned[member]:
+            members[kept] = member
+            kept += 1
+        else:
+            release(family, member, FALSE_EXPRESSION, family.windows[member].stamp)
+    head[0] = 0
+    count[0] = kept
+
+
+cdef void sweep(Family *family, const unsigned char *is_mentioned) noexcept nogil:
+    """Free the members that no stored expression mentions."""
+    keep_mentioned(family, family.open, &family.open_head, &family.open_count, is_mentioned)
+    keep_mentioned(
+        family, family.closed, &family.closed_head, &family.closed_count, is_mentioned
+    )
+    family.sweep_at = 2 * members_in_use(family) + LEAST_SWEEP
+
+
+cdef size_t held_by_family(const Family *family) noexcept nogil:
+    """The bytes that the obligations of a family take."""
+    return family.capacity * sizeof(Window) + (
+        <size_t> family.closed_capacity + family.open_capacity
+    ) * sizeof(uint32_t)
+
+
+cdef void free_family(Family *family) noexcept nogil:
+    free(family.windows)
+    free(family.open)
+    free(family.closed)
+    memset(family, 0, sizeof(Family))

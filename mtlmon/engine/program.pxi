@@ -1,0 +1,134 @@
+# cython: language_level=3
+"""The compiled formula: flat tables, immutable, shared by any number of monitors."""
+
+from cython cimport final
+from libc.stdlib cimport calloc, free
+
+
+cdef enum:
+    # Objects of Python, measured and not counted: a row and its numbers; a name and its number in
+    # the monitor's dictionary.
+    ROW_BYTES = 150
+    ATOM_BYTES = 130
+
+
+@final
+cdef class Program:
+    """A formula compiled to flat tables: hash-consed instructions, operands before operators.
+
+    Immutable, shareable between threads and picklable. `mtlmon.compile_formula` makes it.
+
+    Attributes:
+        atoms: the names of the atoms, in the order of the bits of a letter.
+        is_bounded: whether every future operator but NEXT has an upper bound.
+        rows: the instructions, operands before operators, each as (operation, left operand, right
+            operand, lower bound, upper bound or None, index); `mtlmon.engine.compile` explains
+            them.
+        root: the operand that is the formula.
+    """
+
+    def __cinit__(self, tuple rows, uint32_t root, tuple atoms, bint is_bounded):
+        """Take over a table of rows (operation, left, right, lower, upper or None, index)."""
+        self.rows = rows
+        self.root = root
+        self.atoms = atoms
+        self.is_bounded = is_bounded
+        self.atom_count = <uint32_t> len(atoms)
+        self.instruction_count = <uint32_t> len(rows)
+        self.instructions = <Instruction *> calloc(len(rows) + 1, sizeof(Instruction))
+        # No row owns more than two fixed slots.
+        self.is_placeholder = <uint8_t *> calloc(2 * len(rows) + 1, sizeof(uint8_t))
+        self.slot_outer = <uint32_t *> calloc(2 * len(rows) + 1, sizeof(uint32_t))
+        self.outer_untils = <OuterUntil *> calloc(len(rows) + 1, sizeof(OuterUntil))
+        if (
+            self.instructions == NULL
+            or self.is_placeholder == NULL
+            or self.slot_outer == NULL
+            or self.outer_untils == NULL
+        ):
+            raise MemoryError("mtlmon: out of memory")
+        cdef uint32_t number
+        for number, row in enumerate(rows):
+            self._read_row(number, row)
+        if root >> 1 >= self.instruction_count:
+            raise ValueError("the root is no instruction")
+
+    def __dealloc__(self):
+        free(self.instructions)
+        free(self.is_placeholder)
+        free(self.slot_outer)
+        free(self.outer_untils)
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the tables take, and, as measured, the rows and names of Python."""
+        return (
+            self.instruction_count * (
+                sizeof(Instruction) + 2 * (sizeof(uint8_t) + sizeof(uint32_t)) + sizeof(OuterUntil)
+                + ROW_BYTES
+            )
+            + self.atom_count * ATOM_BYTES
+        )
+
+    cdef int _read_row(self, uint32_t number, tuple row) except -1:
+        cdef Instruction *instruction = &self.instructions[number]
+        operation, left, right, lower, upper, index = row
+        if not 0 <= operation < OPERATION_COUNT or (number == 0) != (operation == OP_FALSE):
+            raise ValueError(f"instruction {number} has an unknown operation")
+        instruction.operation = operation
+        instruction.left = left
+        instruction.right = right
+        instruction.lower = lower
+        instruction.upper = UNBOUNDED() if upper is None else upper
+        instruction.index = index
+        if number and (instruction.left >> 1 >= number or instruction.right >> 1 >= number):
+            raise ValueError(f"instruction {number} comes before its operands")
+        if instruction.operation == OP_ATOM and instruction.index >= self.atom_count:
+            raise ValueError(f"instruction {number} names an unknown atom")
+        if instruction.operation == OP_PREVIOUS:
+            instruction.index = self.previous_count
+            self.previous_count += 1
+        elif instruction.operation == OP_SINCE:
+            instruction.index = self.since_count
+            self.since_count += 1
+        elif instruction.operation == OP_NEXT:
+            instruction.index = self._new_slot(False, NO_SLOT)
+        elif instruction.operation == OP_UNTIL:
+            if instruction.index >= self.instruction_count:
+                raise ValueError(f"instruction {number} has an unknown family")
+            self.family_count = max(self.family_count, instruction.index + 1)
+        elif instruction.operation == OP_OUTER_UNTIL:
+            self._new_outer_until(instruction)
+        return 0
+
+    cdef uint32_t _new_slot(self, bint is_placeholder, uint32_t outer) noexcept:
+        cdef uint32_t slot = self.fixed_slot_count
+        self.is_placeholder[slot] = is_placeholder
+        self.slot_outer[slot] = outer
+        self.fixed_slot_count += 1
+        return slot
+
+    cdef void _new_outer_until(self, Instruction *instruction) noexcept:
+        cdef OuterUntil *outer = &self.outer_untils[self.outer_count]
+        instruction.index = self.outer_count
+        outer.lower = instruction.lower
+        outer.upper = instruction.upper
+        # Open and without upper bound, the obligations of all anchors are one and the same.
+        outer.open_slot = self._new_slot(instruction.upper != UNBOUNDED(), self.outer_count)
+        outer.closed_slot = NO_SLOT
+        if instruction.lower > 0:
+            outer.closed_slot = self._new_slot(True, self.outer_count)
+        self.outer_count += 1
+
+    def __reduce__(self):
+        return Program, (self.rows, self.root, self.atoms, self.is_bounded)
+
+    def __eq__(self, other):
+        if not isinstance(other, Program):
+            return NotImplemented
+        return self.__reduce__() == other.__reduce__()
+
+    def __hash__(self):
+        return hash((self.rows, self.root, self.atoms))
+
+    def __repr__(self):
+        return f"<Program of {self.instruction_count} instructions over {len(self.atoms)} atoms>"

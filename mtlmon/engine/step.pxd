@@ -1,0 +1,108 @@
+# cython: language_level=3
+"""One event: the values of all subformulas, children first, then the history."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+
+cdef enum:
+    NO_CONFIGURATION = 0xFFFFFFFF
+
+
+cdef struct Register:
+    # A pending time-point.
+    uint64_t time_stamp
+    uint64_t offset
+    uint64_t weight             # time-points it stands for: itself and its equivalents
+
+
+cdef struct State:
+    # All that a monitor remembers. Expressions are numbers of the engine's workspace. What is
+    # marked as structure is out of date while `is_structured` is false; then the configuration,
+    # which is a number of a transition table, and the registers say the same.
+    uint32_t configuration
+    bint is_structured
+    Register *registers         # of the pending time-points, in order of time, from the base on
+    uint32_t register_base
+    uint32_t register_count
+    History history             # structure, but for its counters and verdicts
+    Family *families            # by family; structure
+    uint32_t family_count
+    Witnesses *witnesses        # by SINCE; structure
+    uint32_t since_count
+    Expression *stored          # by PREVIOUS: its operand at the last event; structure
+    uint32_t previous_count
+    uint64_t time_stamp         # of the last event
+    uint64_t offset             # of the last event
+    uint64_t clock              # no event comes below
+    uint64_t event_count
+    uint64_t stamp              # number of the last event or advance
+
+
+cdef struct Moment:
+    # The event under way, or a time without one, as the images of slots need it.
+    uint64_t time_stamp
+    uint64_t changed            # bits of the kinds of variables that stand for something else now
+    Family *families
+    FamilyEvent *family_events
+    const Expression *fixed_images
+    const uint32_t *slot_outer
+    const OuterUntil *outer_untils
+
+
+cdef int init_state(State *state, Program program, Mode mode) except -1
+cdef void free_state(State *state) noexcept nogil
+cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil
+
+
+cdef class Engine:
+    # A program at work in one thread: the workspace, and scratch memory for one event.
+    cdef Program program
+    cdef Workspace workspace
+    cdef bint is_shared                 # somebody else sees to the compaction of the workspace
+    cdef bint kinds_are_exact           # no two kinds of variables share a bit
+    cdef Expression *values             # by instruction
+    cdef Expression *fixed_images       # by fixed slot
+    cdef FamilyEvent *family_events     # by family
+    cdef uint32_t *present_members      # by instruction: its obligation of the last event
+    cdef Expression **roots
+    cdef uint32_t root_count, root_capacity
+    cdef uint8_t *is_mentioned
+    cdef uint32_t is_mentioned_capacity
+
+    cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
+    cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil
+    cdef int end(self, State *state) except -1 nogil
+    cdef uint64_t next_change(self, const State *state) noexcept nogil
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef void set_limit(self, MemoryLimit memory)
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil
+
+    cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil
+    cdef Expression _operand(self, uint32_t operand) noexcept nogil
+    cdef int _evaluate(
+        self, State *state, const Instruction *instruction, uint32_t number, Moment *moment
+    ) except -1 nogil
+    cdef Expression _previous(
+        self, State *state, const Instruction *instruction, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef Expression _next(
+        self, State *state, const Instruction *instruction, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef Expression _until(
+        self, Workspace workspace, State *state, const Instruction *instruction,
+        uint32_t number, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef Expression _outer_until(
+        self, Workspace workspace, const Instruction *instruction, Moment *moment
+    ) except? NO_EXPRESSION nogil
+    cdef void _find_absorption(self, Workspace workspace, State *state) noexcept nogil
+    cdef int _pass_time(
+        self, Workspace workspace, State *state, const Instruction *instruction, Moment *moment
+    ) except -1 nogil
+    cdef int _tidy(self, State *state) except -1 nogil
+    cdef int _collect_roots(self, State *state) except -1 nogil
+    cdef int _add_root(self, Expression *root) except -1 nogil
+    cdef int _add_roots(self, State *state) except -1 nogil
+    cdef int _sweep(self, Workspace workspace, State *state, uint32_t family) except -1 nogil
+    cdef int compact(self, State *state) except -1
+    cdef int _check(self, State *state) except -1

@@ -1,0 +1,57 @@
+# cython: language_level=3
+"""Counts the bytes that mtlmon's own structures hold, and stops at a limit, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX
+
+
+# What bytes are held for, a category each, in the order of CATEGORIES in engine/memory_limit.py.
+cdef enum:
+    HELD_FORMULA
+    HELD_OPERATORS
+    HELD_PENDING
+    HELD_EXPRESSIONS
+    HELD_TRANSITIONS
+    HELD_KEY_STATES
+    HELD_KEYS
+    HELD_EQUIVALENTS
+    HELD_IN_ORDER
+    HELD_SORTING
+    HELD_VERDICTS
+    HELD_BUFFERS
+    HOLDER_COUNT
+
+
+cdef struct HeldBytes:
+    size_t of[HOLDER_COUNT]
+
+
+cdef inline size_t NO_LIMIT() noexcept nogil:
+    return SIZE_MAX
+
+
+cdef inline size_t chunk_size(size_t size) noexcept nogil:
+    """What malloc takes for a block of this size, which matters where blocks are small and many."""
+    if size == 0:
+        return 0
+    return 32 if size <= 24 else (size + 23) & ~<size_t> 15
+
+
+cdef class MemoryLimit:
+    cdef size_t allowed             # NO_LIMIT() if there is none
+    cdef size_t highest
+    cdef object names               # how messages write options
+    # as of the last count
+    cdef HeldBytes counted
+    cdef size_t total
+    # the same as it was before what can be done without was given up
+    cdef HeldBytes before
+    # what is held beside the structures that are counted, as last noted
+    cdef HeldBytes beside
+
+    cdef bint admits(self, const HeldBytes *held) noexcept nogil
+    cdef void note_relief(self) noexcept nogil
+    cdef int require(self, bint is_relieved) except -1 nogil
+    cdef size_t room_for(self, size_t bytes) noexcept nogil
+    cdef size_t share(self, size_t parts) noexcept nogil
+    cdef object exceeded(self, size_t more)

@@ -1,0 +1,108 @@
+# cython: language_level=3
+"""The transition table: what has happened before, in a configuration that has, is a look-up."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef enum:
+    # A batch of events ends when so many verdicts wait.
+    ENOUGH_VERDICTS = 1024
+
+
+cdef struct Transition:
+    uint32_t target         # configuration + 1, or 0 for a transition not seen yet
+    uint32_t action
+
+
+cdef struct Configuration:
+    uint64_t hash
+    uint32_t start          # of its key in the pool of words
+    uint32_t length
+    uint32_t later          # the first of its rows for later time-stamps
+    uint64_t settling       # larger distances of the next event are like this one
+    bint is_transient       # and then, if nothing is pending, like no event before
+
+
+cdef struct LaterRow:
+    uint64_t distance       # from the time-stamp before; that of settling or less
+    uint32_t following
+
+
+cdef struct Script:
+    # Verdicts of an event about more than its own time-point.
+    uint64_t survivors      # bit i: register i stays
+    uint32_t start          # of its operations in their pool
+    uint32_t count
+    uint32_t leading        # registers before the first that stays
+    bint is_suffix          # all after that one stay too
+    bint adds_register
+
+
+cdef class Table:
+    cdef Engine engine
+    cdef bint is_used
+    # Other states than the one at work rest in its configurations: it forgets none by itself.
+    cdef bint is_shared
+    cdef size_t budget
+    # what may be used for transitions however much configurations take, if memory is limited
+    cdef size_t spare
+    # A letter's column is its number, or the place where it was first seen.
+    cdef uint32_t columns, letter_count
+    cdef bint letters_are_columns
+    cdef uint64_t *letters
+    cdef uint32_t *letter_table
+
+    cdef Configuration *configurations
+    cdef uint32_t configuration_count, configuration_capacity
+    cdef uint32_t *configuration_table
+    cdef uint32_t configuration_table_size
+    cdef Transition *present_rows       # by configuration and column
+    cdef uint32_t present_capacity
+    cdef LaterRow *later_rows
+    cdef uint32_t later_count, later_row_capacity
+    cdef Transition *later_transitions  # by row and column
+    cdef uint32_t later_capacity
+    cdef uint64_t *words
+    cdef uint32_t word_count, word_capacity
+    cdef Script *scripts
+    cdef uint32_t script_count, script_capacity
+    cdef uint32_t *operations
+    cdef uint32_t operation_count, operation_capacity
+    cdef Key key                        # scratch memory
+
+    cdef uint64_t compactions           # of the workspace whose expressions stand in the keys
+    cdef int64_t credit
+    cdef uint64_t pause, next_pause
+    cdef readonly uint64_t hits, flushes
+
+    cdef size_t run(
+        self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
+        size_t count, Verdicts *verdicts
+    ) except? 0 nogil
+    cdef int structure(self, State *state) except -1 nogil
+    cdef int rest(self, State *state) except -1 nogil
+    cdef int forget(self, void *kept, size_t stride, size_t count) except -1 nogil
+    cdef void rehash(self) noexcept nogil
+    cdef size_t bytes(self) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef void set_budget(self, size_t share) noexcept nogil
+    cdef void shrink(self) noexcept nogil
+
+    cdef size_t _follow(
+        self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
+        Verdicts *verdicts
+    ) noexcept nogil
+    cdef int _step(
+        self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts
+    ) except -1 nogil
+    cdef uint32_t _intern_letter(self, uint64_t letter) noexcept nogil
+    cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil
+    cdef int _new_transition(
+        self, uint32_t configuration, uint64_t distance, uint32_t column, Transition **transition
+    ) except -1 nogil
+    cdef bint _is_paused(self) noexcept nogil
+    cdef int _find_action(self, State *state, uint32_t *action) except -1 nogil
+    cdef int _new_script(self, State *state, uint32_t *action) except -1 nogil
+    cdef int _grow_configuration_table(self) except -1 nogil
+    cdef bint _intern_state(self, State *state, uint32_t *number) except -1 nogil

@@ -1,0 +1,1 @@
+"""Support: small helpers that know nothing of monitoring."""

@@ -1,0 +1,1 @@
+"""Text: log lines to events, verdicts to lines."""

@@ -1,0 +1,72 @@
+# cython: language_level=3
+"""The writer of verdict lines, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from mtlmon.engine.native cimport VerdictRecord, Verdicts
+
+
+cdef enum VerdictFilter:
+    FILTER_ALL
+    FILTER_BOOLEAN
+    FILTER_FALSE
+    FILTER_NONE
+
+
+cdef enum:
+    # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word
+    # beyond them
+    LINE_ROOM = 104
+    # room is made for so many lines at a time
+    LINES_AT_ONCE = 512
+
+
+cdef struct Prefix:
+    # a time-stamp's text with its colon: `high_size` characters of two words, for the digits
+    # before the last eight, and `low` for these; its last three begin at bit `units_shift`
+    uint64_t time_stamp
+    uint64_t thousands
+    unsigned units_shift
+    uint64_t high_value
+    uint64_t high[2]
+    size_t high_size
+    uint64_t low
+    size_t size
+
+
+cdef class Writer:
+    cdef uint8_t *data
+    # what is written stands from `taken` up to `size`
+    cdef size_t taken, size, room
+    # for a signal handler, while its owner is at work on something else: nobody changes any of
+    # this, and the records whose lines come next, if there are any, and which of these are wanted
+    cdef bint is_idle
+    cdef const Verdicts *next_records
+    cdef VerdictFilter next_filter
+    # the last time-stamps, kept because most lines share them
+    cdef Prefix prefix, reference_prefix
+    # what follows the time-point of a verdict, by its kind: a word and how much of it counts
+    cdef uint64_t ends[3]
+    cdef size_t end_sizes[3]
+    # the numbers below 1000 in three digits, and without zeros before them, their size in the
+    # highest byte
+    cdef uint32_t three_digits[1000]
+    cdef uint32_t few_digits[1000]
+
+    cdef bint write(
+        self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
+    ) noexcept nogil
+    cdef bint write_behind(
+        self, const uint8_t *text, size_t size, const VerdictRecord *verdict
+    ) noexcept nogil
+    cdef bint append(self, const uint8_t *text, size_t size) noexcept nogil
+    cdef bint reserve(self, size_t count) noexcept nogil
+    cdef void clear(self) noexcept nogil
+    cdef size_t pending(self) noexcept nogil
+
+
+cdef size_t put_wanted_lines(
+    Writer writer, uint8_t *place, const VerdictRecord *verdicts, size_t count,
+    VerdictFilter filter
+) noexcept nogil

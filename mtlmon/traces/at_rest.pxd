@@ -1,0 +1,82 @@
+# cython: language_level=3
+"""Many states of one program, each at rest between its events."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from mtlmon.engine.native cimport HeldBytes, Key, Mode, Register, Session, State
+
+
+cdef struct Resting:
+    # A state between its events: in a configuration of the table, or whole where it has none.
+    uint64_t time_stamp
+    uint64_t offset
+    Register *registers
+    State *whole
+    uint32_t configuration
+    uint32_t register_count
+    uint32_t register_capacity
+    bint is_broken
+
+
+cdef struct Owner:
+    # What a verdict belongs to: its stream, and the event it came with among those of the call.
+    uint32_t number
+    uint32_t place
+
+
+cdef enum:
+    NO_NUMBER = 0xFFFFFFFF
+
+
+cdef class Streams:
+    cdef Session worker             # whose state is that of the stream at work
+    cdef State spare                # the worker's own, while that of a stream is a whole one
+    cdef bint has_spare
+    cdef Mode mode_number
+    cdef uint64_t *blank            # the key of a stream before its first event, all of it 0
+    cdef list free_numbers
+    cdef Resting *resting           # by number
+    cdef uint32_t count, capacity, whole_count
+    cdef uint64_t event_count, true_count, false_count
+    cdef size_t register_bytes
+    cdef HeldBytes resting_bytes    # what rests outside the array
+    cdef Owner *owners              # of the verdicts in the worker's output, after `run`
+    cdef uint32_t owner_capacity
+    cdef size_t done                # events that the last `run` took, also if it failed
+
+    cdef dict counters(self, size_t count)
+    cdef uint32_t add(self) except? 0
+    cdef int extend(self, size_t count) except -1
+    cdef int drop(self, uint32_t number) except -1
+    cdef void clear(self, Resting *resting) noexcept nogil
+
+    cdef int load(self, Resting *resting) except -1 nogil
+    cdef int store(self, Resting *resting) except -1 nogil
+    cdef size_t run(
+        self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
+        size_t count
+    ) except? 0 nogil
+
+    cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil
+    cdef int end(self, Resting *resting) except -1 nogil
+    cdef list pending(self, uint32_t number, uint64_t time_stamp)
+    cdef void count_verdicts(self) noexcept nogil
+    cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil
+    cdef bint earliest_point(
+        self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil
+    cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
+    cdef int keep(self, const uint32_t *new_numbers) except -1
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef int relieve(self) except -1
+
+    cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil
+    cdef int renew(self) except -1 nogil
+    cdef int keep_registers(self, Resting *resting) except -1 nogil
+    cdef int keep_whole(self, Resting *resting) except -1 nogil
+    cdef void drop_registers(self, Resting *resting) noexcept nogil
+    cdef int keep_house(self) except -1 nogil
+    cdef int clean(self) except -1
+    cdef int compact(self) except -1

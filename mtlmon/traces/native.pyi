@@ -1,0 +1,1 @@
+"""Traces: many traces of one formula, each at rest between its events."""

@@ -1,0 +1,29 @@
+# cython: language_level=3
+"""Streams that wait for time to pass, the longest wait first, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+
+cdef struct Waiting:
+    # A stream, and a time-stamp that its earliest pending time-point is not before.
+    uint64_t time_stamp
+    uint32_t number
+
+
+cdef class WaitingStreams:
+    cdef readonly uint64_t delay
+    cdef Streams streams
+    cdef Waiting *heap
+    cdef uint8_t *is_in             # whether a stream is in the heap, by number
+    cdef uint32_t *due              # in order of numbers
+    cdef uint32_t count, capacity, known, is_in_capacity, due_count, due_capacity
+
+    cdef int note(self, const uint32_t *numbers, size_t count) except -1 nogil
+    cdef int find_due(self, uint64_t time_stamp) except -1 nogil
+    cdef int renew(self) except -1 nogil
+    cdef bint is_over(self, uint64_t earliest, uint64_t time_stamp) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef int know_all(self) except -1 nogil
+    cdef int push(self, uint32_t number, uint64_t time_stamp) except -1 nogil
+    cdef void pop(self) noexcept nogil

@@ -1,0 +1,1 @@
+"""Verdicts: equivalences to Booleans, in order, in arrays."""

@@ -1,0 +1,50 @@
+# cython: language_level=3
+"""Resolving verdict objects and arrays of verdicts, for use from C."""
+
+from libc.stddef cimport size_t
+
+from mtlmon.engine.native cimport MemoryLimit, Session, VerdictRecord
+
+
+cdef enum Trouble:
+    NO_TROUBLE
+    REACH_TOO_SMALL
+    OUT_OF_MEMORY
+
+
+cdef struct Records:
+    VerdictRecord *items
+    size_t count, room
+
+
+cdef class Resolution:
+    cdef Resolver resolver
+    cdef Sequencer sequencer
+    cdef bint in_order
+    # whose pending time-points tell what may still come, or None
+    cdef Session monitor
+    cdef Records taken
+    cdef MemoryLimit memory         # None without a limit
+
+    cdef int take(self, list verdicts) except -1
+    cdef int check_memory(self, object verdicts) except -1
+    cdef int take_one(self, const VerdictRecord *record) except -1
+    cdef Trouble resolve(self, const VerdictRecord *records, size_t count) noexcept nogil
+    cdef void look_at_monitor(self) noexcept nogil
+    cdef void end(self)
+    cdef bint fetch(self, VerdictRecord *record) noexcept nogil
+    cdef list fetch_all(self)
+    cdef Trouble resolve_all(
+        self, const VerdictRecord *records, size_t count, Records *resolved
+    ) noexcept nogil
+    cdef Trouble fetch_into(self, Records *resolved) noexcept nogil
+
+
+cdef class ResolvedVerdicts:
+    cdef Resolution resolution
+    cdef object verdicts
+    # the same, if whole events can be taken from it, or None
+    cdef VerdictStream stream
+    cdef bint only_false, is_over
+
+    cdef int advance(self) except -1

@@ -1,0 +1,486 @@
+# cython: language_level=3
+"""Resolving verdict objects and arrays of verdicts."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from mtlmon.engine.native cimport (
+    HELD_EQUIVALENTS,
+    HELD_IN_ORDER,
+    HeldBytes,
+    MemoryLimit,
+    Session,
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    Verdict,
+    VerdictRecord,
+    new_verdict,
+)
+
+from mtlmon.errors import MemoryLimitError, MtlmonError
+
+cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
+# what no iterator gives
+cdef object END = object()
+
+
+@final
+cdef class Resolution:
+    """Gives time-points their Boolean verdicts while the verdicts of a stream come in.
+
+    Args:
+        in_order: give verdicts in the order of time-points. They then wait until nothing before
+            them is undecided, of which `monitor` or `reach` tell; without both, until `finish`.
+        reach: no verdict of the formula waits longer than that for its events, in time units.
+        monitor: the monitor that the verdicts come from. Every call takes all it gave since.
+        max_memory: how much memory what is open and what waits for its turn may take: a number of
+            bytes, or a text such as "500M"; None for no limit. Beyond it, calls raise
+            `MemoryLimitError`, with what they would have returned in its attribute `verdicts`.
+
+    Attributes:
+        open_count: time-points whose equivalence still waits for its value. Memory grows with
+            what is open, neighbours counting as one, and with what waits for its turn.
+
+    >>> from mtlmon import Monitor, Resolution
+    >>> monitor, resolution = Monitor("EVENTUALLY[0,5] p"), Resolution()
+    >>> resolution.push(monitor.step(0) + monitor.step(0))
+    []
+    >>> resolution.open_count
+    1
+    >>> [str(verdict) for verdict in resolution.push(monitor.step(3, {"p"}))]
+    ['0:0 true', '0:1 true', '3:0 true']
+    """
+
+    def __cinit__(
+        self, *, bint in_order=False, reach=None, Session monitor=None, max_memory=None
+    ):
+        if reach is not None and not 0 <= reach:
+            raise MtlmonError(f"a reach is at least 0, not {reach}")
+        self.resolver = Resolver()
+        self.resolver.is_flat = True
+        # a reach beyond all time-stamps holds all to the end, as none does
+        self.sequencer = Sequencer(None if reach is None or reach > LARGEST_TIME_STAMP else reach)
+        self.in_order = in_order
+        self.monitor = monitor
+        if max_memory is not None:
+            from mtlmon.engine.memory_limit import memory_size
+
+            self.memory = MemoryLimit(memory_size(max_memory))
+
+    def __dealloc__(self):
+        free(self.taken.items)
+
+    @property
+    def open_count(self):
+        return self.resolver.open_count
+
+    def push(self, verdicts):
+        """Take verdicts and return those time-points' that are known now.
+
+        Args:
+            verdicts: of one event or several, as `step`, `advance` and `finish` return them.
+
+        Returns:
+            Boolean verdicts, in the order of time-points.
+
+        Raises:
+            MtlmonError: an equivalence to a time-point that is not earlier, or a verdict that comes
+                after later ones that the reach let pass.
+        """
+        self.take(list(verdicts))
+        resolved = self.fetch_all()
+        self.check_memory(resolved)
+        return resolved
+
+    def push_array(self, verdicts):
+        """The same as `push`, but from array to array.
+
+        Args:
+            verdicts: a one-dimensional structured array with the fields of
+                `mtlmon.verdicts.arrays.verdict_type()`.
+
+        Returns:
+            An array of that type, in the order in which the values became known.
+
+        Raises:
+            MtlmonError: as `push`; a field is missing or holds no integers, a kind is none, a
+                time-stamp is out of range. The message tells the index. Nothing was taken then.
+        """
+        from mtlmon.verdicts.arrays import as_records, verdict_type
+
+        cdef Py_buffer source
+        cdef Py_buffer target
+        cdef Records resolved
+        cdef Trouble trouble
+        records = as_records(verdicts)
+        resolved.items = NULL
+        resolved.count = resolved.room = 0
+        PyObject_GetBuffer(records, &source, PyBUF_SIMPLE)
+        try:
+            check(<const VerdictRecord *> source.buf, source.len // sizeof(VerdictRecord))
+            with nogil:
+                trouble = self.resolve_all(
+                    <const VerdictRecord *> source.buf,
+                    <size_t> source.len // sizeof(VerdictRecord),
+                    &resolved,
+                )
+            raise_trouble(trouble)
+            import numpy
+
+            result = numpy.empty(resolved.count, verdict_type())
+            PyObject_GetBuffer(result, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
+            if resolved.count > 0:
+                memcpy(target.buf, resolved.items, resolved.count * sizeof(VerdictRecord))
+            PyBuffer_Release(&target)
+            self.check_memory(result)
+            return result
+        finally:
+            PyBuffer_Release(&source)
+            free(resolved.items)
+
+    def finish(self):
+        """The verdicts that waited for their turn: nothing more will come."""
+        self.end()
+        return self.fetch_all()
+
+    @property
+    def held_bytes(self):
+        """The bytes of memory that what is open and what waits for its turn take."""
+        return self.resolver.held_bytes() + self.sequencer.held_bytes()
+
+    cdef int check_memory(self, object verdicts) except -1:
+        """Raise MemoryLimitError, with these verdicts, when too much is held."""
+        cdef HeldBytes held
+        if self.memory is None:
+            return 0
+        memset(&held, 0, sizeof(HeldBytes))
+        held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
+        held.of[HELD_IN_ORDER] = self.sequencer.held_bytes()
+        if not self.memory.admits(&held):
+            try:
+                self.memory.require(False)
+            except MemoryLimitError as error:
+                error.verdicts = verdicts
+                raise
+        return 0
+
+    cdef int take(self, list verdicts) except -1:
+        """Resolve what verdicts settle; `fetch` gives it out."""
+        cdef size_t count = <size_t> len(verdicts)
+        cdef size_t k
+        cdef Verdict verdict
+        if not reserve(&self.taken, count):
+            raise MemoryError
+        for k in range(count):
+            verdict = <Verdict?> verdicts[k]
+            if not is_earlier_reference(&verdict.record):
+                raise not_earlier(verdict)
+            self.taken.items[k] = verdict.record
+        raise_trouble(self.resolve(self.taken.items, count))
+        self.look_at_monitor()
+        return 0
+
+    cdef int take_one(self, const VerdictRecord *record) except -1:
+        if not is_earlier_reference(record):
+            raise not_earlier(new_verdict(record))
+        raise_trouble(self.resolve(record, 1))
+        return 0
+
+    cdef void look_at_monitor(self) noexcept nogil:
+        """Let the sequencer know what is pending, once all that is not has come."""
+        cdef uint64_t time_stamp, offset
+        if self.monitor is None:
+            return
+        if self.monitor.earliest_pending(&time_stamp, &offset):
+            self.sequencer.set_bound(time_stamp, offset)
+        else:
+            self.sequencer.release_all()
+
+    cdef Trouble resolve(self, const VerdictRecord *records, size_t count) noexcept nogil:
+        """Give verdicts to the resolver, and what they settle to the sequencer."""
+        cdef size_t k
+        if not self.resolver.push(records, count):
+            return OUT_OF_MEMORY
+        if not self.in_order:
+            return NO_TROUBLE
+        for k in range(self.resolver.outcome_count):
+            if self.sequencer.is_late(
+                0, self.resolver.outcomes[k].time_stamp, self.resolver.outcomes[k].offset
+            ):
+                return REACH_TOO_SMALL
+            if not self.sequencer.add(0, self.resolver.outcomes + k):
+                return OUT_OF_MEMORY
+        if not self.sequencer.reserve_stream(0):
+            return OUT_OF_MEMORY
+        for k in range(count):
+            self.sequencer.note(0, records[k].time_stamp)
+        return NO_TROUBLE
+
+    cdef void end(self):
+        self.sequencer.release_all()
+
+    cdef bint fetch(self, VerdictRecord *record) noexcept nogil:
+        """Give out the next verdict; False when there is none."""
+        if self.in_order:
+            return self.sequencer.next(0, record, 1) > 0
+        return self.resolver.next(record, 1) > 0
+
+    cdef list fetch_all(self):
+        cdef VerdictRecord record
+        cdef list verdicts = []
+        while self.fetch(&record):
+            verdicts.append(new_verdict(&record))
+        return verdicts
+
+    cdef Trouble resolve_all(
+        self, const VerdictRecord *records, size_t count, Records *resolved
+    ) noexcept nogil:
+        """Resolve verdicts one by one into an array."""
+        cdef Trouble trouble
+        cdef size_t k
+        for k in range(count):
+            trouble = self.resolve(records + k, 1)
+            if trouble == NO_TROUBLE and not self.in_order:
+                trouble = self.fetch_into(resolved)
+            if trouble != NO_TROUBLE:
+                return trouble
+        self.look_at_monitor()
+        return self.fetch_into(resolved)
+
+    cdef Trouble fetch_into(self, Records *resolved) noexcept nogil:
+        """Append to an array all verdicts that can be given out."""
+        while True:
+            if resolved.count == resolved.room and not reserve(resolved, resolved.count + 1):
+                return OUT_OF_MEMORY
+            if not self.fetch(resolved.items + resolved.count):
+                return NO_TROUBLE
+            resolved.count += 1
+
+
+@final
+cdef class ResolvedVerdicts:
+    """An iterator over the Boolean verdicts behind a stream of verdicts.
+
+    Attributes:
+        open_count: time-points whose equivalence still waits for its value; after the end, those
+            that got none.
+    """
+
+    def __cinit__(
+        self, verdicts, *, bint in_order=False, reach=None, bint only_false=False,
+        max_memory=None
+    ):
+        cdef Session monitor = None
+        if isinstance(verdicts, VerdictStream):
+            self.stream = verdicts
+            monitor = self.stream.monitor
+        self.verdicts = iter(verdicts)
+        self.resolution = Resolution(
+            in_order=in_order, reach=reach, monitor=monitor, max_memory=max_memory
+        )
+        self.only_false = only_false
+
+    @property
+    def open_count(self):
+        return self.resolution.resolver.open_count
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef VerdictRecord record
+        while True:
+            while self.resolution.fetch(&record):
+                if not self.only_false or record.kind == VERDICT_FALSE:
+                    return new_verdict(&record)
+            if self.is_over:
+                raise StopIteration
+            self.advance()
+
+    cdef int advance(self) except -1:
+        """Resolve the next event's verdicts, or the next one where events are not known."""
+        cdef Verdict verdict
+        cdef list verdicts
+        # All that is resolved has been given out.
+        self.resolution.check_memory(())
+        if self.stream is not None:
+            verdicts = self.stream.next_event()
+            if verdicts is not None:
+                self.resolution.take(verdicts)
+                return 0
+        else:
+            item = next(self.verdicts, END)
+            if item is not END:
+                verdict = <Verdict?> item
+                self.resolution.take_one(&verdict.record)
+                return 0
+        self.is_over = True
+        self.resolution.end()
+        return 0
+
+
+@final
+cdef class VerdictCounter:
+    """Counts the verdicts of a stream, resolved.
+
+    Attributes:
+        true_count: time-points that are true, equivalents included.
+        false_count: time-points that are false, equivalents included.
+        open_count: time-points whose equivalence still waits for its value.
+        reference_count: time-points that those wait for.
+        equivalent_count: verdicts that were equivalences.
+        first_violation: the earliest false time-point's verdict so far, or None.
+    """
+
+    cdef Resolver resolver
+    cdef readonly uint64_t equivalent_count
+    cdef readonly Verdict first_violation
+
+    def __cinit__(self):
+        self.resolver = Resolver()
+        self.resolver.is_flat = True
+
+    @property
+    def true_count(self):
+        return self.resolver.true_count
+
+    @property
+    def false_count(self):
+        return self.resolver.false_count
+
+    @property
+    def open_count(self):
+        return self.resolver.open_count
+
+    @property
+    def reference_count(self):
+        return self.resolver.chain_count
+
+    def update(self, verdicts):
+        """Count the verdicts of an iterable."""
+        for verdict in verdicts:
+            self.add(verdict)
+
+    cpdef add(self, item):
+        """Count one verdict."""
+        cdef Verdict verdict = <Verdict?> item
+        if not is_earlier_reference(&verdict.record):
+            raise not_earlier(verdict)
+        if not self.resolver.push(&verdict.record, 1):
+            raise MemoryError
+        if verdict.record.kind == VERDICT_EQUIVALENT:
+            self.equivalent_count += 1
+        # the earliest member of a class has a Boolean verdict
+        elif verdict.record.kind == VERDICT_FALSE and (
+            self.first_violation is None
+            or comes_before(&verdict.record, &self.first_violation.record)
+        ):
+            self.first_violation = verdict
+
+
+def first_violation(verdicts, reach=None):
+    """The earliest false time-point's verdict, or None; stops reading once nothing is before it.
+
+    Equivalences need no resolving for that: the earliest member of a class has a Boolean verdict.
+    """
+    cdef VerdictStream stream = verdicts if isinstance(verdicts, VerdictStream) else None
+    cdef Verdict found = None
+    cdef Verdict verdict
+    cdef list event
+    if stream is None:
+        for item in verdicts:
+            verdict = <Verdict?> item
+            if verdict.record.kind == VERDICT_FALSE and (
+                found is None or comes_before(&verdict.record, &found.record)
+            ):
+                found = verdict
+            if (
+                found is not None
+                and reach is not None
+                and verdict.record.time_stamp - reach > found.record.time_stamp
+            ):
+                break
+        return found
+    while (event := stream.next_event()) is not None:
+        for verdict in event:
+            if verdict.record.kind == VERDICT_FALSE and (
+                found is None or comes_before(&verdict.record, &found.record)
+            ):
+                found = verdict
+        if found is not None and not has_pending_before(stream.monitor, &found.record):
+            break
+    return found
+
+
+cdef bint has_pending_before(Session monitor, const VerdictRecord *record):
+    cdef VerdictRecord pending
+    return monitor.earliest_pending(&pending.time_stamp, &pending.offset) and comes_before(
+        &pending, record
+    )
+
+
+cdef inline bint comes_before(const VerdictRecord *one, const VerdictRecord *other) noexcept nogil:
+    if one.time_stamp != other.time_stamp:
+        return one.time_stamp < other.time_stamp
+    return one.offset < other.offset
+
+
+cdef inline bint is_earlier_reference(const VerdictRecord *record) noexcept nogil:
+    """Whether an equivalence refers to an earlier time-point; True for other verdicts."""
+    if record.kind != VERDICT_EQUIVALENT:
+        return True
+    if record.reference_time_stamp != record.time_stamp:
+        return record.reference_time_stamp < record.time_stamp
+    return record.reference_offset < record.offset
+
+
+cdef object not_earlier(Verdict verdict):
+    return MtlmonError(f"{verdict}: a time-point is equivalent to an earlier one")
+
+
+cdef int check(const VerdictRecord *records, size_t count) except -1:
+    """Refuse an array of which a record is no verdict."""
+    cdef size_t k
+    for k in range(count):
+        if records[k].kind > VERDICT_EQUIVALENT:
+            raise MtlmonError(
+                f"verdict {k} of the array: {records[k].kind} is not a kind of verdict"
+            )
+        if records[k].time_stamp > LARGEST_TIME_STAMP:
+            raise MtlmonError(f"verdict {k} of the array: its time-stamp is not from 0 to 2^63-1")
+        if not is_earlier_reference(records + k):
+            raise MtlmonError(
+                f"verdict {k} of the array: a time-point is equivalent to an earlier one"
+            )
+    return 0
+
+
+cdef int raise_trouble(Trouble trouble) except -1:
+    if trouble == OUT_OF_MEMORY:
+        raise MemoryError
+    if trouble == REACH_TOO_SMALL:
+        raise MtlmonError(
+            "later time-points were given out before: the reach is too small, or verdicts of the "
+            "monitor were left out"
+        )
+    return 0
+
+
+cdef bint reserve(Records *records, size_t count) noexcept nogil:
+    """Make room for so many records, at least twice as many as before; False without memory."""
+    cdef size_t wanted = max(count, 2 * records.room)
+    cdef void *larger
+    if count <= records.room:
+        return True
+    if wanted > SIZE_MAX // sizeof(VerdictRecord) // 2:
+        return False
+    larger = realloc(records.items, wanted * sizeof(VerdictRecord))
+    if larger == NULL:
+        return False
+    records.items = <VerdictRecord *> larger
+    records.room = wanted
+    return True

@@ -1,0 +1,65 @@
+# cython: language_level=3
+"""The resolver of equivalence verdicts, for use from C."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from mtlmon.engine.native cimport NumberReader, NumberWriter, VerdictKind, VerdictRecord
+
+
+cdef struct Run:
+    # the time-points of one time-stamp from `offset` on
+    uint64_t time_stamp
+    uint64_t offset
+    uint64_t length
+    # in a chain: the next run, or the next free one; among outcomes: the VerdictKind
+    size_t next
+
+
+cdef struct Chain:
+    # the open time-point whose equivalents these are
+    uint64_t stream
+    uint64_t time_stamp
+    uint64_t offset
+    # numbers of runs; `first` is NONE in a free slot
+    size_t first
+    size_t last
+
+
+cdef class Resolver:
+    cdef readonly uint64_t open_count, true_count, false_count
+    # which stream the verdicts to come belong to: references stay within one
+    cdef uint64_t stream
+    # verdicts come one by one, not event by event
+    cdef bint is_flat
+    cdef Chain *chains
+    cdef size_t chain_count, chain_mask
+    cdef Run *runs
+    cdef size_t run_count, run_room, free_run
+    cdef Run *outcomes
+    cdef size_t outcome_count, outcome_room
+    # how far `next` has come
+    cdef size_t outcome_index
+    cdef uint64_t outcome_position
+
+    cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
+    cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
+    cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil
+    cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
+    cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil
+    cdef bint settle_equivalents(
+        self, uint64_t time_stamp, uint64_t offset, VerdictKind kind
+    ) noexcept nogil
+    cdef bint add_outcome(
+        self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
+    ) noexcept nogil
+    cdef void sort_outcomes(self) noexcept nogil
+    cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
+    cdef void remove(self, size_t slot) noexcept nogil
+    cdef void clear(self) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef bint reserve_chain(self) noexcept nogil
+    cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
+    cdef uint64_t latest(self) noexcept nogil
+    cdef int put_chain(self, NumberWriter writer, const Chain *chain, uint64_t latest) except -1
+    cdef int read_chain(self, NumberReader reader, uint64_t latest) except -1

@@ -1,0 +1,502 @@
+# cython: language_level=3
+"""From equivalence verdicts to Boolean ones.
+
+The resolver keeps, for every open time-point that others are equivalent to, the chain of those
+others; when its Boolean verdict comes, they all get it. Neighbouring time-points of one
+time-stamp are kept as one run, so memory grows with the runs of equivalents that are open.
+
+Several streams may share a resolver: the caller sets `stream` before `push`.
+"""
+
+cimport cython
+from libc.stddef cimport size_t
+from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort, realloc
+
+from mtlmon.engine.native cimport (
+    NumberReader,
+    NumberWriter,
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    VERDICT_TRUE,
+    VerdictKind,
+    VerdictRecord,
+    as_bytes,
+    damaged,
+    set_boolean,
+)
+
+cdef size_t NONE = SIZE_MAX
+
+
+@cython.final
+cdef class Resolver:
+    """Gives each time-point of a stream of verdicts its Boolean value.
+
+    Attributes:
+        open_count: the number of time-points whose equivalence still waits for its value.
+        true_count: how many became true.
+        false_count: how many became false.
+    """
+
+    def __cinit__(self):
+        self.free_run = NONE
+
+    def __dealloc__(self):
+        free(self.chains)
+        free(self.runs)
+        free(self.outcomes)
+
+    def resolve(self, verdicts):
+        """Take the verdicts of one event and return those that have a Boolean value now.
+
+        verdicts: (time_stamp, offset, value) triples in time-point order, the value a bool or,
+        for an equivalence, the (time_stamp, offset) of the earlier time-point. The same triples
+        come back, in time-point order, with bools only.
+        """
+        cdef VerdictRecord record
+        cdef VerdictRecord *records
+        cdef size_t k, count
+        verdicts = list(verdicts)
+        count = <size_t> len(verdicts)
+        records = <VerdictRecord *> malloc(max(<size_t> 1, count) * sizeof(VerdictRecord))
+        if records == NULL:
+            raise MemoryError
+        try:
+            for k in range(count):
+                time_stamp, offset, value = verdicts[k]
+                records[k].time_stamp = time_stamp
+                records[k].offset = offset
+                if isinstance(value, tuple):
+                    records[k].kind = VERDICT_EQUIVALENT
+                    records[k].reference_time_stamp, records[k].reference_offset = value
+                else:
+                    records[k].kind = VERDICT_TRUE if value else VERDICT_FALSE
+            if not self.push(records, count):
+                raise MemoryError
+        finally:
+            free(records)
+        resolved = []
+        while self.next(&record, 1) > 0:
+            resolved.append((record.time_stamp, record.offset, record.kind == VERDICT_TRUE))
+        return resolved
+
+    cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Take the verdicts of one event, in time-point order; `next` gives what they resolve.
+
+        What an earlier call resolved must have been fetched. False when there is no memory.
+
+        The equivalences come first and the latest first, so that a reference is still known when
+        it is itself the subject of an equivalence or a Boolean verdict of the same event. Where
+        events are not known (`is_flat`), equivalents of equivalents are looked for instead.
+        """
+        cdef size_t k
+        self.outcome_count = self.outcome_index = 0
+        self.outcome_position = 0
+        for k in range(count):
+            if verdicts[count - 1 - k].kind == VERDICT_EQUIVALENT:
+                if not self.join(verdicts + (count - 1 - k)):
+                    return False
+        for k in range(count):
+            if verdicts[k].kind != VERDICT_EQUIVALENT:
+                if not self.settle(verdicts + k):
+                    return False
+        self.sort_outcomes()
+        return True
+
+    cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil:
+        """Fetch up to `capacity` resolved verdicts, in time-point order; 0 when there are none."""
+        cdef size_t count = 0
+        cdef Run *run
+        while count < capacity and self.outcome_index < self.outcome_count:
+            run = self.outcomes + self.outcome_index
+            set_boolean(
+                &verdicts[count], run.time_stamp, run.offset + self.outcome_position,
+                <uint8_t> run.next
+            )
+            count += 1
+            self.outcome_position += 1
+            if self.outcome_position == run.length:
+                self.outcome_position = 0
+                self.outcome_index += 1
+        return count
+
+    cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil:
+        """Give streams other numbers; False when there is no memory.
+
+        Stream `lanes` * k + i becomes `lanes` * new_numbers[k] + i.
+        """
+        cdef Chain *old = self.chains
+        cdef size_t size = 0 if old == NULL else self.chain_mask + 1
+        cdef size_t slot, place
+        if self.chain_count == 0:
+            return True
+        self.chains = <Chain *> malloc(size * sizeof(Chain))
+        if self.chains == NULL:
+            self.chains = old
+            return False
+        for slot in range(size):
+            self.chains[slot].first = NONE
+        for slot in range(size):
+            if old[slot].first != NONE:
+                old[slot].stream = (
+                    <uint64_t> new_numbers[old[slot].stream // lanes] * lanes
+                    + old[slot].stream % lanes
+                )
+                place = hash_chain(old + slot) & self.chain_mask
+                while self.chains[place].first != NONE:
+                    place = (place + 1) & self.chain_mask
+                self.chains[place] = old[slot]
+        free(old)
+        return True
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that open time-points and those to be given out take."""
+        return (
+            (0 if self.chains == NULL else (self.chain_mask + 1) * sizeof(Chain))
+            + (self.run_room + self.outcome_room) * sizeof(Run)
+        )
+
+    cdef bint join(self, const VerdictRecord *verdict) noexcept nogil:
+        """Append a time-point, and the equivalents it has itself, to the chain of its reference."""
+        cdef size_t slot, own, number
+        cdef Chain *chain
+        cdef Run *run
+        if not self.reserve_chain():
+            return False
+        slot = self.find(verdict.reference_time_stamp, verdict.reference_offset)
+        chain = self.chains + slot
+        run = NULL if chain.first == NONE else self.runs + chain.last
+        if (
+            run != NULL
+            and run.time_stamp == verdict.time_stamp
+            and run.offset + run.length == verdict.offset
+        ):
+            run.length += 1
+        elif (
+            run != NULL
+            and run.time_stamp == verdict.time_stamp
+            and run.offset == verdict.offset + 1
+        ):
+            run.offset -= 1
+            run.length += 1
+        else:
+            number = self.new_run(verdict.time_stamp, verdict.offset)
+            if number == NONE:
+                return False
+            if chain.first == NONE:
+                chain.stream = self.stream
+                chain.time_stamp = verdict.reference_time_stamp
+                chain.offset = verdict.reference_offset
+                chain.first = number
+                self.chain_count += 1
+            else:
+                self.runs[chain.last].next = number
+            chain.last = number
+        self.open_count += 1
+        own = self.find(verdict.time_stamp, verdict.offset)
+        if self.chains[own].first != NONE:
+            self.runs[chain.last].next = self.chains[own].first
+            chain.last = self.chains[own].last
+            self.remove(own)
+        return True
+
+    cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil:
+        """Give a Boolean verdict to a time-point and to its equivalents."""
+        cdef size_t number = self.outcome_count
+        cdef uint64_t k
+        cdef Run run
+        if not self.add_outcome(verdict.time_stamp, verdict.offset, 1, verdict.kind):
+            return False
+        if self.chain_count == 0:
+            return True
+        if not self.is_flat:
+            return self.settle_equivalents(
+                verdict.time_stamp, verdict.offset, <VerdictKind> verdict.kind
+            )
+        while number < self.outcome_count:
+            run = self.outcomes[number]
+            for k in range(run.length):
+                if self.chain_count == 0:
+                    return True
+                if not self.settle_equivalents(
+                    run.time_stamp, run.offset + k, <VerdictKind> verdict.kind
+                ):
+                    return False
+            number += 1
+        return True
+
+    cdef bint settle_equivalents(
+        self, uint64_t time_stamp, uint64_t offset, VerdictKind kind
+    ) noexcept nogil:
+        """Give a Boolean verdict to the equivalents of a time-point."""
+        cdef size_t slot = self.find(time_stamp, offset)
+        cdef size_t first = self.chains[slot].first
+        cdef size_t number = first
+        cdef size_t last
+        cdef Run *run
+        if first == NONE:
+            return True
+        last = self.chains[slot].last
+        self.remove(slot)
+        while True:
+            run = self.runs + number
+            if not self.add_outcome(run.time_stamp, run.offset, run.length, kind):
+                return False
+            self.open_count -= run.length
+            if number == last:
+                break
+            number = run.next
+        self.runs[last].next = self.free_run
+        self.free_run = first
+        return True
+
+    cdef bint add_outcome(
+        self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
+    ) noexcept nogil:
+        cdef Run *run
+        cdef void *larger
+        if self.outcome_count == self.outcome_room:
+            larger = enlarged(self.outcomes, &self.outcome_room)
+            if larger == NULL:
+                return False
+            self.outcomes = <Run *> larger
+        run = self.outcomes + self.outcome_count
+        run.time_stamp = time_stamp
+        run.offset = offset
+        run.length = length
+        run.next = kind
+        self.outcome_count += 1
+        if kind == VERDICT_TRUE:
+            self.true_count += length
+        else:
+            self.false_count += length
+        return True
+
+    cdef void sort_outcomes(self) noexcept nogil:
+        cdef size_t k
+        for k in range(1, self.outcome_count):
+            if compare_runs(self.outcomes + k - 1, self.outcomes + k) > 0:
+                qsort(self.outcomes, self.outcome_count, sizeof(Run), compare_runs)
+                return
+
+    cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+        """The slot of a time-point's chain, or the free slot where it belongs."""
+        cdef size_t slot = hash_time_point(self.stream, time_stamp, offset) & self.chain_mask
+        cdef const Chain *chain = self.chains + slot
+        while chain.first != NONE and (
+            chain.time_stamp != time_stamp
+            or chain.offset != offset
+            or chain.stream != self.stream
+        ):
+            slot = (slot + 1) & self.chain_mask
+            chain = self.chains + slot
+        return slot
+
+    cdef void remove(self, size_t slot) noexcept nogil:
+        """Free a slot, moving up those behind it that would not be found any more."""
+        cdef size_t hole = slot
+        cdef size_t home
+        self.chain_count -= 1
+        while True:
+            slot = (slot + 1) & self.chain_mask
+            if self.chains[slot].first == NONE:
+                break
+            home = hash_chain(self.chains + slot) & self.chain_mask
+            # distances run forward from the home slot, around the table's end
+            if ((slot - home) & self.chain_mask) >= ((slot - hole) & self.chain_mask):
+                self.chains[hole] = self.chains[slot]
+                hole = slot
+        self.chains[hole].first = NONE
+
+    cdef void clear(self) noexcept nogil:
+        """Forget what is open, all of which stays so; the counts stay too."""
+        cdef size_t slot
+        self.outcome_count = self.outcome_index = 0
+        self.outcome_position = 0
+        self.open_count = 0
+        if self.chain_count == 0:
+            return
+        for slot in range(self.chain_mask + 1):
+            self.chains[slot].first = NONE
+        self.chain_count = 0
+        self.run_count = 0
+        self.free_run = NONE
+
+    cdef bint reserve_chain(self) noexcept nogil:
+        """Make sure that one more chain fits; False when there is no memory."""
+        cdef Chain *old = self.chains
+        cdef size_t old_size = 0 if old == NULL else self.chain_mask + 1
+        cdef size_t slot, place, size
+        if 4 * (self.chain_count + 1) <= 3 * old_size:
+            return True
+        size = max(<size_t> 64, 2 * old_size)
+        if size > SIZE_MAX // sizeof(Chain) // 4:
+            return False
+        self.chains = <Chain *> malloc(size * sizeof(Chain))
+        if self.chains == NULL:
+            self.chains = old
+            return False
+        self.chain_mask = size - 1
+        for slot in range(size):
+            self.chains[slot].first = NONE
+        for slot in range(old_size):
+            if old[slot].first != NONE:
+                place = hash_chain(old + slot) & self.chain_mask
+                while self.chains[place].first != NONE:
+                    place = (place + 1) & self.chain_mask
+                self.chains[place] = old[slot]
+        free(old)
+        return True
+
+    cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+        """A run of one time-point, NONE when there is no memory."""
+        cdef size_t number = self.free_run
+        cdef void *larger
+        if number != NONE:
+            self.free_run = self.runs[number].next
+        else:
+            if self.run_count == self.run_room:
+                larger = enlarged(self.runs, &self.run_room)
+                if larger == NULL:
+                    return NONE
+                self.runs = <Run *> larger
+            number = self.run_count
+            self.run_count += 1
+        self.runs[number].time_stamp = time_stamp
+        self.runs[number].offset = offset
+        self.runs[number].length = 1
+        return number
+
+    def snapshot(self):
+        """The open equivalences of stream 0 as bytes, for `restore` in any process; no digest.
+
+        Time-stamps are written as distances from the latest one, which keeps them short.
+        """
+        cdef NumberWriter writer = NumberWriter()
+        cdef uint64_t latest = self.latest()
+        cdef size_t slot
+        writer.put(latest)
+        writer.put(self.chain_count)
+        if self.chain_count > 0:
+            for slot in range(self.chain_mask + 1):
+                if self.chains[slot].first != NONE:
+                    self.put_chain(writer, self.chains + slot, latest)
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Go on from where another resolver made a snapshot; this one must be fresh.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot; the resolver is then of no use.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint64_t latest, _chain
+        reader.open(as_bytes(snapshot), 0)
+        latest = reader.get(INT64_MAX)
+        for _chain in range(reader.get_count(6)):
+            self.read_chain(reader, latest)
+        reader.end()
+
+    cdef uint64_t latest(self) noexcept nogil:
+        """A time-stamp that no open one is above."""
+        cdef uint64_t latest = 0
+        cdef size_t slot, number
+        if self.chain_count == 0:
+            return 0
+        for slot in range(self.chain_mask + 1):
+            number = self.chains[slot].first
+            if number == NONE:
+                continue
+            # the time-points of a chain are later than the one that they are equivalent to
+            while number != self.chains[slot].last:
+                latest = max(latest, self.runs[number].time_stamp)
+                number = self.runs[number].next
+            latest = max(latest, self.runs[number].time_stamp)
+        return latest
+
+    cdef int put_chain(self, NumberWriter writer, const Chain *chain, uint64_t latest) except -1:
+        cdef size_t number = chain.first
+        cdef uint64_t count = 1
+        while number != chain.last:
+            number = self.runs[number].next
+            count += 1
+        writer.put(latest - chain.time_stamp)
+        writer.put(chain.offset)
+        writer.put(count)
+        number = chain.first
+        while count > 0:
+            writer.put(latest - self.runs[number].time_stamp)
+            writer.put(self.runs[number].offset)
+            writer.put(self.runs[number].length)
+            number = self.runs[number].next
+            count -= 1
+        return 0
+
+    cdef int read_chain(self, NumberReader reader, uint64_t latest) except -1:
+        cdef uint64_t time_stamp = latest - reader.get(latest)
+        cdef uint64_t offset = reader.get(UINT64_MAX)
+        cdef uint64_t count = reader.get_count(3)
+        cdef uint64_t _run, run_time_stamp, run_offset, length
+        cdef size_t slot, number
+        if not self.reserve_chain():
+            raise MemoryError
+        slot = self.find(time_stamp, offset)
+        if count == 0 or self.chains[slot].first != NONE:
+            raise damaged()
+        for _run in range(count):
+            run_time_stamp = latest - reader.get(latest)
+            run_offset = reader.get(UINT64_MAX)
+            length = reader.get(min(UINT64_MAX - run_offset, UINT64_MAX - self.open_count))
+            if length == 0 or run_time_stamp < time_stamp or (
+                run_time_stamp == time_stamp and run_offset <= offset
+            ):
+                raise damaged()
+            number = self.new_run(run_time_stamp, run_offset)
+            if number == NONE:
+                raise MemoryError
+            self.runs[number].length = length
+            self.open_count += length
+            if self.chains[slot].first == NONE:
+                self.chains[slot].stream = self.stream
+                self.chains[slot].time_stamp = time_stamp
+                self.chains[slot].offset = offset
+                self.chains[slot].first = number
+                self.chain_count += 1
+            else:
+                self.runs[self.chains[slot].last].next = number
+            self.chains[slot].last = number
+        return 0
+
+
+cdef void *enlarged(Run *runs, size_t *room) noexcept nogil:
+    """The array with twice the room, or NULL when there is no memory and it stays as it is."""
+    cdef size_t wanted = max(<size_t> 64, 2 * room[0])
+    cdef void *larger
+    if wanted > SIZE_MAX // sizeof(Run) // 2:
+        return NULL
+    larger = realloc(runs, wanted * sizeof(Run))
+    if larger != NULL:
+        room[0] = wanted
+    return larger
+
+
+cdef inline size_t hash_chain(const Chain *chain) noexcept nogil:
+    return hash_time_point(chain.stream, chain.time_stamp, chain.offset)
+
+
+cdef inline size_t hash_time_point(
+    uint64_t stream, uint64_t time_stamp, uint64_t offset
+) noexcept nogil:
+    cdef uint64_t value = (time_stamp * <uint64_t> 0x9E3779B97F4A7C15) ^ offset
+    value += stream * <uint64_t> 0xC2B2AE3D27D4EB4F
+    value *= <uint64_t> 0xD6E8FEB86659FD93
+    return <size_t> (value ^ (value >> 32))
+
+
+cdef int compare_runs(const void *left, const void *right) noexcept nogil:
+    cdef const Run *a = <const Run *> left
+    cdef const Run *b = <const Run *> right
+    if a.time_stamp != b.time_stamp:
+        return -1 if a.time_stamp < b.time_stamp else 1
+    return -1 if a.offset < b.offset else <int> (a.offset > b.offset)

@@ -1,0 +1,155 @@
+"""What may import what: a folder knows those below it, and none above."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "mtlmon"
+
+# From the bottom up. What is in one line is one layer, whose members may know each other.
+LAYERS = [
+    {"_version", "_unbuilt", "_start", "errors"},
+    {"support"},
+    {"syntax"},
+    {"analysis"},
+    {"engine"},
+    {"arrays"},
+    {"text"},
+    {"verdicts"},
+    {"traces"},
+    {"drive"},
+    {"_core", "_monitors"},
+    {"policy"},
+    {"explanation"},
+    {"checking"},
+    {"tables"},
+    {"reporting"},
+    {"cutting"},
+    {"testing"},
+    {"spark"},
+    # names that users import, and the command
+    {"", "verdict_arrays", "__main__", "cli"},
+]
+HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}
+
+# Methods of `Formula` that ask the analysis, so that users need not know of it.
+ALLOWED = {("syntax/formula.py", "analysis")}
+
+_CYTHON = re.compile(r"^[ \t]*(?:from|import|cimport) (mtlmon[\w.]*)", re.MULTILINE)
+
+
+def sources() -> list[Path]:
+    suffixes = {".py", ".pyx", ".pxd", ".pxi"}
+    return sorted(
+        path
+        for folder in (PACKAGE, ROOT / "cli")
+        for path in folder.rglob("*")
+        if path.suffix in suffixes
+    )
+
+
+def room_of(path: Path) -> str:
+    """The folder or module of the package's own folder that a file belongs to."""
+    if path.is_relative_to(ROOT / "cli"):
+        return "cli"
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.partition(".")[0] if first != "__init__.py" else ""
+
+
+def imported_rooms(path: Path) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    names = imports_of(ast.parse(text)) if path.suffix == ".py" else _CYTHON.findall(text)
+    for name in names:
+        parts = name.split(".")
+        if parts[0] == "mtlmon":
+            yield parts[1] if len(parts) > 1 else ""
+
+
+def imports_of(node: ast.AST) -> Iterator[str]:
+    """What is imported when the code runs, also within functions; types are not."""
+    if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        # from mtlmon import a module of it, or a name that `mtlmon` re-exports
+        is_package = node.module == "mtlmon"
+        for alias in node.names:
+            module = is_package and (alias.name in HEIGHT and alias.name)
+            yield f"mtlmon.{module}" if module else node.module
+    for child in ast.iter_child_nodes(node):
+        yield from imports_of(child)
+
+
+def test_every_folder_has_a_layer() -> None:
+    assert {room_of(path) for path in sources()} == set(HEIGHT)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_is_imported_from_above(path: Path) -> None:
+    height = HEIGHT[room_of(path)]
+    above = {room for room in imported_rooms(path) if HEIGHT[room] > height}
+    name = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else ""
+    assert not {room for room in above if (name, room) not in ALLOWED}
+
+
+# Names that a part of a compiled unit defines: of functions, classes, variables and, with their
+# indentation, the values of enumerations.
+_DEFINED = re.compile(
+    r"""
+      ^ (?: async\ )? (?: def | class ) \ (\w+)
+    | ^ (\w+) (?: :\ [^=\n]+ )? \ = \s
+    | ^ cdef \ (?: (?: class | struct | union ) \ (\w+) | enum \ (\w+) )
+    | ^ cdef \ (?: inline \ )? (?: [\w\[\]]+ [ *]+ )+ (\w+) (?= [(=[,\n] | \ = )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+_ENUM = re.compile(r"^cdef enum[^\n]*:\n((?: .*\n|\n(?= ))*)", re.MULTILINE)
+_VALUE = re.compile(r"^ +(\w+)(?= *(?:=|,|#|$))", re.MULTILINE)
+
+
+def units() -> list[Path]:
+    return sorted(PACKAGE.rglob("native.pyx"))
+
+
+def names_of(part: Path) -> set[str]:
+    """What a part defines, in its declarations and in its code."""
+    names: set[str] = set()
+    for path in (part.with_suffix(".pxd"), part.with_suffix(".pxi")):
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            names |= {name for found in _DEFINED.findall(text) for name in found if name}
+            names |= {name for block in _ENUM.findall(text) for name in _VALUE.findall(block)}
+    return names
+
+
+@pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.parent.name)
+def test_no_two_parts_of_a_unit_define_one_name(unit: Path) -> None:
+    owners: dict[str, list[str]] = {}
+    parts = {path.with_suffix("") for path in unit.parent.rglob("*.px[di]")} - {
+        unit.with_suffix("")
+    }
+    for part in sorted(parts):
+        for name in names_of(part):
+            owners.setdefault(name, []).append(part.name)
+    assert len(owners) > 5
+    assert {name: found for name, found in owners.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.parent.name)
+def test_a_unit_includes_all_its_parts(unit: Path) -> None:
+    for path, suffix in ((unit, ".pxi"), (unit.with_suffix(".pxd"), ".pxd")):
+        included = re.findall(r'^include "([^"]+)"$', path.read_text(), re.MULTILINE)
+        parts = {
+            part.relative_to(unit.parent).as_posix()
+            for part in unit.parent.rglob(f"*{suffix}")
+            if part != path
+        }
+        assert len(included) == len(set(included))
+        assert set(included) == parts
