@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from bench import ROOT
 from bench.report import markdown, pivot
@@ -28,8 +28,7 @@ _TABLE = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL
 def keep(record: Record) -> None:
     """Store a result, and write its table and plot."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record, indent=1, ensure_ascii=False)
-    _file(record["measure"]).write_text(f"{text}\n", encoding="utf-8")
+    _file(record["measure"]).write_text(packed(record), encoding="utf-8")
     write()
 
 
@@ -55,8 +54,62 @@ def with_tables(text: str) -> str:
 
 def load(name: str) -> Record:
     """A result that is kept."""
-    record: Record = json.loads(_file(name).read_text(encoding="utf-8"))
-    return record
+    return unpacked(_file(name).read_text(encoding="utf-8"))
+
+
+def packed(record: Record) -> str:
+    """A result as JSON with a line for each row, and no digits that say nothing.
+
+    Rows are lists of values, in the order of the columns; null where a row has none.
+    """
+    fields = {
+        name: _packed_rows(value)
+        if name == "rows"
+        else _packed_object({part: _packed_rows(rows) for part, rows in value.items()})
+        if name == "details"
+        else json.dumps(value, ensure_ascii=False)
+        for name, value in cast("dict[str, Any]", record).items()
+    }
+    return _packed_object(fields) + "\n"
+
+
+def unpacked(text: str) -> Record:
+    """The result that was packed."""
+    record = json.loads(text)
+    record["rows"] = _rows(record["rows"])
+    if "details" in record:
+        record["details"] = {name: _rows(packed) for name, packed in record["details"].items()}
+    return cast("Record", record)
+
+
+def _packed_object(fields: dict[str, str]) -> str:
+    """An object of values that are JSON already, a line for each."""
+    lines = (f"{json.dumps(name)}: {value}" for name, value in fields.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _packed_rows(rows: list[Row]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = (
+        json.dumps([_short(row.get(key)) for key in columns], ensure_ascii=False) for row in rows
+    )
+    values = "[\n" + ",\n".join(lines) + "\n]"
+    return _packed_object({"columns": json.dumps(columns, ensure_ascii=False), "values": values})
+
+
+def _rows(packed: dict[str, list[Any]]) -> list[Row]:
+    return [
+        {
+            key: value
+            for key, value in zip(packed["columns"], values, strict=True)
+            if value is not None
+        }
+        for values in packed["values"]
+    ]
+
+
+def _short(value: str | float | None) -> str | float | None:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def section(record: Record) -> str:

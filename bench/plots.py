@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import textwrap
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -61,8 +63,16 @@ def draw(record: Record, path: Path) -> None:
 
     with mpl.rc_context(_STYLE):
         figure = plot(pyplot, record["rows"])
-        figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None}, bbox_inches="tight")
         pyplot.close(figure)
+    path.write_text(_short(drawn.getvalue()), encoding="utf-8")
+
+
+def _short(picture: str) -> str:
+    """A picture with each path in one line, and a hundredth of a point for the finest detail."""
+    picture = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", picture)
+    return re.sub(r' d="[^"]*"', lambda path: " ".join(path[0].split()).join((" ", "")), picture)
 
 
 def _memory(pyplot: Any, rows: list[Row]) -> Any:
