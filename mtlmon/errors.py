@@ -106,7 +106,7 @@ class RowError(MtlmonError, ValueError):
         super().__init__(f"{name}{reason} (row {rows[0]} of the batch, counted from 0)")
 
 
-class _OfEvents(MtlmonError):
+class _EventInputError(MtlmonError):
     """An error of events that were given to a monitor, which is as it was before.
 
     Attributes:
@@ -119,15 +119,15 @@ class _OfEvents(MtlmonError):
         super().__init__(message)
 
 
-class TimeStampError(_OfEvents, ValueError):
+class TimeStampError(_EventInputError, ValueError):
     """A time-stamp that is negative, too large, or below one already seen."""
 
 
-class EventError(_OfEvents, ValueError):
+class EventError(_EventInputError, ValueError):
     """Events that do not fit: lengths that differ, missing or unknown atoms, nulls."""
 
 
-class EventTypeError(_OfEvents, TypeError):
+class EventTypeError(_EventInputError, TypeError):
     """Events, or arrays of them, of the wrong type."""
 
 

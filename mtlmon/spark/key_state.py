@@ -34,39 +34,39 @@ _LENGTH = struct.Struct("<I")
 _NEVER = -1
 
 
-class Rest(NamedTuple):
+class KeyState(NamedTuple):
     """The state of a key between two batches.
 
     Attributes:
-        wake: the least horizon at which there is something to do without a new event; None if
-            there is none.
+        next_wakeup: the least horizon at which there is something to do without a new event, or
+            None.
         snapshots: of the monitors, one for each policy.
         waiting: bytes of the events that wait.
         settings: digests of what decides the meaning of the others, as `StreamSettings` has them.
     """
 
-    wake: int | None
+    next_wakeup: int | None
     snapshots: list[bytes]
     waiting: bytes
     settings: bytes = NO_SETTINGS
 
     def encoded(self) -> bytes:
         """The state as bytes."""
-        wake = _NEVER if self.wake is None else self.wake
-        parts = [_HEAD.pack(_VERSION, len(self.snapshots), wake), self.settings]
+        next_wakeup = _NEVER if self.next_wakeup is None else self.next_wakeup
+        parts = [_HEAD.pack(_VERSION, len(self.snapshots), next_wakeup), self.settings]
         for snapshot in self.snapshots:
             parts += [_LENGTH.pack(len(snapshot)), snapshot]
         return b"".join([*parts, self.waiting])
 
     @classmethod
-    def decoded(cls, content: bytes) -> Rest:
+    def decoded(cls, content: bytes) -> KeyState:
         """The state that bytes stand for.
 
         Raises:
             SnapshotError: they are none, or of another version.
         """
         try:
-            version, count, wake = _HEAD.unpack_from(content)
+            version, count, next_wakeup = _HEAD.unpack_from(content)
             if version != _VERSION:
                 raise SnapshotError(
                     f"the state of the query is of version {version}, this is {_VERSION}: it was "
@@ -84,20 +84,22 @@ class Rest(NamedTuple):
                 raise SnapshotError("the state of the query is damaged")
         except struct.error:
             raise SnapshotError("the state of the query is damaged") from None
-        return cls(None if wake == _NEVER else wake, snapshots, content[place:], settings)
+        return cls(
+            None if next_wakeup == _NEVER else next_wakeup, snapshots, content[place:], settings
+        )
 
 
 class Outcome(NamedTuple):
     """What a batch of a query means to a key.
 
     Attributes:
-        rest: the state from then on; None if there is nothing to remember, and new monitors would
+        state: the state from then on; None if there is nothing to remember, and new monitors would
             answer all events to come in the same way.
         verdicts: the numbers of policies, and bytes of verdict records of each.
         late: bytes of the events that came too late.
     """
 
-    rest: Rest | None
+    state: KeyState | None
     verdicts: list[tuple[int, bytes]]
     late: bytes
 
@@ -112,42 +114,48 @@ class KeyMonitors:
         self._settings = settings
         self._monitors = [Monitor(policy.program, policies.mode) for policy in policies.policies]
 
-    def visit(self, rest: Rest | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
+    def visit(self, state: KeyState | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
         """Goes on with a key.
 
         Args:
-            rest: its state, None if there is none yet.
+            state: its state, None if there is none yet.
             blocks: bytes of its new events, in the order in which they came.
             horizon: the least time-stamp of events that are not late.
 
         Raises:
             SnapshotError: the state is of other policies or settings, or damaged.
         """
-        if rest is not None:
-            check_settings(rest.settings, self._settings)
+        if state is not None:
+            check_settings(state.settings, self._settings)
         late = b""
-        waiting = self._records.read([b"" if rest is None else rest.waiting, *blocks])
+        waiting = self._records.read([b"" if state is None else state.waiting, *blocks])
         if blocks:
             # what has waited is not late, although the horizon may be beyond it by now
             is_late = waiting[:, 0] < horizon
-            is_late[: 0 if rest is None else len(rest.waiting) // (8 * self._records.width)] = False
+            is_late[: 0 if state is None else len(state.waiting) // (8 * self._records.width)] = (
+                False
+            )
             late = waiting[is_late].tobytes()
             waiting = waiting[~is_late]
         is_due = waiting[:, 0] < horizon
         due, waiting = self._records.sorted(waiting[is_due]), waiting[~is_due]
-        if rest is None and not len(due) and not len(waiting):
+        if state is None and not len(due) and not len(waiting):
             return Outcome(None, [], late)
         changes = [int(waiting[:, 0].min()) + 1] if len(waiting) else []
-        if rest is not None and not len(due) and (rest.wake is None or rest.wake > horizon):
-            wakes = [*changes, *([] if rest.wake is None else [rest.wake])]
-            wake = min(wakes, default=None)
-            kept = Rest(wake, rest.snapshots, waiting.tobytes(), self._settings)
+        if (
+            state is not None
+            and not len(due)
+            and (state.next_wakeup is None or state.next_wakeup > horizon)
+        ):
+            wakeups = [*changes, *([] if state.next_wakeup is None else [state.next_wakeup])]
+            next_wakeup = min(wakeups, default=None)
+            kept = KeyState(next_wakeup, state.snapshots, waiting.tobytes(), self._settings)
             return Outcome(kept, [], late)
         verdicts = []
         snapshots = []
         settled: list[int | None] = []
         for number, monitor in enumerate(self._monitors):
-            self._wake(monitor, None if rest is None else rest.snapshots, number)
+            self._wake(monitor, None if state is None else state.snapshots, number)
             records = [*self._fed(monitor, due), *_records_of(monitor.advance(horizon))]
             if records:
                 verdicts.append((number, b"".join(records)))
@@ -159,7 +167,7 @@ class KeyMonitors:
             if latest <= horizon:
                 return Outcome(None, verdicts, late)
             changes.append(latest)
-        awake = Rest(min(changes, default=None), snapshots, waiting.tobytes(), self._settings)
+        awake = KeyState(min(changes, default=None), snapshots, waiting.tobytes(), self._settings)
         return Outcome(awake, verdicts, late)
 
     def _wake(self, monitor: Monitor, snapshots: Sequence[bytes] | None, number: int) -> None:

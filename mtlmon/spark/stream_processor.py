@@ -8,7 +8,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from mtlmon.spark.key_state import KeyMonitors, Rest
+from mtlmon.spark.key_state import KeyMonitors, KeyState
 from mtlmon.spark.packing import EVENTS, KEY, PLACE, TASK
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def results_schema(packed: StructType) -> StructType:
 
 
 class KeyProcessor(StatefulProcessor):
-    """Monitors keys, whose state is in Spark's state store as bytes of `Rest`; picklable.
+    """Monitors keys, whose state is in Spark's state store as bytes of `KeyState`; picklable.
 
     For each key there is at most one timer, which comes when the watermark has passed the first of
     the events that wait, or when time alone may decide something.
@@ -85,22 +85,26 @@ class KeyProcessor(StatefulProcessor):
         expired: int | None,
     ) -> Iterator[Row]:
         stored = self._state.get()
-        rest = None if stored is None else Rest.decoded(bytes(stored[0]))
-        outcome = self._monitors.visit(rest, blocks, self._clock.horizon(max(0, watermark)))
-        if outcome.rest is None:
+        state = None if stored is None else KeyState.decoded(bytes(stored[0]))
+        outcome = self._monitors.visit(state, blocks, self._clock.horizon(max(0, watermark)))
+        if outcome.state is None:
             self._state.clear()
-        elif outcome.rest != rest:
-            self._state.update((outcome.rest.encoded(),))
-        self._set_timer(self._timer(rest), self._timer(outcome.rest), expired)
+        elif outcome.state != state:
+            self._state.update((outcome.state.encoded(),))
+        self._set_timer(self._timer(state), self._timer(outcome.state), expired)
         keys = {KEY.format(number): value for number, value in enumerate(key)}
         for number, records in outcome.verdicts:
             yield Row(**keys, **{KIND: number, RECORDS: records})
         if outcome.late:
             yield Row(**keys, **{KIND: LATE, RECORDS: outcome.late})
 
-    def _timer(self, rest: Rest | None) -> int | None:
+    def _timer(self, state: KeyState | None) -> int | None:
         """The watermark at which a state wants to be looked at."""
-        return None if rest is None or rest.wake is None else self._clock.timer(rest.wake)
+        return (
+            None
+            if state is None or state.next_wakeup is None
+            else self._clock.timer(state.next_wakeup)
+        )
 
     def _set_timer(self, before: int | None, after: int | None, expired: int | None) -> None:
         if before == after:

@@ -6,8 +6,8 @@ from libc.stddef cimport size_t
 from mtlmon.engine.native cimport MemoryLimit, Session, VerdictRecord
 
 
-cdef enum Trouble:
-    NO_TROUBLE
+cdef enum ResolveStatus:
+    RESOLVE_OK
     REACH_TOO_SMALL
     OUT_OF_MEMORY
 
@@ -29,15 +29,15 @@ cdef class Resolution:
     cdef int take(self, list verdicts) except -1
     cdef int check_memory(self, object verdicts) except -1
     cdef int take_one(self, const VerdictRecord *record) except -1
-    cdef Trouble resolve(self, const VerdictRecord *records, size_t count) noexcept nogil
+    cdef ResolveStatus resolve(self, const VerdictRecord *records, size_t count) noexcept nogil
     cdef void look_at_monitor(self) noexcept nogil
     cdef void end(self)
     cdef bint fetch(self, VerdictRecord *record) noexcept nogil
     cdef list fetch_all(self)
-    cdef Trouble resolve_all(
+    cdef ResolveStatus resolve_all(
         self, const VerdictRecord *records, size_t count, Records *resolved
     ) noexcept nogil
-    cdef Trouble fetch_into(self, Records *resolved) noexcept nogil
+    cdef ResolveStatus fetch_into(self, Records *resolved) noexcept nogil
 
 
 cdef class ResolvedVerdicts:

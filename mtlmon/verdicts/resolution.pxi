@@ -115,7 +115,7 @@ cdef class Resolution:
         cdef Py_buffer source
         cdef Py_buffer target
         cdef Records resolved
-        cdef Trouble trouble
+        cdef ResolveStatus status
         records = as_records(verdicts)
         resolved.items = NULL
         resolved.count = resolved.room = 0
@@ -123,12 +123,12 @@ cdef class Resolution:
         try:
             check(<const VerdictRecord *> source.buf, source.len // sizeof(VerdictRecord))
             with nogil:
-                trouble = self.resolve_all(
+                status = self.resolve_all(
                     <const VerdictRecord *> source.buf,
                     <size_t> source.len // sizeof(VerdictRecord),
                     &resolved,
                 )
-            raise_trouble(trouble)
+            raise_error_of(status)
             import numpy
 
             result = numpy.empty(resolved.count, verdict_type())
@@ -180,14 +180,14 @@ cdef class Resolution:
             if not is_earlier_reference(&verdict.record):
                 raise not_earlier(verdict)
             self.taken.items[k] = verdict.record
-        raise_trouble(self.resolve(self.taken.items, count))
+        raise_error_of(self.resolve(self.taken.items, count))
         self.look_at_monitor()
         return 0
 
     cdef int take_one(self, const VerdictRecord *record) except -1:
         if not is_earlier_reference(record):
             raise not_earlier(new_verdict(record))
-        raise_trouble(self.resolve(record, 1))
+        raise_error_of(self.resolve(record, 1))
         return 0
 
     cdef void look_at_monitor(self) noexcept nogil:
@@ -200,13 +200,13 @@ cdef class Resolution:
         else:
             self.sequencer.release_all()
 
-    cdef Trouble resolve(self, const VerdictRecord *records, size_t count) noexcept nogil:
+    cdef ResolveStatus resolve(self, const VerdictRecord *records, size_t count) noexcept nogil:
         """Give verdicts to the resolver, and what they settle to the sequencer."""
         cdef size_t k
         if not self.resolver.push(records, count):
             return OUT_OF_MEMORY
         if not self.in_order:
-            return NO_TROUBLE
+            return RESOLVE_OK
         for k in range(self.resolver.outcome_count):
             if self.sequencer.is_late(
                 0, self.resolver.outcomes[k].time_stamp, self.resolver.outcomes[k].offset
@@ -218,7 +218,7 @@ cdef class Resolution:
             return OUT_OF_MEMORY
         for k in range(count):
             self.sequencer.note(0, records[k].time_stamp)
-        return NO_TROUBLE
+        return RESOLVE_OK
 
     cdef void end(self):
         self.sequencer.release_all()
@@ -236,28 +236,28 @@ cdef class Resolution:
             verdicts.append(new_verdict(&record))
         return verdicts
 
-    cdef Trouble resolve_all(
+    cdef ResolveStatus resolve_all(
         self, const VerdictRecord *records, size_t count, Records *resolved
     ) noexcept nogil:
         """Resolve verdicts one by one into an array."""
-        cdef Trouble trouble
+        cdef ResolveStatus status
         cdef size_t k
         for k in range(count):
-            trouble = self.resolve(records + k, 1)
-            if trouble == NO_TROUBLE and not self.in_order:
-                trouble = self.fetch_into(resolved)
-            if trouble != NO_TROUBLE:
-                return trouble
+            status = self.resolve(records + k, 1)
+            if status == RESOLVE_OK and not self.in_order:
+                status = self.fetch_into(resolved)
+            if status != RESOLVE_OK:
+                return status
         self.look_at_monitor()
         return self.fetch_into(resolved)
 
-    cdef Trouble fetch_into(self, Records *resolved) noexcept nogil:
+    cdef ResolveStatus fetch_into(self, Records *resolved) noexcept nogil:
         """Append to an array all verdicts that can be given out."""
         while True:
             if resolved.count == resolved.room and not reserve(resolved, resolved.count + 1):
                 return OUT_OF_MEMORY
             if not self.fetch(resolved.items + resolved.count):
-                return NO_TROUBLE
+                return RESOLVE_OK
             resolved.count += 1
 
 
@@ -459,10 +459,10 @@ cdef int check(const VerdictRecord *records, size_t count) except -1:
     return 0
 
 
-cdef int raise_trouble(Trouble trouble) except -1:
-    if trouble == OUT_OF_MEMORY:
+cdef int raise_error_of(ResolveStatus status) except -1:
+    if status == OUT_OF_MEMORY:
         raise MemoryError
-    if trouble == REACH_TOO_SMALL:
+    if status == REACH_TOO_SMALL:
         raise MtlmonError(
             "later time-points were given out before: the reach is too small, or verdicts of the "
             "monitor were left out"

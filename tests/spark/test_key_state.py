@@ -15,7 +15,7 @@ from mtlmon import EventError, Monitor, SnapshotError, Verdict, resolve
 from mtlmon.engine.compile import compile_formula
 from mtlmon.spark.event_records import EventRecords
 from mtlmon.spark.events import event_source
-from mtlmon.spark.key_state import KeyMonitors, Outcome, Rest
+from mtlmon.spark.key_state import KeyMonitors, KeyState, Outcome
 from mtlmon.spark.policies import CompiledPolicy, Policies, compile_policies
 from mtlmon.spark.stream_settings import NO_SETTINGS, check_settings, stream_settings
 from mtlmon.syntax.formula import Formula
@@ -62,18 +62,22 @@ class Keeper:
         self.late: list[int] = []
 
     def go_on(self, batch: Batch) -> None:
-        rest = None if self.state is None else Rest.decoded(self.state)
-        is_due = rest is not None and rest.wake is not None and rest.wake <= batch.horizon
+        state = None if self.state is None else KeyState.decoded(self.state)
+        is_due = (
+            state is not None
+            and state.next_wakeup is not None
+            and state.next_wakeup <= batch.horizon
+        )
         if not batch.events and not is_due:
             return
         # every time with monitors of its own, as another process has them
         outcome = KeyMonitors(self.policies, self.records).visit(
-            rest, self._blocks(batch.events), batch.horizon
+            state, self._blocks(batch.events), batch.horizon
         )
         self._take(outcome)
-        self.state = None if outcome.rest is None else outcome.rest.encoded()
-        if outcome.rest is not None:
-            assert outcome.rest.wake is None or outcome.rest.wake > batch.horizon
+        self.state = None if outcome.state is None else outcome.state.encoded()
+        if outcome.state is not None:
+            assert outcome.state.next_wakeup is None or outcome.state.next_wakeup > batch.horizon
 
     def _take(self, outcome: Outcome) -> None:
         for number, records in outcome.verdicts:
@@ -147,7 +151,7 @@ def test_events_of_one_time_stamp_are_ordered_by_what_tells_their_order() -> Non
     rows = np.array([[7, 0, 2], [7, 0, 3], [7, 1, 1], [3, 0, 9]], np.int64)
     monitors = KeyMonitors(policies, records)
     outcome = monitors.visit(None, [rows[:2].tobytes(), rows[2:].tobytes()], 0)
-    outcome = monitors.visit(outcome.rest, [], 8)
+    outcome = monitors.visit(outcome.state, [], 8)
     ((_, content),) = outcome.verdicts
     verdicts = VerdictArray(np.frombuffer(content, verdict_type()))
     assert [str(one) for one in verdicts] == ["3:0 false", "7:0 false", "7:1 true", "7:2 false"]
@@ -184,7 +188,7 @@ def test_more_than_64_atoms() -> None:
     row = np.array([[5, *words]], np.int64)
     assert records.width == 4
     outcome = KeyMonitors(policies, records).visit(None, [row.tobytes()], 5)
-    outcome = KeyMonitors(policies, records).visit(outcome.rest, [], 6)
+    outcome = KeyMonitors(policies, records).visit(outcome.state, [], 6)
     kinds = [np.frombuffer(content, verdict_type())["kind"] for _, content in outcome.verdicts]
     assert [kind.tolist() for kind in kinds] == [[1], [1]]
     assert records.atom_lists(row).to_pylist() == [["a0", "a129"]]
@@ -194,14 +198,14 @@ def test_states_of_other_policies_are_refused() -> None:
     first, second = policies_of(["ONCE p"]), policies_of(["ONCE[0,5] p"])
     records = EventRecords(("p",), 0)
     row = np.array([[3, 1]], np.int64).tobytes()
-    rest = KeyMonitors(first, records).visit(None, [row], 0).rest
+    state = KeyMonitors(first, records).visit(None, [row], 0).state
     with pytest.raises(SnapshotError, match="a checkpointLocation of their own"):
-        KeyMonitors(second, records).visit(rest, [], 4)
+        KeyMonitors(second, records).visit(state, [], 4)
     with pytest.raises(SnapshotError, match="there are 1 policies in it"):
-        KeyMonitors(policies_of(["ONCE p", "p"]), records).visit(rest, [], 4)
+        KeyMonitors(policies_of(["ONCE p", "p"]), records).visit(state, [], 4)
     wide = EventRecords(("p",), 1)
     with pytest.raises(EventError, match="other atoms or another order"):
-        KeyMonitors(first, wide).visit(rest, [row], 4)
+        KeyMonitors(first, wide).visit(state, [row], 4)
 
 
 def settings_of(
@@ -244,11 +248,11 @@ def test_a_state_knows_what_decides_its_meaning(changed: dict[str, Any], names: 
     policies = policies_of(["ONCE p"])
     records = EventRecords(("p",), 0)
     row = np.array([[3, 1]], np.int64).tobytes()
-    rest = KeyMonitors(policies, records, before).visit(None, [row], 0).rest
-    assert rest is not None and Rest.decoded(rest.encoded()) == rest
+    state = KeyMonitors(policies, records, before).visit(None, [row], 0).state
+    assert state is not None and KeyState.decoded(state.encoded()) == state
     with pytest.raises(SnapshotError, match=message):
-        KeyMonitors(policies, records, after).visit(rest, [], 4)
-    assert KeyMonitors(policies, records, before).visit(rest, [], 4).rest is not None
+        KeyMonitors(policies, records, after).visit(state, [], 4)
+    assert KeyMonitors(policies, records, before).visit(state, [], 4).state is not None
 
 
 def test_expressions_have_one_text_in_all_processes() -> None:
@@ -259,10 +263,10 @@ def test_expressions_have_one_text_in_all_processes() -> None:
 
 
 def test_states_as_bytes() -> None:
-    rest = Rest(17, [b"one", b""], b"waiting.", bytes(range(len(NO_SETTINGS))))
-    assert Rest.decoded(rest.encoded()) == rest
-    assert Rest.decoded(Rest(None, [], b"").encoded()) == Rest(None, [], b"")
+    state = KeyState(17, [b"one", b""], b"waiting.", bytes(range(len(NO_SETTINGS))))
+    assert KeyState.decoded(state.encoded()) == state
+    assert KeyState.decoded(KeyState(None, [], b"").encoded()) == KeyState(None, [], b"")
     with pytest.raises(SnapshotError, match="damaged"):
-        Rest.decoded(rest.encoded()[:20])
+        KeyState.decoded(state.encoded()[:20])
     with pytest.raises(SnapshotError, match="version 9"):
-        Rest.decoded(b"\x09" + rest.encoded()[1:])
+        KeyState.decoded(b"\x09" + state.encoded()[1:])

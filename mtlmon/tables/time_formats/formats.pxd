@@ -13,6 +13,6 @@ cdef class TimeFormat:
     cdef size_t size
     cdef bint has_date
 
-cdef Fault read_formatted(
+cdef ParseStatus read_formatted(
     TimeFormat format, const uint8_t *text, const uint8_t *end, Instant *instant
 ) noexcept nogil

@@ -91,7 +91,7 @@ cdef class TimeFormat:
         self.has_date = bool(directives & set("Yymbdj"))
 
 
-cdef Fault read_formatted(
+cdef ParseStatus read_formatted(
     TimeFormat format, const uint8_t *text, const uint8_t *end, Instant *instant
 ) noexcept nogil:
     cdef Parts parts
@@ -116,7 +116,7 @@ cdef Fault read_formatted(
     return assemble(&parts, instant)
 
 
-cdef Fault assemble(Parts *parts, Instant *instant) noexcept nogil:
+cdef ParseStatus assemble(Parts *parts, Instant *instant) noexcept nogil:
     cdef int64_t days
     if parts.is_twelve_hours:
         if parts.hour < 1 or parts.hour > 12:
@@ -126,7 +126,7 @@ cdef Fault assemble(Parts *parts, Instant *instant) noexcept nogil:
         return UNREADABLE
     if parts.has_seconds:
         instant[0] = instant_of_seconds(parts.seconds, parts.fraction)
-        return FINE
+        return PARSED
     if not is_date(parts.year, parts.month, parts.day):
         return UNREADABLE
     days = days_before(parts.year, parts.month, parts.day)
@@ -139,7 +139,7 @@ cdef Fault assemble(Parts *parts, Instant *instant) noexcept nogil:
         - parts.offset,
         parts.fraction,
     )
-    return FINE
+    return PARSED
 
 
 cdef bint read_directive(

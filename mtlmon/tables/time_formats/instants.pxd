@@ -29,8 +29,8 @@ cdef extern from *:
         uint64_t whole, uint64_t fraction, uint64_t factor, int64_t *product
     ) noexcept nogil
 
-cdef enum Fault:
-    FINE = 0
+cdef enum ParseStatus:
+    PARSED = 0
     MISSING             # null or empty
     UNREADABLE          # not written like a time
     NEGATIVE            # before 1970, or a number below 0
@@ -53,7 +53,9 @@ cdef struct Instant:
     uint64_t fraction       # of one, in units of 10^-FRACTION_DIGITS; further digits are cut
 
 
-cdef inline Fault to_time_stamp(Instant instant, Scale scale, int64_t *time_stamp) noexcept nogil:
+cdef inline ParseStatus to_time_stamp(
+    Instant instant, Scale scale, int64_t *time_stamp
+) noexcept nogil:
     """The time-stamp at or before an instant: exact, as divisors of 10^9 times units are units."""
     cdef uint64_t factor = max(<uint64_t> 1, scale.multiply)
     cdef int64_t stamp
@@ -67,7 +69,7 @@ cdef inline Fault to_time_stamp(Instant instant, Scale scale, int64_t *time_stam
     if not multiply(instant.whole, instant.fraction, factor, &stamp):
         return TOO_LARGE
     time_stamp[0] = stamp
-    return FINE
+    return PARSED
 
 
 cdef inline bint is_digit(uint8_t byte) noexcept nogil:
@@ -112,5 +114,7 @@ cdef bint read_zone(
     const uint8_t **place, const uint8_t *end, int64_t *seconds
 ) noexcept nogil
 cdef Instant instant_of_seconds(int64_t seconds, uint64_t fraction) noexcept nogil
-cdef Fault read_number(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil
-cdef Fault read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil
+cdef ParseStatus read_number(
+    const uint8_t *text, const uint8_t *end, Instant *instant
+) noexcept nogil
+cdef ParseStatus read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil

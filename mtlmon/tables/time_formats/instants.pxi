@@ -13,7 +13,9 @@ cdef enum:
     LARGEST_EXPONENT = 1000
 
 
-cdef Fault read_number(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil:
+cdef ParseStatus read_number(
+    const uint8_t *text, const uint8_t *end, Instant *instant
+) noexcept nogil:
     """A decimal number, as `-1.5e3`."""
     cdef uint8_t digits[MOST_DIGITS]
     cdef size_t count = 0       # of digits from the first that is not 0 on
@@ -28,7 +30,7 @@ cdef Fault read_number(const uint8_t *text, const uint8_t *end, Instant *instant
     # PERF: what nearly all numbers are
     instant.fraction = 0
     if read_plain(text, end, &instant.whole):
-        return FINE
+        return PARSED
     while text < end:
         if is_digit(text[0]):
             has_digits = True
@@ -97,7 +99,7 @@ cdef bint read_exponent(
     return True
 
 
-cdef Fault compose(
+cdef ParseStatus compose(
     const uint8_t *digits, size_t count, size_t last, int64_t point, Instant *instant
 ) noexcept nogil:
     """The number of so many digits, the point behind the first `point` of them."""
@@ -105,7 +107,7 @@ cdef Fault compose(
     cdef uint64_t digit
     instant.whole = instant.fraction = 0
     if count == 0:
-        return FINE
+        return PARSED
     if point > MOST_WHOLE_DIGITS:
         return TOO_LARGE
     for k in range(point):
@@ -119,10 +121,10 @@ cdef Fault compose(
     # What is cut still tells that the number is not whole, and not 0.
     if <int64_t> last > point + FRACTION_DIGITS:
         instant.fraction |= 1
-    return FINE
+    return PARSED
 
 
-cdef Fault read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil:
+cdef ParseStatus read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil:
     """A date, or a date and a time of day with or without an offset; without one it is UTC."""
     cdef uint64_t year, month, day
     cdef uint64_t hour = 0, minute = 0, second = 0, fraction = 0
@@ -164,7 +166,7 @@ cdef Fault read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) n
         + <int64_t> (3600 * hour + 60 * minute + second) - offset,
         fraction,
     )
-    return FINE
+    return PARSED
 
 
 cdef inline bint skip(const uint8_t **place, const uint8_t *end, uint8_t byte) noexcept nogil:

@@ -73,7 +73,7 @@ cdef class TimeReader:
         cdef size_t length
         cdef size_t length_before = SIZE_MAX
         cdef int64_t time_stamp = 0
-        cdef uint8_t fault = 0
+        cdef uint8_t status = 0
         cdef size_t k
         if cells.count > 1 and (
             stamps.buffer.strides[0] != sizeof(int64_t) or marks.buffer.strides[0] != 1
@@ -90,22 +90,22 @@ cdef class TimeReader:
                 # PERF: rows of one time-stamp follow each other
                 if length == length_before and memcmp(text, before, length) == 0:
                     stamp[k] = time_stamp
-                    mark[k] = fault
+                    mark[k] = status
                 else:
                     time_stamp = 0
-                    fault = <uint8_t> self.read_text(text, text + length, &time_stamp)
+                    status = <uint8_t> self.read_text(text, text + length, &time_stamp)
                     stamp[k] = time_stamp
-                    mark[k] = fault
+                    mark[k] = status
                     before = text
                     length_before = length
-                count += fault != FINE
+                count += status != PARSED
         return count
 
-    cdef Fault read_text(
+    cdef ParseStatus read_text(
         self, const uint8_t *text, const uint8_t *end, int64_t *time_stamp
     ) noexcept nogil:
         cdef Instant instant
-        cdef Fault fault
+        cdef ParseStatus status
         while text < end and (text[0] == c" " or text[0] == c"\t"):
             text += 1
         while text < end and ((end - 1)[0] == c" " or (end - 1)[0] == c"\t"):
@@ -113,9 +113,9 @@ cdef class TimeReader:
         if text == end:
             return MISSING
         if self.notation == NUMBERS:
-            fault = read_number(text, end, &instant)
+            status = read_number(text, end, &instant)
         elif self.notation == ISO_8601:
-            fault = read_iso(text, end, &instant)
+            status = read_iso(text, end, &instant)
         else:
-            fault = read_formatted(self.format, text, end, &instant)
-        return to_time_stamp(instant, self.scale, time_stamp) if fault == FINE else fault
+            status = read_formatted(self.format, text, end, &instant)
+        return to_time_stamp(instant, self.scale, time_stamp) if status == PARSED else status
