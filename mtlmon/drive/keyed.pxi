@@ -204,7 +204,7 @@ cdef class KeyedMonitors:
     cdef int wait_for_time(self, uint64_t delay) except -1:
         """From now on know which streams have had something pending for longer than this."""
         self.waiting = WaitingStreams(self.streams, delay)
-        self.waiting.renew()
+        self.waiting.renumber()
         return 0
 
     cdef uint32_t next_due(self) noexcept nogil:

@@ -415,9 +415,9 @@ cdef class PolicyMonitors:
             if 2 * <uint64_t> kept > total:
                 return None
             for one in self.monitors:
-                one.streams.keep(numbers)
+                one.streams.renumber(numbers)
                 if one.waiting is not None:
-                    one.waiting.renew()
+                    one.waiting.renumber()
             if not self.resolver.renumber(numbers, self.policy_count):
                 raise MemoryError("mtlmon: out of memory")
             return (<const char *> numbers)[:total * sizeof(uint32_t)]

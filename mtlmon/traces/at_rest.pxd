@@ -67,16 +67,16 @@ cdef class Streams:
         self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
     ) noexcept nogil
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
-    cdef int keep(self, const uint32_t *new_numbers) except -1
+    cdef int renumber(self, const uint32_t *new_numbers) except -1
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef int relieve(self) except -1
 
     cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil
-    cdef int renew(self) except -1 nogil
+    cdef int load_initial(self) except -1 nogil
     cdef int keep_registers(self, Resting *resting) except -1 nogil
     cdef int keep_whole(self, Resting *resting) except -1 nogil
     cdef void drop_registers(self, Resting *resting) noexcept nogil
-    cdef int keep_house(self) except -1 nogil
-    cdef int clean(self) except -1
+    cdef int maybe_compact(self) except -1 nogil
     cdef int compact(self) except -1
+    cdef int compact_workspace(self) except -1

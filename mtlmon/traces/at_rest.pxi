@@ -138,8 +138,8 @@ cdef class Streams:
 
     # ---- states at work and at rest --------------------------------------------------------
 
-    cdef int renew(self) except -1 nogil:
-        """Give the worker the state of a stream before its first event."""
+    cdef int load_initial(self) except -1 nogil:
+        """Load the state of a stream before its first event into the worker."""
         cdef State *state = &self.worker.state
         state.time_stamp = state.offset = state.clock = 0
         state.event_count = 0
@@ -148,7 +148,7 @@ cdef class Streams:
         return 0
 
     cdef int load(self, Resting *resting) except -1 nogil:
-        """Make the state of a stream that of the worker."""
+        """Load the state of a stream into the worker."""
         cdef State *state = &self.worker.state
         if resting.whole != NULL:
             count_whole(&self.resting_bytes, resting.whole, -1)
@@ -159,7 +159,7 @@ cdef class Streams:
             resting.whole = NULL
             self.whole_count -= 1
         elif resting.configuration == NO_CONFIGURATION:
-            self.renew()
+            self.load_initial()
         else:
             if state.registers == NULL:
                 state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
@@ -182,7 +182,7 @@ cdef class Streams:
         return 0
 
     cdef int store(self, Resting *resting) except -1 nogil:
-        """Let the worker's state rest."""
+        """Save the worker's state back to its stream."""
         cdef State *state = &self.worker.state
         self.count_verdicts()
         if self.worker.is_broken():
@@ -208,7 +208,7 @@ cdef class Streams:
                 self.has_spare = False
         elif state.event_count or state.clock:
             self.keep_whole(resting)
-        return self.keep_house()
+        return self.maybe_compact()
 
     cdef int keep_registers(self, Resting *resting) except -1 nogil:
         cdef State *state = &self.worker.state
@@ -416,7 +416,7 @@ cdef class Streams:
             configuration.is_transient and clock - resting.time_stamp >= configuration.settling
         )
 
-    cdef int keep(self, const uint32_t *new_numbers) except -1:
+    cdef int renumber(self, const uint32_t *new_numbers) except -1:
         """Give streams new numbers, in the same order; those with NO_NUMBER are forgotten.
 
         new_numbers: by the present number.
@@ -454,22 +454,22 @@ cdef class Streams:
         cdef Table table = self.worker.table
         table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
         table.shrink()
-        self.compact()
+        self.compact_workspace()
         return 0
 
     # ---- what all streams share ------------------------------------------------------------
 
-    cdef int keep_house(self) except -1 nogil:
-        """Forget what no stream needs any more, once there is enough of it."""
+    cdef int maybe_compact(self) except -1 nogil:
+        """Compact, once there is enough that no stream needs any more."""
         if (
             self.worker.table.bytes() > self.worker.table.budget
             or is_worth_compacting(self.worker.engine.workspace)
         ):
             with gil:
-                self.clean()
+                self.compact()
         return 0
 
-    cdef int clean(self) except -1:
+    cdef int compact(self) except -1:
         cdef Table table = self.worker.table
         cdef size_t kept
         table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
@@ -478,10 +478,10 @@ cdef class Streams:
         kept = table.bytes()
         table.budget = max(table.budget, kept + min(kept, max(table.spare, kept // 4)))
         if is_worth_compacting(self.worker.engine.workspace):
-            self.compact()
+            self.compact_workspace()
         return 0
 
-    cdef int compact(self) except -1:
+    cdef int compact_workspace(self) except -1:
         """A fresh workspace that knows only the expressions of configurations and whole states."""
         cdef Engine engine = self.worker.engine
         cdef Table table = self.worker.table

@@ -71,8 +71,8 @@ cdef class WaitingStreams:
             qsort(self.due, self.due_count, sizeof(uint32_t), compare_numbers)
         return 0
 
-    cdef int renew(self) except -1 nogil:
-        """Streams have got other numbers."""
+    cdef int renumber(self) except -1 nogil:
+        """Start again with the new numbers of the streams."""
         cdef uint64_t earliest = 0
         cdef uint32_t number
         self.count = self.known = 0
