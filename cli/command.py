@@ -107,12 +107,14 @@ def run(options: Options) -> int:
     if options.explain_formula:
         explain(file, options.unit)
         return 0
-    formula = None if options.is_table else sole_formula(file)
-    if formula is not None and options.output_format == "text":
+    policy = None if options.is_table else sole_policy(file)
+    if policy is not None and options.output_format == "text":
         # importing the native modules costs more than reading the formula
-        from mtlmon.cli.monitoring import monitor_log
+        from mtlmon.cli.monitoring import can_monitor, monitor_log
 
-        return monitor_log(formula, options)
+        name, formula = policy
+        if can_monitor(name, options):
+            return monitor_log(name, formula, options)
     from mtlmon.cli.policies import check_logs
 
     return check_logs(file, options)
@@ -155,14 +157,14 @@ def may_declare(text: str) -> bool:
     return re.search(r"^[ \t]*(?:unit|let|atom|policy)[ \t]", text, re.MULTILINE) is not None
 
 
-def sole_formula(file: Formula | PolicyFile) -> Formula | None:
-    """The formula without a name that is all there is; None for more than that."""
+def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None:
+    """The name, if it has one, and the formula of the only policy; None for more than that."""
     from mtlmon.syntax.formula import Formula
 
     if isinstance(file, Formula):
-        return file
+        return None, file
     (policy, *others) = file.policies
-    return None if others or policy.name is not None or file.predicates else policy.formula
+    return None if others or file.predicates else (policy.name, policy.formula)
 
 
 def explain(file: Formula | PolicyFile, unit: str | None) -> None:

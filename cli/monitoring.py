@@ -8,11 +8,12 @@ from mtlmon._core import Monitor
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import progress_for, report_end, show_summary, summary
+from mtlmon.cli.report import name_list, progress_for, report_end, show_summary, summary
 from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
-from mtlmon.drive.native import TextMonitor
+from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.option_names import COMMAND
+from mtlmon.text.native import MAX_LABEL_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +21,25 @@ if TYPE_CHECKING:
     from mtlmon.cli.pump import Loop
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["monitor_log"]
+__all__ = ["can_monitor", "monitor_log"]
 
 
-def monitor_log(formula: Formula, options: Options) -> int:
+def can_monitor(name: str | None, options: Options) -> bool:
+    """Whether `monitor_log` can do what the options ask for; `check_logs` can do more."""
+    if name is None:
+        return True
+    if options.report is not None or options.explain:
+        return False
+    return len(policy_label(name)) <= MAX_LABEL_BYTES
+
+
+def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     """Monitor the log; return the exit status.
+
+    Args:
+        name: that of the policy, which every line then begins with.
+        formula: what the policy says.
+        options: for which `can_monitor` holds.
 
     Raises:
         Failure: a file cannot be read or written.
@@ -33,7 +48,8 @@ def monitor_log(formula: Formula, options: Options) -> int:
     """
     monitor = Monitor(formula, options.mode, bdd=options.bdd)
     if monitor.mode != options.mode:
-        note(f"the formula's future is unbounded: mode {options.mode} works as {monitor.mode} here")
+        what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
+        note(f"{what} is unbounded: mode {options.mode} works as {monitor.mode} here")
     log = open_log(options.log)
     if options.explain:
         from mtlmon.cli.explaining import check_options
@@ -55,6 +71,7 @@ def monitor_log(formula: Formula, options: Options) -> int:
         verdicts=options.verdicts,
         resolve=options.resolve,
         skip_errors=options.on_error == "skip",
+        label=policy_label(name),
         memory=memory_limit(formula, options),
     )
     loop: Loop = text_monitor

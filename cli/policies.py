@@ -65,7 +65,10 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
             "text: add its format, for instance --format csv"
         )
     if options.checkpoint is not None:
-        raise Failure("--checkpoint works with a single policy without a name only")
+        raise Failure(
+            "--checkpoint works with a text log and a single policy, which has no name if there is "
+            "a --report or --explain"
+        )
     check = LogCheck(
         policies,
         options.mode,

@@ -116,3 +116,8 @@ def test_the_command_starts_light(formula: str, tmp_path: Path) -> None:
         "except SystemExit as end: assert end.code in (0, 1), end.code"
     )
     assert not _imported_by(code, "-e", formula, str(log)) & _EXPENSIVE
+    named = tmp_path / "named.mtl"
+    named.write_text(f"policy x: {formula}\n")
+    imported = _imported_by(code, str(named), str(log))
+    assert "mtlmon.policy.reading" in imported
+    assert not imported & _EXPENSIVE

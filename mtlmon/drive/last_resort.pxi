@@ -84,6 +84,7 @@ cdef struct Resort:
     VerdictFilter *next_filter
     void *writer
     PutLines put_lines
+    size_t lines_at_once
     uint8_t[LINES_AT_ONCE * LINE_ROOM] lines
     # what was installed before
     sigaction_t interrupt, terminate, alarm
@@ -119,6 +120,7 @@ def install_last_resort(int file_descriptor, Writer writer, double seconds):
         resort.next_filter = &writer.next_filter
         resort.writer = <void *> writer
         resort.put_lines = <PutLines> <void *> put_wanted_lines
+        resort.lines_at_once = sizeof(resort.lines) // writer.line_room
     stand_before(SIGALRM, &resort.alarm)
     stand_before(SIGINT, &resort.interrupt)
     stand_before(SIGTERM, &resort.terminate)
@@ -193,7 +195,7 @@ cdef void write_what_is_idle() noexcept nogil:
     if verdicts == NULL or not verdicts.is_idle:
         return
     while done < verdicts.count:
-        part = min(<size_t> LINES_AT_ONCE, verdicts.count - done)
+        part = min(resort.lines_at_once, <size_t> (verdicts.count - done))
         size = resort.put_lines(
             resort.writer, resort.lines, verdicts.records + done, part, resort.next_filter[0]
         )

@@ -48,6 +48,7 @@ class TextMonitor:
         verdicts: Literal["all", "boolean", "false", "first", "none"] = "all",
         resolve: bool = False,
         skip_errors: bool = False,
+        label: bytes = b"",
         memory: MemoryLimit | None = None,
     ) -> None: ...
     @property
@@ -226,6 +227,8 @@ class PolicyMonitors:
     @property
     def earliest_pending(self) -> tuple[int, int, int] | None: ...
     def forget_idle(self, clock: int) -> bytes | None: ...
+
+def policy_label(name: str | None) -> bytes: ...
 
 @final
 class PolicyLines:

@@ -9,7 +9,7 @@ cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from mtlmon.arrays.native cimport KeyTable, Text
 from mtlmon.engine.native cimport reserve
@@ -96,6 +96,21 @@ cdef class PolicyLines:
             text = self.keys.column_text(stream, column)
             add(&self.key, text.place, text.length)
         return 0
+
+
+def policy_label(str name):
+    """What lines of verdicts on a policy begin with; nothing for one without a name."""
+    cdef Fields field
+    cdef bytes text
+    if name is None:
+        return b""
+    text = name.encode()
+    memset(&field, 0, sizeof(Fields))
+    try:
+        add(&field, <const uint8_t *> <const char *> text, <size_t> len(text))
+        return (<const char *> field.text)[:field.size]
+    finally:
+        free(field.text)
 
 
 cdef int make_room(Fields *fields, size_t size) except -1 nogil:

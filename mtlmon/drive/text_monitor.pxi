@@ -50,7 +50,7 @@ from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
 from mtlmon.errors import MtlmonError, SnapshotError
 
 _MAGIC = b"mtlmon text"
-_VERSION = 1
+_VERSION = 2
 
 
 @cython.final
@@ -63,6 +63,7 @@ cdef class TextMonitor:
         "first" (the earliest false time-point, once nothing before it is open) or "none".
     resolve: write the Boolean value of every time-point instead of equivalences.
     skip_errors: pass over lines that cannot be read.
+    label: what every line of verdicts begins with.
     memory: how much all of it may hold; the monitor then has no limit of its own.
 
     Attributes:
@@ -79,12 +80,13 @@ cdef class TextMonitor:
         str verdicts="all",
         bint resolve=False,
         bint skip_errors=False,
+        bytes label not None=b"",
         MemoryLimit memory=None,
     ):
         cdef size_t words
         self.monitor = monitor
         self.scanner = Scanner(monitor.atoms, path=path, skip_errors=skip_errors)
-        self.writer = Writer()
+        self.writer = Writer(label)
         # "first" writes one line of its own making
         self.filter = _FILTERS["all" if verdicts == "first" else verdicts]
         self.wants_first = verdicts == "first"
@@ -202,6 +204,7 @@ cdef class TextMonitor:
         if not self.is_settled:
             raise MtlmonError("no snapshot between events that are scanned: settle first")
         writer.put(self.kind())
+        writer.put_bytes(self.writer.label)
         writer.put(self.position)
         writer.put(self.is_stopped)
         writer.put(self.has_candidate)
@@ -231,6 +234,8 @@ cdef class TextMonitor:
         reader.open(checked_body(as_bytes(snapshot)), 0)
         if reader.get(UINT64_MAX) != self.kind():
             raise SnapshotError("the snapshot is of another selection of verdicts")
+        if reader.get_bytes() != self.writer.label:
+            raise SnapshotError("the snapshot is of a policy with another name")
         self.loaded = reader.get(INT64_MAX)
         self.read_first(reader)
         self.resolver.restore(reader.get_bytes())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from mtlmon.policy.predicate import Predicate, parse_predicate
 from mtlmon.policy.reading import Policy, PolicyFile, check_policies, declares, parse_policies
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.policy.compiling import CompiledPredicates, compile_predicate, compile_predicates
+    from mtlmon.policy.predicate import Predicate, parse_predicate
 
 __all__ = [
     "CompiledPredicates",
@@ -25,7 +24,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # compiling needs pyarrow
+    # files without atoms that are defined by columns, which are most, need none of these
+    if name in {"Predicate", "parse_predicate"}:
+        from mtlmon.policy import predicate
+
+        return getattr(predicate, name)
     if name in {"CompiledPredicates", "compile_predicate", "compile_predicates"}:
         from mtlmon.policy import compiling
 

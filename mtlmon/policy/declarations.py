@@ -9,14 +9,14 @@ formula.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy.lexer import KEYWORDS, end_of_quoted
+from mtlmon.policy.keywords import KEYWORDS
 from mtlmon.syntax.lexer import END, INVALID, comment_end, is_plain_atom, quoted, tokenize
 from mtlmon.syntax.operators import BY_SPELLING
 from mtlmon.syntax.report import formula_error
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
 
@@ -152,6 +152,8 @@ def _behind(text: str, mark: re.Match[str], kind: str) -> int:
         return len(text) if end < 0 else end
     if found in {'"', "`"}:
         if kind == ATOM:
+            from mtlmon.policy.lexer import end_of_quoted
+
             return end_of_quoted(text, start, len(text))
         if found == '"':
             token = quoted(text, start, len(text))

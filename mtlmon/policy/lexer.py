@@ -11,10 +11,8 @@ from decimal import Decimal
 from math import isinf
 
 from mtlmon.policy.integers import LARGEST
+from mtlmon.policy.keywords import KEYWORDS
 from mtlmon.syntax.lexer import INVALID, NUMBER, read_tokens
-
-KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
-"""The words that are no columns; they may be written in capitals too."""
 
 COLUMN = "column"
 FUNCTION = "function"

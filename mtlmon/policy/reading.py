@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mtlmon.errors import FormulaError, PolicyError
-from mtlmon.policy.checking import check
 from mtlmon.policy.declarations import (
     ATOM,
     FORMULA,
@@ -13,15 +12,16 @@ from mtlmon.policy.declarations import (
     Declaration,
     read_declarations,
 )
-from mtlmon.policy.parser import parse_expression
-from mtlmon.policy.predicate import Predicate
 from mtlmon.syntax.bounds import LATER, UNITS, require_unit
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse, parse_at
 from mtlmon.syntax.report import formula_error
-from mtlmon.syntax.rewrite import substitute
 from mtlmon.syntax.traversal import postorder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.policy.predicate import Predicate
 
 _SOURCE = "<policies>"
 _MEANT_UNITS = {
@@ -242,6 +242,11 @@ class _Reader:
         self.file.lets[declaration.name] = self.with_lets(formula)
 
     def read_atom(self, declaration: Declaration) -> None:
+        # only files with such atoms need predicates
+        from mtlmon.policy.checking import check
+        from mtlmon.policy.parser import parse_expression
+        from mtlmon.policy.predicate import Predicate
+
         self.register(declaration)
         start, end = declaration.start, declaration.end
         try:
@@ -272,6 +277,10 @@ class _Reader:
     def with_lets(self, formula: Formula) -> Formula:
         """The formula with the lets that it names in their places, each as the one object."""
         lets = self.file.lets
+        if not lets:
+            return formula
+        from mtlmon.syntax.rewrite import substitute
+
         return substitute(formula, {name: lets[name] for name in formula.atoms if name in lets})
 
     def formula(self, declaration: Declaration) -> Formula:

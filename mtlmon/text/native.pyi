@@ -6,6 +6,7 @@ from typing import Final, Literal, final
 from mtlmon.arrays.native import _Array
 from mtlmon.errors import LogError
 
+MAX_LABEL_BYTES: Final[int]
 VERDICT_FILTERS: Final[dict[str, int]]
 
 @final
@@ -52,7 +53,8 @@ class Scanner:
 class Writer:
     """A growing buffer of verdict lines, emptied by `flush`."""
 
-    def __init__(self) -> None: ...
+    label: Final[bytes]
+    def __init__(self, label: bytes = b"") -> None: ...
     def __len__(self) -> int: ...
     def put(
         self, records: _Array, verdicts: Literal["all", "boolean", "false", "none"] = "all"

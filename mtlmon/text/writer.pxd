@@ -16,8 +16,9 @@ cdef enum VerdictFilter:
 
 cdef enum:
     # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word
-    # beyond them
+    # beyond them; a label comes on top
     LINE_ROOM = 104
+    LONGEST_LABEL = 4096
     # room is made for so many lines at a time
     LINES_AT_ONCE = 512
 
@@ -36,6 +37,10 @@ cdef struct Prefix:
 
 
 cdef class Writer:
+    # what every line begins with, and how much room a line takes at most
+    cdef readonly bytes label
+    cdef const uint8_t *label_text
+    cdef size_t label_size, line_room
     cdef uint8_t *data
     # what is written stands from `taken` up to `size`
     cdef size_t taken, size, room

@@ -23,6 +23,8 @@ cdef enum:
     # a larger buffer is given back once it is empty
     ROOM_KEPT = 1 << 20
 
+MAX_LABEL_BYTES = LONGEST_LABEL
+
 VERDICT_FILTERS = {
     "all": FILTER_ALL,
     "boolean": FILTER_BOOLEAN,
@@ -33,14 +35,24 @@ VERDICT_FILTERS = {
 
 @cython.final
 cdef class Writer:
-    """A growing buffer of verdict lines, emptied by `flush`."""
+    """A growing buffer of verdict lines, emptied by `flush`.
 
-    def __cinit__(self):
+    label: what every line begins with, of at most MAX_LABEL_BYTES.
+    """
+
+    def __cinit__(self, bytes label not None=b""):
         cdef uint64_t digits, number
         cdef size_t zeros
         cdef const uint8_t *false_end = b" false\n\0"
         cdef const uint8_t *true_end = b" true\n\0\0"
         cdef const uint8_t *equivalent_end = b" = \0\0\0\0\0"
+        if len(label) > LONGEST_LABEL:
+            raise ValueError(f"a label of {len(label)} bytes")
+        self.label = label
+        self.label_text = label
+        self.label_size = <size_t> len(label)
+        # a short label is written as two words
+        self.line_room = LINE_ROOM + (0 if not label else max(self.label_size, 2 * WORD_SIZE))
         self.ends[<int> VERDICT_FALSE] = load_word(false_end)
         self.ends[<int> VERDICT_TRUE] = load_word(true_end)
         self.ends[<int> VERDICT_EQUIVALENT] = load_word(equivalent_end)
@@ -130,9 +142,9 @@ cdef class Writer:
         """Make room for some lines; False when there is no memory."""
         cdef size_t wanted
         cdef void *larger
-        if count > (SIZE_MAX // 2 - self.size) // LINE_ROOM:
+        if count > (SIZE_MAX // 2 - self.size) // self.line_room:
             return False
-        wanted = self.size + count * LINE_ROOM
+        wanted = self.size + count * self.line_room
         if wanted > self.room:
             wanted = max(wanted, 2 * self.room)
             larger = realloc(self.data, wanted)
@@ -172,7 +184,7 @@ cdef class Writer:
             return True
         while count > 0:
             part = min(count, <size_t> LINES_AT_ONCE)
-            if part > (self.room - self.size) // LINE_ROOM and not self.reserve(part):
+            if part > (self.room - self.size) // self.line_room and not self.reserve(part):
                 return False
             self.size += put_wanted_lines(self, self.data + self.size, verdicts, part, filter)
             verdicts += part
@@ -186,7 +198,7 @@ cdef size_t put_wanted_lines(
 ) noexcept nogil:
     """Write the lines of the verdicts that pass the filter; return how many bytes these are.
 
-    At most LINES_AT_ONCE, and there must be LINE_ROOM bytes for each.
+    There must be `line_room` bytes for each of the verdicts.
     """
     cdef bint wanted[3]
     if filter == FILTER_NONE:
@@ -216,13 +228,29 @@ cdef uint8_t *put_lines(
     # PERF: copies, which no store to the lines can change
     cdef Prefix prefix = writer.prefix
     cdef Prefix reference_prefix = writer.reference_prefix
+    cdef const uint8_t *label = writer.label_text
+    cdef size_t label_size = writer.label_size
+    cdef uint64_t label_start = 0
+    cdef uint64_t label_rest = 0
+    cdef bint is_short = label_size <= 2 * WORD_SIZE
     cdef size_t k
     cdef uint8_t kind
+    if is_short:
+        memcpy(&label_start, label, min(label_size, <size_t> WORD_SIZE))
+        if label_size > WORD_SIZE:
+            memcpy(&label_rest, label + WORD_SIZE, label_size - WORD_SIZE)
     for k in range(count):
         verdict = verdicts + k
         kind = verdict.kind
         if not wanted[kind]:
             continue
+        if label_size:
+            if is_short:
+                store_word(place, label_start)
+                store_word(place + WORD_SIZE, label_rest)
+            else:
+                memcpy(place, label, label_size)
+            place += label_size
         if verdict.time_stamp != prefix.time_stamp:
             set_prefix(writer, &prefix, verdict.time_stamp)
         place = put_time_point(writer, place, &prefix, verdict.offset)

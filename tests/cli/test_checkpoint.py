@@ -356,6 +356,22 @@ def test_without_resume_a_run_starts_afresh(files: Files) -> None:
     assert files.output.read_text() == undisturbed(formula="true").output
 
 
+def test_a_policy_with_a_name(files: Files, tmp_path: Path) -> None:
+    policy = tmp_path / "rules.mtl"
+    policy.write_text(f"policy answered: {FORMULA}\n")
+    options = files.options()[2:]
+    files.log.write_text("".join(LINES[:3000]))
+    mtlmon(str(policy), *options, str(files.log))
+    files.log.write_text(LOG)
+    done = mtlmon(str(policy), *options, str(files.log))
+    assert done.status == 1
+    lines = undisturbed().output.splitlines(keepends=True)
+    assert files.read().decode() == "".join(f"answered\t{line}" for line in lines)
+    policy.write_text(f"policy renamed: {FORMULA}\n")
+    done = mtlmon(str(policy), *options, str(files.log))
+    assert (done.status, "with another name" in done.errors) == (2, True)
+
+
 def test_a_log_that_grows(files: Files) -> None:
     log = ""
     for start in range(0, len(LOG), 7_001):

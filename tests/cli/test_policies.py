@@ -57,11 +57,20 @@ def test_each_policy_answers_as_if_alone(
             assert found == alone.output.splitlines()
         assert len(lines) == len(re.findall("\n", done.output))
         assert done.status == 1
-    # a policy with a name keeps it also alone
-    policies.write_text("policy x: p\n")
-    assert command(*files).output.splitlines() == [
-        f"x\t{line}" for line in command("-e", "p", log).output.splitlines()
-    ]
+    # a policy with a name keeps it also alone, whatever the name and the verdicts
+    for name in "x", "in\\the past", "é" * 7, "n" * 5000:
+        escaped = name.replace("\\", "\\\\")
+        policies.write_text(f'policy "{escaped}": p UNTIL[0,3] q\n')
+        prefix = f"{escaped}\t"
+        for wanted in "all", "boolean", "false", "first", "none":
+            asked = ["--mode", mode, "--verdicts", wanted]
+            named, alone = command(*asked, *files), command(*asked, "-e", "p UNTIL[0,3] q", log)
+            assert named.output == "".join(prefix + line for line in lines_of(alone))
+            assert named.status == alone.status
+
+
+def lines_of(done: Ended) -> list[str]:
+    return done.output.splitlines(keepends=True)
 
 
 def test_the_first_of_several_policies(command: Command, files: tuple[Path, Path]) -> None:

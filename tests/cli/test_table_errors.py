@@ -41,6 +41,7 @@ FILES = {
     "damaged.parquet": "PAR1 and no more",
     "x.log": "@1 p\n",
     "unit.mtl": "unit s\npolicy x: p\n",
+    "two.mtl": "policy x: p\npolicy y: NOT p\n",
     "size.mtl": "atom large = size + 1 > 5\npolicy x: large\n",
     "text.mtl": 'atom large = size > "5"\npolicy x: large\n',
 }
@@ -63,8 +64,8 @@ CASES = [
      "(see mtlmon --help)"),
     ("-e p --checkpoint c -o out log.csv", "--checkpoint works with text logs and "
      "verdicts as text only (see mtlmon --help)"),
-    ("--checkpoint c -o out unit.mtl x.log", "--checkpoint works with a single policy "
-     "without a name only"),
+    ("--checkpoint c -o out two.mtl x.log", "--checkpoint works with a text log and a "
+     "single policy, which has no name if there is a --report or --explain"),
     ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),
     # files
     ("-e p none.csv", "cannot read none.csv: No such file or directory"),

@@ -18,7 +18,7 @@ from mtlmon.text.native import MAX_LINE_BYTES
 from mtlmon.verdicts.native import Resolver
 from tests.strategies import formulas
 
-HEAD = b"mtlmon text\x01"
+HEAD = b"mtlmon text\x02"
 DIGEST_END = len(HEAD) + 8
 WINDOW = "ALWAYS[0,50] (p IMPLIES EVENTUALLY[0,90] r)"
 OPTIONS: list[dict[str, Any]] = [
@@ -191,6 +191,7 @@ def test_refusals() -> None:
         (WINDOW, "local", skips, "another selection of verdicts"),
         (WINDOW, "local", {"verdicts": "false", "resolve": True}, "another selection"),
         (WINDOW, "local", {"resolve": True}, "were skipped"),
+        (WINDOW, "local", {"resolve": True, "label": b"x\t", **skips}, "with another name"),
     ]
     for formula, mode, options, why in cases:
         other = Run(formula, mode, **options).text

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mtlmon.text.native import Writer
+from mtlmon.text.native import MAX_LABEL_BYTES, Writer
 from mtlmon.verdict_arrays import verdict_type
 
 Kind = Literal["false", "true", "equivalent"]
@@ -92,6 +92,26 @@ def test_growing_time_stamps(step: int) -> None:
             if time_stamp <= LARGEST
         ]
         assert written([rows]) == expected(rows, "all")
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 15, 16, 17, 100, MAX_LABEL_BYTES])
+@pytest.mark.parametrize("verdicts", get_args(Filter))
+def test_every_line_has_the_label(size: int, verdicts: Filter) -> None:
+    label = bytes(ord("a") + number % 26 for number in range(size))
+    kinds = get_args(Kind)
+    rows: list[Row] = [(10**k, LARGEST, kinds[k % 3], LARGEST - k, k) for k in range(19)]
+    writer = Writer(label)
+    # more than there is room for at the first time
+    for _ in range(40):
+        writer.put(records(rows), verdicts)
+    lines = expected(rows, verdicts).splitlines(keepends=True)
+    assert writer.take() == 40 * b"".join(label + line for line in lines)
+    assert writer.label == label
+
+
+def test_a_label_may_be_too_long() -> None:
+    with pytest.raises(ValueError, match="4097 bytes"):
+        Writer(bytes(MAX_LABEL_BYTES + 1))
 
 
 def test_every_small_offset() -> None:
