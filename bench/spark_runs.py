@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mtlmon.spark
-from mtlmon.spark.events import event_source
-from mtlmon.spark.frames import sorted_rows
-from mtlmon.spark.ordering import orders_of
-from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.batch.frames import sorted_rows
+from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.ordering import orders_of
+from mtlmon.spark.common.policies import compile_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,8 @@ from mtlmon.cli.arguments import STANDARD_STREAM, Parser
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
 from mtlmon.policy import check_policies
-from mtlmon.policy.checking import check
-from mtlmon.policy.printer import column_text
+from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.report import visible
@@ -87,7 +87,7 @@ def check_policy(arguments: Sequence[str]) -> int:
 
 def log_schema(path: str) -> pa.Schema:
     """The columns of the log and their types."""
-    from mtlmon.tables.schemas import read_schema
+    from mtlmon.tables.formats.schemas import read_schema
 
     try:
         return read_schema(path)

@@ -6,8 +6,12 @@ from mtlmon.policy.reading import Policy, PolicyFile, check_policies, declares, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtlmon.policy.compiling import CompiledPredicates, compile_predicate, compile_predicates
-    from mtlmon.policy.predicate import Predicate, parse_predicate
+    from mtlmon.policy.predicates.compiling import (
+        CompiledPredicates,
+        compile_predicate,
+        compile_predicates,
+    )
+    from mtlmon.policy.predicates.predicate import Predicate, parse_predicate
 
 __all__ = [
     "CompiledPredicates",
@@ -26,11 +30,11 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # files without atoms that are defined by columns, which are most, need none of these
     if name in {"Predicate", "parse_predicate"}:
-        from mtlmon.policy import predicate
+        from mtlmon.policy.predicates import predicate
 
         return getattr(predicate, name)
     if name in {"CompiledPredicates", "compile_predicate", "compile_predicates"}:
-        from mtlmon.policy import compiling
+        from mtlmon.policy.predicates import compiling
 
         return getattr(compiling, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

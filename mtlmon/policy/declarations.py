@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy.keywords import KEYWORDS
+from mtlmon.policy.predicates.keywords import KEYWORDS
 from mtlmon.syntax.lexer import END, INVALID, comment_end, is_plain_atom, quoted, tokenize
 from mtlmon.syntax.operators import BY_SPELLING
 from mtlmon.syntax.report import formula_error
@@ -152,7 +152,7 @@ def _behind(text: str, mark: re.Match[str], kind: str) -> int:
         return len(text) if end < 0 else end
     if found in {'"', "`"}:
         if kind == ATOM:
-            from mtlmon.policy.lexer import end_of_quoted
+            from mtlmon.policy.predicates.lexer import end_of_quoted
 
             return end_of_quoted(text, start, len(text))
         if found == '"':

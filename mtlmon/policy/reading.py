@@ -21,7 +21,7 @@ from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtlmon.policy.predicate import Predicate
+    from mtlmon.policy.predicates.predicate import Predicate
 
 _SOURCE = "<policies>"
 _MEANT_UNITS = {
@@ -243,9 +243,9 @@ class _Reader:
 
     def read_atom(self, declaration: Declaration) -> None:
         # only files with such atoms need predicates
-        from mtlmon.policy.checking import check
-        from mtlmon.policy.parser import parse_expression
-        from mtlmon.policy.predicate import Predicate
+        from mtlmon.policy.predicates.checking import check
+        from mtlmon.policy.predicates.parser import parse_expression
+        from mtlmon.policy.predicates.predicate import Predicate
 
         self.register(declaration)
         start, end = declaration.start, declaration.end

@@ -11,21 +11,21 @@ from mtlmon.support.extras import load_extra
 for _package in ("pyspark", "pyarrow", "pandas"):
     load_extra(_package, "spark")
 
-from mtlmon.spark.failures import plain_errors  # noqa: E402
-from mtlmon.spark.files import monitor_files  # noqa: E402
-from mtlmon.spark.frames import monitor  # noqa: E402
-from mtlmon.spark.java import use_java  # noqa: E402
-from mtlmon.spark.one_trace import monitor_trace  # noqa: E402
-from mtlmon.spark.partitions import monitor_partitions  # noqa: E402
-from mtlmon.spark.resolving import resolve_verdicts  # noqa: E402
-from mtlmon.spark.row_counts import (  # noqa: E402
+from mtlmon.spark.batch.files import monitor_files  # noqa: E402
+from mtlmon.spark.batch.frames import monitor  # noqa: E402
+from mtlmon.spark.batch.one_trace import monitor_trace  # noqa: E402
+from mtlmon.spark.batch.partitions import monitor_partitions  # noqa: E402
+from mtlmon.spark.batch.sql import register  # noqa: E402
+from mtlmon.spark.common.failures import plain_errors  # noqa: E402
+from mtlmon.spark.common.resolving import resolve_verdicts  # noqa: E402
+from mtlmon.spark.common.row_counts import (  # noqa: E402
     RowCounts,
     SkippedRowsWarning,
     TiesWarning,
 )
+from mtlmon.spark.java import use_java  # noqa: E402
 from mtlmon.spark.session import session  # noqa: E402
-from mtlmon.spark.sql import register  # noqa: E402
-from mtlmon.spark.streaming import monitor_stream  # noqa: E402
+from mtlmon.spark.streaming.queries import monitor_stream  # noqa: E402
 
 __all__ = [
     "RowCounts",

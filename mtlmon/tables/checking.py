@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import PolicyCounts
     from mtlmon.explanation.trace import EndTime
     from mtlmon.tables.events import TableEvents
-    from mtlmon.tables.files import Tables
+    from mtlmon.tables.formats.files import Tables
 
 __all__ = ["TableCheck", "check_tables"]
 

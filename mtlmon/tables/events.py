@@ -15,23 +15,23 @@ from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import compile_predicates
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
-from mtlmon.tables.binary import BinaryReader
-from mtlmon.tables.blocks import BadRow, Block
-from mtlmon.tables.columns import Selection
-from mtlmon.tables.delimited import DELIMITERS, DelimitedReader
-from mtlmon.tables.files import (
+from mtlmon.tables.columns.keys import number_rows
+from mtlmon.tables.columns.letters import LetterReader, Letters
+from mtlmon.tables.columns.times import Times
+from mtlmon.tables.columns.usable import RowCheck
+from mtlmon.tables.columns.wanted import Selection
+from mtlmon.tables.formats.binary import BinaryReader
+from mtlmon.tables.formats.blocks import BadRow, Block
+from mtlmon.tables.formats.delimited import DELIMITERS, DelimitedReader
+from mtlmon.tables.formats.files import (
     ByteStream,
     TableFile,
     TableObject,
     file_size,
     table_sources,
 )
-from mtlmon.tables.json_lines import JsonLinesReader
-from mtlmon.tables.keys import number_rows
-from mtlmon.tables.letters import LetterReader, Letters
+from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
-from mtlmon.tables.times import Times
-from mtlmon.tables.usable import RowCheck
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from mtlmon.arrays.native import EventColumns
     from mtlmon.policy import Predicate
     from mtlmon.support.option_names import OptionNames
-    from mtlmon.tables.files import Tables
-    from mtlmon.tables.usable import UsableRows
+    from mtlmon.tables.columns.usable import UsableRows
+    from mtlmon.tables.formats.files import Tables
 
 _Item = TypeVar("_Item")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.drive.native import VerdictRows
-    from mtlmon.tables.times import Times
+    from mtlmon.tables.columns.times import Times
 
 __all__ = ["VerdictTable"]
 

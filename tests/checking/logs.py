@@ -15,7 +15,7 @@ from mtlmon.checking import LogCheck
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy.reading import Policy
 from mtlmon.syntax.parser import parse
-from mtlmon.tables.keys import number_rows
+from mtlmon.tables.columns.keys import number_rows
 from tests.strategies import ATOMS
 
 if TYPE_CHECKING:

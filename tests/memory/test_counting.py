@@ -325,7 +325,7 @@ def test_texts_of_keys() -> None:
     """An arena of texts, where each ends, and a table of numbers."""
     pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
     from mtlmon.arrays.native import KeyTable
-    from mtlmon.tables.keys import number_rows
+    from mtlmon.tables.columns.keys import number_rows
 
     table = KeyTable(1)
     texts = pa.array([f"user-{number}@example.org" for number in range(COUNT)])

@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from mtlmon.policy.expression import Expression
+from mtlmon.policy.predicates.expression import Expression
 
 
 class Overflow(Exception):

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mtlmon.policy import operators as ops
-from mtlmon.policy.expression import Constant, Expression
-from mtlmon.policy.operators import Operator
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Constant, Expression
+from mtlmon.policy.predicates.operators import Operator
 
 _TYPES = {
     "i": pa.int64(),

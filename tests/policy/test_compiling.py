@@ -14,8 +14,8 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
 from mtlmon.policy import Predicate, parse_predicate
-from mtlmon.policy import operators as ops
-from mtlmon.policy.expression import Expression
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

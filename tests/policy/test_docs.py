@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mtlmon.policy import operators as ops
-from mtlmon.policy.parser import parse_expression
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.parser import parse_expression
 
 _PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 _TEXT = _PAGE.read_text(encoding="utf-8")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mtlmon.policy import operators as ops
 from mtlmon.policy import parse_predicate
-from mtlmon.policy.expression import Expression
-from mtlmon.policy.printer import column_text
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.printer import column_text
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import FormulaError, MtlmonError, PolicyError
 from mtlmon.policy import Predicate, parse_predicate
-from mtlmon.policy import operators as ops
-from mtlmon.policy.expression import Constant, Expression
-from mtlmon.policy.parser import parse_expression
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Constant, Expression
+from mtlmon.policy.predicates.parser import parse_expression
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon import FormulaError, MtlmonError, UnitError
-from mtlmon.spark.event_clock import LARGEST_MILLISECOND, EventClock
+from mtlmon.spark.streaming.event_clock import LARGEST_MILLISECOND, EventClock
 from mtlmon.syntax.bounds import UNITS
 
 CLOCKS = st.sampled_from([None, *UNITS]).map(EventClock.of_unit)

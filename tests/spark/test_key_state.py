@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from mtlmon import EventError, Monitor, SnapshotError, Verdict, resolve
 from mtlmon.engine.compile import compile_formula
-from mtlmon.spark.event_records import EventRecords
-from mtlmon.spark.events import event_source
-from mtlmon.spark.key_state import KeyMonitors, KeyState, Outcome
-from mtlmon.spark.policies import CompiledPolicy, Policies, compile_policies
-from mtlmon.spark.stream_settings import NO_SETTINGS, check_settings, stream_settings
+from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.policies import CompiledPolicy, Policies, compile_policies
+from mtlmon.spark.streaming.event_records import EventRecords
+from mtlmon.spark.streaming.key_state import KeyMonitors, KeyState, Outcome
+from mtlmon.spark.streaming.settings import NO_SETTINGS, check_settings, stream_settings
 from mtlmon.syntax.formula import Formula
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
 from tests.strategies import ATOMS, formulas

@@ -24,10 +24,10 @@ from mtlmon.spark import (
     plain_errors,
     resolve_verdicts,
 )
-from mtlmon.spark.events import Events
-from mtlmon.spark.ties import TieFinder
+from mtlmon.spark.common.events import Events
+from mtlmon.spark.common.ties import TieFinder
 from mtlmon.tables import check_tables
-from mtlmon.tables.letters import Letters
+from mtlmon.tables.columns.letters import Letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

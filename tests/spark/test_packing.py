@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from mtlmon import MtlmonError
-from mtlmon.spark.event_clock import EventClock
-from mtlmon.spark.event_records import EventRecords, order_integers, order_type_trouble
-from mtlmon.spark.events import event_source
-from mtlmon.spark.packing import PackRows
-from mtlmon.spark.policies import compile_policies
+from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.event_records import EventRecords, order_integers, order_type_trouble
+from mtlmon.spark.streaming.packing import PackRows
 
 
 def packer(keys: tuple[str, ...], orders: int) -> tuple[PackRows, EventRecords]:

@@ -14,8 +14,8 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon.tables import open_tables  # noqa: E402
-from mtlmon.tables.files import ByteStream, table_files  # noqa: E402
-from mtlmon.tables.rows import text_blocks  # noqa: E402
+from mtlmon.tables.formats.files import ByteStream, table_files  # noqa: E402
+from mtlmon.tables.formats.rows import text_blocks  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -354,7 +354,7 @@ def test_damaged_arrow_files(tmp_path: Path) -> None:
 
 
 def test_the_message_of_an_error_shows_any_value() -> None:
-    from mtlmon.tables.arrow_text import shown_value
+    from mtlmon.tables.columns.arrow_text import shown_value
 
     odd = pa.array([2**62], pa.int64())
     assert shown_value(odd.view(pa.timestamp("s", "No/Such")), 0).startswith(str(2**62))

@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import parquet  # noqa: E402
 
 from mtlmon.arrays.native import KeyTable, TextCells  # noqa: E402
-from mtlmon.tables.keys import number_rows  # noqa: E402
+from mtlmon.tables.columns.keys import number_rows  # noqa: E402
 from tests.tables.reading import keyed  # noqa: E402
 
 

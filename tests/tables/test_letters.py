@@ -18,9 +18,9 @@ from pyarrow import parquet  # noqa: E402
 from mtlmon import Monitor, TableError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.tables import open_tables  # noqa: E402
-from mtlmon.tables.columns import Selection  # noqa: E402
-from mtlmon.tables.letters import LetterReader  # noqa: E402
-from mtlmon.tables.schemas import read_schema  # noqa: E402
+from mtlmon.tables.columns.letters import LetterReader  # noqa: E402
+from mtlmon.tables.columns.wanted import Selection  # noqa: E402
+from mtlmon.tables.formats.schemas import read_schema  # noqa: E402
 from tests.tables.reading import monitored, read  # noqa: E402
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError  # noqa: E402
-from mtlmon.policy.instants import read_instant  # noqa: E402
+from mtlmon.policy.predicates.instants import read_instant  # noqa: E402
 from mtlmon.tables import Times  # noqa: E402
 
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}

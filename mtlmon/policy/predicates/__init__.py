@@ -1,0 +1,1 @@
+"""Predicates on columns, which define atoms: their language, types, and compilation to Arrow."""

@@ -1,0 +1,52 @@
+"""Guesses at what was meant where a policy file or a predicate cannot be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT
+from mtlmon.syntax.lexer import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtlmon.policy.predicates.lexer import Token
+
+_SHOWN = 8
+
+
+def some(names: Iterable[str]) -> str:
+    """The names on one line, not too many of them."""
+    known = list(names)
+    shown = ", ".join(known[:_SHOWN])
+    return f"{shown} and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else shown
+
+
+def where_operand_is_missing(before: Token, token: Token) -> str | None:
+    """A hint where a value should start but does not."""
+    if token.kind == "=" and before.kind in {"=", "=="}:
+        return "equality is written = or =="
+    if token.kind in {"and", "or", "in", "is"}:
+        return f"{token.kind} is a keyword; a column of that name is written `{token.kind}`"
+    if token.kind == "*":
+        return "a comment is written /* ... */ or after #"
+    if token.kind in {"[", "]"}:
+        return "parentheses are round"
+    return None
+
+
+def where_operator_is_missing(before: Token, token: Token) -> str | None:
+    """A hint where a whole value is followed by what cannot follow it."""
+    if token.kind == COLUMN and str(token.value).lower() in {"and", "or", "in", "is", "not"}:
+        return f"did you mean {str(token.value).lower()}?"
+    if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:
+        return "compare with < and >, or use the functions startswith, endswith, contains, matches"
+    if before.kind == COLUMN and token.kind in {COLUMN, FUNCTION}:
+        return "two predicates are joined by and or or; a name with blanks stands in backquotes"
+    if token.kind == "(":
+        return "a function's name has letters only; two predicates are joined by and or or"
+    if token.kind in {COLUMN, FUNCTION, NUMBER, TEXT, "true", "false", "null"}:
+        return "two values are joined by an operator such as =, two predicates by and"
+    if token.kind in {"[", "]"}:
+        return "parentheses are round"
+    return None

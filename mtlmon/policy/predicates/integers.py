@@ -1,0 +1,40 @@
+"""Arithmetic of integers as predicates have it, exact, whether or not it fits 64 bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.predicates import operators as ops
+
+if TYPE_CHECKING:
+    from mtlmon.policy.predicates.operators import Operator
+
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+def calculate(operator: Operator, *values: int) -> int | None:
+    """The value of an arithmetic operator other than division, None where it is null.
+
+    >>> calculate(ops.REMAINDER, -7, 4)
+    -3
+    """
+    if operator is ops.NEGATE:
+        return -values[0]
+    if operator is ops.ABS:
+        return abs(values[0])
+    left, right = values
+    if operator is ops.ADD:
+        return left + right
+    if operator is ops.SUBTRACT:
+        return left - right
+    if operator is ops.MULTIPLY:
+        return left * right
+    if right == 0:
+        return None
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+def fits(value: int | None) -> bool:
+    """Whether it is null or an integer of 64 bits."""
+    return value is None or SMALLEST <= value <= LARGEST

@@ -1,0 +1,225 @@
+"""Cuts the text of a predicate into tokens.
+
+Text that is no token becomes one of kind `INVALID`, which ends the list: the parser reports it when
+it gets there, after whatever is wrong before it.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from math import isinf
+
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.policy.predicates.keywords import KEYWORDS
+from mtlmon.syntax.lexer import INVALID, NUMBER, read_tokens
+
+COLUMN = "column"
+FUNCTION = "function"
+TEXT = "text"
+
+LARGEST_DIGITS = 400
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PLAIN = re.compile(_NAME)
+_SCAN = re.compile(
+    rf"""
+      (?P<blank> (?: \s+ | \#[^\n]* )+ )
+    | (?P<comment> /\* )
+    | (?P<word> {_NAME} )
+    | (?P<number> [0-9]+ (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]+ )? )
+    | (?P<symbol> == | != | <> | <= | >= | [][=<>+\-*/%(),] )
+    | (?P<text> " )
+    | (?P<column> ` )
+    """,
+    re.VERBOSE,
+)
+_CALL = re.compile(r"\s*\(")
+_GLUED = re.compile(r"[\w.]+")
+_QUOTED_PART = re.compile(
+    r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.'
+)
+_BACKQUOTED_PART = re.compile(r"[^`\x00-\x1f\x7f\ud800-\udfff]+|``")
+_ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+
+_NOT_OURS = {
+    "&&": "write and",
+    "||": "write or",
+    "&": "write and",
+    "|": "write or",
+    "!": "write not",
+    "~": 'write not; texts are matched as in matches(column, "pattern")',
+    "∧": "write and",
+    "∨": "write or",
+    "¬": "write not",
+    "≠": "write !=",
+    "≤": "write <=",
+    "≥": "write >=",
+    "'": 'a text stands in double quotes: "like this"; the name of a column in backquotes',
+    ".": "a number begins with a digit: 0.5; the name of a column with a dot stands in backquotes",
+    "$": "the name of a column with such characters stands in backquotes",
+    ";": "a predicate ends where the next declaration begins, without a mark",
+    "*/": "comments nest: each */ needs its own /*",
+}
+
+
+class Token:
+    """A piece of the text.
+
+    Attributes:
+        kind: `COLUMN`, `FUNCTION` (a name before a parenthesis), `NUMBER`, `TEXT`, `INVALID`,
+            `END`; keywords (in small letters) and symbols are kinds of their own.
+        start: the token is text[start:end].
+        end: the end of that part.
+        value: the column's or function's name, the number, the text; what is wrong with an invalid
+            token.
+        hint: how to mend an invalid token, where known.
+    """
+
+    __slots__ = ("end", "hint", "kind", "start", "value")
+
+    def __init__(
+        self, kind: str, start: int, end: int, value: str | int | Decimal = "", hint: str = ""
+    ) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = end
+        self.value = value
+        self.hint = hint or None
+
+
+def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
+    """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
+    return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
+
+
+def is_plain_column(name: str) -> bool:
+    """Whether the name is read as a column when written without backquotes."""
+    return _PLAIN.fullmatch(name) is not None and _keyword(name) is None
+
+
+def end_of_quoted(text: str, start: int, end: int) -> int:
+    """Where the text in double quotes or the name in backquotes ends that starts there.
+
+    One that is never closed ends behind its opening mark.
+    """
+    token = _text(text, start, end) if text[start] == '"' else _backquoted(text, start, end)
+    return start + 1 if token.kind == INVALID else token.end
+
+
+def _keyword(word: str) -> str | None:
+    small = word.lower()
+    return small if small in KEYWORDS and word in (small, small.upper()) else None
+
+
+def _token(text: str, match: re.Match[str], end: int) -> Token:
+    start, value = match.start(), match.group()
+    if match.lastgroup == "text":
+        return _text(text, start, end)
+    if match.lastgroup == "column":
+        return _backquoted(text, start, end)
+    if match.lastgroup == "number":
+        return _number(text, match, end)
+    if match.lastgroup == "symbol":
+        return Token(value, start, match.end(), value)
+    if keyword := _keyword(value):
+        return Token(keyword, start, match.end(), value)
+    after = _GLUED.match(text, match.end(), end)
+    if after or text.startswith("$", match.end()):
+        name = value + (after.group() if after else "$")
+        message = "the name of a column has letters, digits and _, or stands in backquotes"
+        return Token(INVALID, start, match.end(), message, hint=f"write `{name}`")
+    kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
+    return Token(kind, start, match.end(), value)
+
+
+def _number(text: str, match: re.Match[str], end: int) -> Token:
+    start, written = match.start(), match.group()
+    glued = _GLUED.match(text, match.end(), end)
+    if glued:
+        word = written + glued.group()
+        hint = "a number has digits, a point and an exponent, as in 12, 1.5 and 2e6"
+        if word[0].isdigit() and not word.replace("_", "").isdigit():
+            hint += "; the name of a column that begins with a digit stands in backquotes"
+        return Token(INVALID, start, match.end(), f"'{word[:40]}' is no number", hint)
+    if len(written) > LARGEST_DIGITS:
+        message = f"this number has more than {LARGEST_DIGITS} characters"
+        return Token(INVALID, start, match.end(), message)
+    if written.isdigit():
+        integer = int(written)
+        # the largest one has a minus before it
+        if integer > LARGEST + 1:
+            message = f"integers are at most {LARGEST}"
+            hint = f"write {written}.0 for a number with a fraction, which may be larger"
+            return Token(INVALID, start, match.end(), message, hint)
+        return Token(NUMBER, start, match.end(), integer)
+    nearest = float(written)
+    value = Decimal(0)
+    if any(digit in "123456789" for digit in re.split("[eE]", written)[0]):
+        if isinf(nearest) or nearest == 0:
+            message = "numbers with a fraction or an exponent are from 5e-324 to 1.7e308"
+            return Token(INVALID, start, match.end(), message)
+        value = Decimal(written)
+    return Token(NUMBER, start, match.end(), value)
+
+
+def _text(text: str, start: int, end: int) -> Token:
+    parts: list[str] = []
+    position = start + 1
+    while match := _QUOTED_PART.match(text, position, end):
+        part = match.group()
+        if part[0] != "\\":
+            parts.append(part)
+        elif len(part) > 2:
+            code = int(part[2:], 16)
+            if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+                return Token(INVALID, position, match.end(), f"{part} is no character")
+            parts.append(chr(code))
+        elif part[1] in _ESCAPED:
+            parts.append(_ESCAPED[part[1]])
+        else:
+            hint = f"a backslash is written \\\\: \\{part}" if part.isprintable() else ""
+            known = r"the characters after a backslash are \" \\ \n \r \t \uXXXX and \UXXXXXXXX"
+            return Token(INVALID, position, match.end(), known, hint)
+        position = match.end()
+    if position == end or text[position] in "\r\n\\":
+        message = "this double quote is not closed on its line"
+        return Token(INVALID, start, start + 1, message, r"a line break in a text is written \n")
+    if text[position] != '"':
+        return _control(text, position)
+    return Token(TEXT, start, position + 1, "".join(parts))
+
+
+def _backquoted(text: str, start: int, end: int) -> Token:
+    parts: list[str] = []
+    position = start + 1
+    while match := _BACKQUOTED_PART.match(text, position, end):
+        part = match.group()
+        parts.append("`" if part == "``" else part)
+        position = match.end()
+    if position == end or text[position] in "\r\n":
+        message = "this backquote is not closed on its line"
+        return Token(INVALID, start, start + 1, message, "a backquote in a name is written twice")
+    if text[position] != "`":
+        return _control(text, position)
+    if not parts:
+        return Token(INVALID, start, position + 1, "a column without a name")
+    return Token(COLUMN, start, position + 1, "".join(parts))
+
+
+def _control(text: str, position: int) -> Token:
+    message = f"unexpected character U+{ord(text[position]):04X}"
+    return Token(INVALID, position, position + 1, message, r"in a text it is written \uXXXX")
+
+
+def _stray(text: str, position: int) -> Token:
+    """What is wrong where no token starts."""
+    for length in (2, 1):
+        piece = text[position : position + length]
+        if piece in _NOT_OURS:
+            message = f"'{piece}' is not part of predicates"
+            return Token(INVALID, position, position + length, message, _NOT_OURS[piece])
+    character = text[position]
+    shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+    hint = "the name of a column with such characters stands in backquotes"
+    return Token(INVALID, position, position + 1, f"unexpected character {shown}", hint)

@@ -1,0 +1,88 @@
+"""Predicates over the columns of a row: what atoms of a policy file are defined by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.predicates.expression import columns
+from mtlmon.policy.predicates.parser import parse_expression
+from mtlmon.policy.predicates.printer import to_text
+
+if TYPE_CHECKING:
+    from mtlmon.policy.predicates.expression import Expression
+
+
+class Predicate:
+    """A condition on the columns of a row.
+
+    Predicates are equal when they are written alike, but for blanks, comments, parentheses and
+    spellings of operators. Equal ones have equal hashes; neither looks at the name.
+
+    Attributes:
+        expression: the syntax tree.
+        columns: the names of the columns, in order of first occurrence.
+        name: the atom that it defines, None if it has no name.
+        text: the text that spans refer to.
+        source: what errors call this text.
+
+    >>> predicate = parse_predicate('speed>120 AND NOT (lane IN (1,2))')
+    >>> print(predicate)
+    speed > 120 and not lane in (1, 2)
+    >>> predicate.columns
+    ('speed', 'lane')
+    >>> predicate == parse_predicate(str(predicate))
+    True
+    """
+
+    __slots__ = ("expression", "name", "source", "text")
+
+    def __init__(
+        self, expression: Expression, text: str, source: str, name: str | None = None
+    ) -> None:
+        self.expression = expression
+        self.text = text
+        self.source = source
+        self.name = name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return columns(self.expression)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return self.expression == other.expression
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
+
+    def __str__(self) -> str:
+        return to_text(self.expression)
+
+    def __repr__(self) -> str:
+        return f"parse_predicate({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # by text: expressions may nest deeper than pickle does
+        return parse_predicate, (str(self), self.source, self.name)
+
+
+def parse_predicate(text: str, source: str = "<predicate>", name: str | None = None) -> Predicate:
+    """Reads a predicate.
+
+    Args:
+        text: the predicate.
+        source: what errors call the text.
+        name: the atom that it defines, for errors.
+
+    Raises:
+        PolicyError: the text is no predicate, or its types never fit; the error says where, why
+            and how to mend it.
+    """
+    from mtlmon.policy.predicates.checking import check
+
+    predicate = Predicate(parse_expression(text, source), text, source, name)
+    errors = check(predicate).errors
+    if errors:
+        raise errors[0]
+    return predicate

@@ -1,0 +1,1 @@
+"""Data that is at rest: data frames, partitions, files, functions of SQL, one long trace."""

@@ -1,0 +1,219 @@
+"""Files as traces, read where the executors are."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.drive.native import LogRecords
+from mtlmon.errors import MtlmonError
+from mtlmon.spark.batch.frames import in_partitions
+from mtlmon.spark.common.monitoring import EndTime, monitors_of
+from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema
+from mtlmon.spark.session import cores_of
+from mtlmon.support.file_patterns import files_of
+from mtlmon.support.table_formats import FORMAT_NAMES, table_format
+from mtlmon.tables.events import open_tables
+from mtlmon.tables.formats.files import ByteStream, TableFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from mtlmon.drive.native import SuccessiveMonitor
+    from mtlmon.spark.common.policies import Mode, Policies, PolicyLike
+
+FILE = "file"
+"""The column of the file's path."""
+
+LOG = "text"
+"""The format of text logs: `@TS atom atom ...`."""
+
+_BLOCK_BYTES = 1 << 20
+# A task reads so much, and opening a file is like reading so much: as Spark has it for its own.
+_TASK_BYTES = 128 << 20
+_OPENING_BYTES = 4 << 20
+_TASKS_PER_CORE = 4
+# where there is no telling how many there are
+_MANY_CORES = 64
+
+
+class FileTraces:
+    """From paths to verdicts; picklable, a function for `mapInArrow`.
+
+    Args:
+        policies: as for `monitor_files`.
+        resolve: as for `monitor_files`.
+        end_time: as for `monitor_files`.
+        format: of all files, None if their names tell.
+        options: of tables, as `mtlmon.tables.open_tables` takes them.
+    """
+
+    def __init__(
+        self,
+        policies: Policies,
+        resolve: bool,
+        end_time: EndTime,
+        format: str | None,
+        options: dict[str, str | None],
+    ) -> None:
+        self._policies = policies
+        self._resolve = resolve
+        self._end_time = end_time
+        self._format = format
+        self._options = options
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The verdicts of the files whose paths come in, with the columns of `verdict_schema`.
+
+        Raises:
+            LogError, TableError: a line or row of a file is no event.
+            OSError: a file cannot be read.
+        """
+        monitors = monitors_of(self._policies, self._resolve, self._end_time)
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                keys = {FILE: pa.array([path])}
+                found = self._log if self._format_of(path) == LOG else self._table
+                for name, records in found(path, monitors):
+                    yield from verdict_batches(name, keys, records, None)
+
+    def _format_of(self, path: str) -> str:
+        if self._format is not None:
+            return self._format
+        told = table_format(path)
+        return LOG if told is None else told[0]
+
+    def _log(
+        self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
+    ) -> Iterator[tuple[str | None, bytes]]:
+        logs = [(name, LogRecords(monitor, path=path)) for name, monitor in monitors]
+        room = np.empty(_BLOCK_BYTES, np.uint8)
+        with ByteStream(TableFile(path, path, LOG)) as stream:
+            while count := stream.read_into(room):
+                for name, log in logs:
+                    yield name, log.feed(room.data[:count])
+        for name, log in logs:
+            yield name, log.finish()
+
+    def _table(
+        self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
+    ) -> Iterator[tuple[str | None, bytes]]:
+        policies = self._policies
+        same = np.array([], np.uint32)
+        options = {**self._options, "resolution": self._options["resolution"] or policies.unit}
+        with open_tables(
+            path,
+            policies.atoms,
+            predicates=policies.predicates,
+            format=self._format,
+            # checked when the plan was built; a dictionary has one type for all of them
+            **options,  # type: ignore[arg-type]
+        ) as tables:
+            for batch in tables:
+                for name, monitor in monitors:
+                    yield name, monitor.feed(batch.events_of(monitor.atoms), same)[0]
+        for name, monitor in monitors:
+            yield name, monitor.finish()
+
+
+def monitor_files(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    policy: PolicyLike,
+    *,
+    format: str | None = None,
+    mode: Mode = "local",
+    resolve: bool = True,
+    end_time: EndTime = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Monitor every file as a trace of its own, read natively by the executors.
+
+    Args:
+        spark: the session.
+        paths: files, or patterns of names such as `logs/*.log`. Executors open the same paths.
+        policy: as for `monitor`.
+        mode: as for `monitor`.
+        resolve: as for `monitor`.
+        format: "text" for text logs, or one of those of `mtlmon.tables.open_tables`; if not given
+            names tell, and what does not end like a table is a log. Either may be compressed.
+        end_time: what is known about the time after a file's last event, as for
+            `monitor_partitions`.
+        options: how tables are read: `time`, `time_unit`, `time_format`, `resolution`, `event`,
+            `event_separator` of `mtlmon.tables.open_tables`.
+
+    Returns:
+        One row a verdict, as `monitor` gives it, with the path in the column `file`.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read.
+        MtlmonError: an argument is wrong, a pattern matches nothing.
+        OSError: a file does not exist.
+    """
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    if format not in (None, LOG, *FORMAT_NAMES):
+        known = ", ".join([LOG, *FORMAT_NAMES])
+        raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
+    given = _table_options(options)
+    policies = compile_policies(policy, mode, given["resolution"], given["time_unit"])
+    # a wrong end time is found here rather than on executors
+    monitors_of(policies, resolve, end_time)
+    found = _files(paths)
+    file = StructField(FILE, StringType(), False)
+    task = StructField("task", IntegerType(), False)
+    shares = _shares([os.stat(path).st_size for path in found], cores_of(spark) or _MANY_CORES)
+    rows = spark.createDataFrame(list(zip(found, shares, strict=True)), StructType([file, task]))
+    placed = in_partitions(rows, max(shares) + 1, "task").select(FILE)
+    function = FileTraces(policies, resolve, end_time, format, given)
+    return placed.mapInArrow(function, verdict_schema([file]))
+
+
+def _shares(sizes: Sequence[int], cores: int) -> list[int]:
+    """By file, the number of the task that reads it: small files share one, large ones go first.
+
+    As Spark does with files that it reads itself, but with a few tasks for each core where it can
+    be, as how long a file takes is not known before.
+    """
+    weights = [size + _OPENING_BYTES for size in sizes]
+    room = min(_TASK_BYTES, sum(weights) / (_TASKS_PER_CORE * cores))
+    shares = [0] * len(weights)
+    task, taken = 0, 0
+    for number in sorted(range(len(weights)), key=weights.__getitem__, reverse=True):
+        if taken and taken + weights[number] > room:
+            task, taken = task + 1, 0
+        shares[number] = task
+        taken += weights[number]
+    return shares
+
+
+def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files that paths and patterns stand for, each once, as absolute paths."""
+    found: list[str] = []
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        text = os.path.abspath(os.fspath(path))
+        if os.path.isdir(text):
+            raise MtlmonError(f"{text} is a directory; {text}/* stands for the files in it")
+        found += files_of(text)
+    if not found:
+        raise MtlmonError("there is no file to monitor")
+    return list(dict.fromkeys(found))
+
+
+_OPTIONS = ("time", "time_unit", "time_format", "resolution", "event", "event_separator")
+
+
+def _table_options(options: Mapping[str, str] | None) -> dict[str, str | None]:
+    """The options of tables, those that are not given None but for the separator."""
+    given = dict(options or {})
+    for name in given:
+        if name not in _OPTIONS:
+            raise MtlmonError(f"no option is called {name!r}; there are {', '.join(_OPTIONS)}")
+    defaults: dict[str, str | None] = {**dict.fromkeys(_OPTIONS), "event_separator": "|"}
+    return {**defaults, **given}

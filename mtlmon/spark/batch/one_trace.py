@@ -1,0 +1,354 @@
+"""One trace that is too long for one worker, cut by time over many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.cutting import VerdictPass, make_plan, verdict_passes
+from mtlmon.cutting.carries import Finding
+from mtlmon.errors import MtlmonError
+from mtlmon.spark.batch.frames import in_partitions, place_of
+from mtlmon.spark.batch.ranges import FINDINGS, RangeFindings, RangeVerdicts
+from mtlmon.spark.common.end_times import time_stamp_of
+from mtlmon.spark.common.events import check_schema, event_source
+from mtlmon.spark.common.failures import plain_errors
+from mtlmon.spark.common.monitoring import GoodRows, monitors_of
+from mtlmon.spark.common.ordering import (
+    check_order_types,
+    column_named,
+    orders_of,
+    with_time_stamps,
+)
+from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.verdicts import verdict_schema
+from mtlmon.spark.session import cores_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import Column, DataFrame
+
+    from mtlmon.cutting import Plan, SeekingPass
+    from mtlmon.spark.common.end_times import EndTimeLike
+    from mtlmon.spark.common.events import EventSource, OnError
+    from mtlmon.spark.common.monitoring import EndTime
+    from mtlmon.spark.common.ordering import OrderWithin
+    from mtlmon.spark.common.policies import CompiledPolicy, Mode, PolicyLike
+    from mtlmon.spark.common.row_counts import RowCounts
+
+# Ranges differ in how many rows they have by about one in this number.
+_EVENNESS = 100
+
+
+def monitor_trace(
+    df: DataFrame,
+    policy: PolicyLike,
+    *,
+    time: str = "ts",
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    order_within: OrderWithin = None,
+    mode: Mode = "local",
+    end_time: EndTimeLike = None,
+    ranges: int | None = None,
+    time_unit: str | None = None,
+    resolution: str | None = None,
+    on_error: OnError = "stop",
+    counts: RowCounts | None = None,
+) -> DataFrame:
+    """Monitor all rows of a data frame as one trace, on many workers.
+
+    The trace is cut by time. Each range is given the events beyond its ends that the policy looks
+    at from there, so cutting pays where that is little beside a range. For operators that look as
+    far as the trace goes, `ONCE p` or `ALWAYS p`, one pass over the ranges for each level of their
+    nesting finds out what there is behind the cuts. The verdicts are those of one monitor, offsets
+    included, and so is what stays without a verdict.
+
+    All that verdicts depend on is found out when this is called: where to cut, which reads the
+    column of times, and the passes. It is not kept: verdicts are of the rows as they are when they
+    are asked for, which must be the same.
+
+    Args:
+        df: the rows, in any order.
+        policy: as for `monitor`.
+        time: as for `monitor`.
+        atoms: as for `monitor`.
+        event: as for `monitor`.
+        event_separator: as for `monitor`.
+        mode: as for `monitor`.
+        time_unit: as for `monitor`.
+        resolution: as for `monitor`.
+        counts: as for `monitor`.
+        order_within: as for `monitor`. Rows of one time-stamp that it does not tell apart must be
+            equal events; if they are not, that is an error when they are read.
+        on_error: as for `monitor`. To leave rows out takes one more way through Python for each
+            pass.
+        end_time: what is known about the time after the last event; None: nothing. A time-stamp or
+            datetime: the trace is complete up to and including it. "last": that is the time-stamp
+            of the last event. "inf": no event ever follows.
+        ranges: how many there shall be; as many as Spark has cores if not given. There are fewer
+            where many rows have the same time, and the policy may demand that as well.
+
+    Returns:
+        One row a verdict, as `monitor` gives them with `resolve=True`: `policy` (null if it has no
+        name), `time` and `offset` of the time-point, and `verdict`.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
+        TableError: a column is missing, or of a type that cannot be what it is wanted for.
+        ExecutorError: a row is no event.
+        MtlmonError: an argument is wrong.
+    """
+    source = event_source(
+        compile_policies(policy, mode, resolution, time_unit),
+        time=time,
+        atoms=atoms,
+        event=event,
+        separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+    )
+    source.selection.require(df.columns, source.place)
+    wanted = [column_named(name) for name in source.selection.names]
+    schema = df.select(*wanted).limit(0).toArrow().schema
+    check_schema(source, schema)
+    orders = orders_of(df, order_within, source)
+    check_order_types(source, df.select(*wanted, *orders).schema.fields, schema)
+    end = time_stamp_of(end_time, source, schema, df.sparkSession)
+    # a wrong end time is found here rather than later
+    monitors_of(source.policies, True, end)
+    if ranges is not None and ranges < 1:
+        raise MtlmonError(f"a trace is cut into at least one range, not {ranges}")
+    if ranges is None:
+        ranges = cores_of(df.sparkSession)
+    if ranges is None:
+        raise MtlmonError(
+            "a session of Spark Connect does not tell how many cores there are: say into how many "
+            "ranges the trace is cut"
+        )
+    reporter = reporter_of(df.sparkSession, counts)
+    if on_error == "skip":
+        df, orders = _good_rows(df, source._replace(reporter=reporter), orders)
+    trace = _Trace(df, source._replace(on_error="stop"), orders)
+    with plain_errors():
+        passes = trace.verdict_passes(ranges, end)
+    parts = [trace.verdicts(group) for group in passes]
+    verdicts = parts[0]
+    for part in parts[1:]:
+        verdicts = verdicts.union(part)
+    return verdicts
+
+
+def _good_rows(
+    df: DataFrame, source: EventSource, orders: Sequence[Column]
+) -> tuple[DataFrame, list[Column]]:
+    """The rows that are events, and the columns that order them."""
+    names = [f"mtlmon_order{number}" for number in range(len(orders))]
+    named = [column.alias(name) for column, name in zip(orders, names, strict=True)]
+    rows = df.select(*map(column_named, source.selection.names), *named)
+    return rows.mapInArrow(GoodRows(source), rows.schema), [column_named(name) for name in names]
+
+
+class _Trace:
+    """The rows of a data frame as one trace."""
+
+    def __init__(self, df: DataFrame, source: EventSource, orders: Sequence[Column]) -> None:
+        self.source = source
+        self._df = df
+        self._orders = orders
+        # the first column that is wanted is that of times
+        times = df.select(column_named(source.selection.time_name).alias("column0"))
+        self._times = with_time_stamps(times, source)
+
+    def verdict_passes(
+        self, ranges: int, end_time: EndTime
+    ) -> list[list[tuple[str | None, VerdictPass]]]:
+        """The passes that give the verdicts, by policy; those of a group have the same ranges."""
+        first, last, cuts = self._cuts(ranges)
+        policies = self.source.policies
+        neighbours = _Neighbours(self._times)
+
+        def planned(policy: CompiledPolicy, cuts: Sequence[int]) -> Plan:
+            return make_plan(
+                policy.program,
+                policies.mode,
+                end_time,
+                (first, last),
+                cuts,
+                neighbours,
+                policies.atoms,
+            )
+
+        plans = [(policy, planned(policy, cuts)) for policy in policies.policies]
+        # Ranges that several policies share are those that all of them can do with.
+        count = min((plan.range_count for _, plan in plans if plan.range_count > 1), default=1)
+        in_ranges: list[tuple[str | None, VerdictPass]] = []
+        whole: list[tuple[str | None, VerdictPass]] = []
+        shared = [
+            (policy, planned(policy, plan.needs.starts[1:count].tolist()))
+            for policy, plan in plans
+            if plan.range_count > 1
+        ]
+        with _Kept(self, [plan for _, plan in shared]) as kept:
+            passes = verdict_passes([plan for _, plan in shared], kept.run)
+        for (policy, _), one in zip(shared, passes, strict=True):
+            (in_ranges if one.plan.range_count > 1 else whole).append((policy.name, one))
+        for policy, plan in plans:
+            if plan.range_count == 1:
+                whole.append((policy.name, VerdictPass(plan, {})))
+        return [group for group in (in_ranges, whole) if group]
+
+    def verdicts(self, passes: Sequence[tuple[str | None, VerdictPass]]) -> DataFrame:
+        """The verdicts of a group of policies."""
+        events = self.placed([one.plan for _, one in passes])
+        function = RangeVerdicts(passes, self.source)
+        return events.mapInArrow(function, verdict_schema())
+
+    def placed(self, plans: Sequence[Plan]) -> DataFrame:
+        """The rows of ranges, each range in one partition, there in order.
+
+        Columns: the number of the range; a number that tells places in the order within the
+        time-stamp apart; and the columns that the source wants.
+        """
+
+        first = np.minimum.reduce([plan.needs.first for plan in plans])
+        last = np.maximum.reduce([plan.needs.last for plan in plans])
+        # pyspark cannot find columns again whose names have dots in them
+        names = {name: f"column{k}" for k, name in enumerate(self.source.selection.names)}
+        orders = {f"order{k}": column for k, column in enumerate(self._orders)}
+        rows = with_time_stamps(
+            self._df.select(
+                *(column_named(name).alias(alias) for name, alias in names.items()),
+                *(column.alias(alias) for alias, column in orders.items()),
+            ),
+            self.source,
+        )
+        rows = rows.withColumn("range", ranges_of(first, last))
+        rows = in_partitions(rows, len(first), "range")
+        place = place_of(list(orders))
+        return rows.sortWithinPartitions("range", "time", *orders).select(
+            "range", place.alias("place"), *names.values()
+        )
+
+    def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
+        """The first and the last time-stamp, and where ranges of as many rows begin."""
+        from pyspark.sql import functions as F
+
+        fractions = [k / ranges for k in range(1, ranges)] or [0.5]
+        (row,) = self._times.agg(
+            F.min("time"), F.max("time"), F.percentile_approx("time", fractions, _EVENNESS * ranges)
+        ).collect()
+        first, last, quantiles = row
+        if first is None:
+            return 0, 0, []
+        # the rows of a quantile's time-stamp belong to what is before it
+        return first, last, [cut + 1 for cut in quantiles if cut < last] if ranges > 1 else []
+
+
+def ranges_of(first: NDArray[np.int64], last: NDArray[np.int64]) -> Column:
+    """The numbers of the ranges that read a row of a time, a row for each.
+
+    Rows without time are given to the first one, which will not take them.
+
+    Args:
+        first: the time-stamp of the first event that each range reads; increasing.
+        last: the time-stamp of the last event that each range reads, included; increasing.
+    """
+    from pyspark.sql import functions as F
+
+    time = F.col("time")
+    earliest = _place(last.tolist(), lambda one: time > one)
+    if (first[1:] > last[:-1]).all():
+        return F.when(time.isNull(), 0).otherwise(earliest)
+    latest = _place(first.tolist()[1:], lambda one: time >= one)
+    ranges = F.when(time.isNull(), F.array(F.lit(0))).otherwise(F.sequence(earliest, latest))
+    return F.explode(ranges)
+
+
+def _place(steps: Sequence[int], is_past: Callable[[int], Column]) -> Column:
+    """How many of the steps, which increase, are past: a search by halves."""
+    from pyspark.sql import functions as F
+
+    places = [F.lit(place) for place in range(len(steps) + 1)]
+    bounds = list(steps)
+    while bounds:
+        # of two neighbours the right one if the bound between them is past
+        odd = places[-1:] if len(places) % 2 else []
+        places = [
+            F.when(is_past(bound), right).otherwise(left)
+            for left, right, bound in zip(places[::2], places[1::2], bounds[::2], strict=False)
+        ] + odd
+        bounds = bounds[1::2]
+    return places[0]
+
+
+class _Neighbours:
+    """Time-stamps next to others, each time by a look at all of them."""
+
+    def __init__(self, times: DataFrame) -> None:
+        self._times = times
+        self._known: dict[tuple[bool, int], int] = {}
+
+    def before(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._look(False, time_stamps)
+
+    def after(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._look(True, time_stamps)
+
+    def _look(self, is_after: bool, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        from pyspark.sql import functions as F
+
+        unknown = [
+            time_stamp
+            for time_stamp in dict.fromkeys(time_stamps.tolist())
+            if (is_after, time_stamp) not in self._known
+        ]
+        if unknown:
+            time = F.col("time")
+            (row,) = self._times.agg(
+                *(
+                    F.min(F.when(time > one, time)) if is_after else F.max(F.when(time < one, time))
+                    for one in unknown
+                )
+            ).collect()
+            for one, found in zip(unknown, row, strict=True):
+                self._known[is_after, one] = one if found is None else found
+        known = [self._known[is_after, time_stamp] for time_stamp in time_stamps.tolist()]
+        return np.array(known, np.int64)
+
+
+class _Kept:
+    """Rows of ranges, kept while passes go over them if there are several."""
+
+    def __init__(self, trace: _Trace, plans: Sequence[Plan]) -> None:
+        self._trace = trace
+        self._plans = plans
+        self._rows: DataFrame | None = None
+
+    def __enter__(self) -> _Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._rows is not None:
+            self._rows.unpersist()
+
+    def run(self, passes: Sequence[SeekingPass]) -> list[list[Finding]]:
+        """What passes have found in all ranges."""
+        from pyspark import StorageLevel
+
+        if self._rows is None:
+            self._rows = self._trace.placed(self._plans)
+            if max(plan.levels for plan in self._plans) > 1:
+                self._rows.persist(StorageLevel.DISK_ONLY)
+        function = RangeFindings(passes, self._trace.source)
+        table = self._rows.mapInArrow(function, FINDINGS).toArrow()
+        found: list[list[Finding]] = [[] for _ in passes]
+        for number, *finding in zip(*table.to_pydict().values(), strict=True):
+            found[number].append(Finding(*finding))
+        return found

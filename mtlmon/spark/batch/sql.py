@@ -1,0 +1,242 @@
+"""Functions for SQL: over tables by key, and over columns of arrays of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import MtlmonError, TableError
+from mtlmon.spark.batch.sql_arguments import (
+    ARRAY_ARGUMENTS,
+    PLACE,
+    TABLE_ARGUMENTS,
+    constant_settings,
+    end_time_of,
+    groups_of_settings,
+    named_arguments,
+    source_of,
+)
+from mtlmon.spark.common.monitoring import RowMonitors
+from mtlmon.spark.common.verdicts import COLUMNS, POLICY, verdict_batches, verdict_columns
+from mtlmon.support.atom_names import listed
+from mtlmon.verdicts.arrays import verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+    from pyspark.sql.udtf import UserDefinedTableFunction
+
+    from mtlmon.spark.batch.sql_arguments import Settings
+
+TABLE_FUNCTION = "mtlmon"
+ARRAY_FUNCTION = "mtlmon_verdicts"
+
+_TABLE_TYPE = (
+    "policy string, key string, time bigint, offset bigint, verdict boolean, "
+    "reference_time bigint, reference_offset bigint"
+)
+_ARRAY_TYPE = (
+    "array<struct<policy: string, time: bigint, offset: bigint, verdict: boolean, "
+    "reference_time: bigint, reference_offset: bigint>>"
+)
+_SAME = np.array([], np.uint32)
+
+
+def register(spark: SparkSession) -> None:
+    """Make functions of SQL known to a session: `mtlmon` and `mtlmon_verdicts`.
+
+    `mtlmon` monitors the rows of a table, each partition as a trace:
+
+        SELECT * FROM mtlmon(
+            TABLE(logs) PARTITION BY device ORDER BY ts,
+            policy => 'request IMPLIES EVENTUALLY[0,5] response', key => 'device')
+
+    Its other arguments are named ones, constants: `time`, `event`, `separator`, `mode`, `resolve`,
+    `end_time`, `time_unit` and `resolution`, as of `mtlmon.spark.monitor`, but that "last" is the
+    last time-stamp of the partition; `key` names a column whose value is given with each verdict,
+    as text. Over a join or an aggregation by the same key Spark does not partition again and may
+    cut partitions in two: there write `PARTITION BY (device, 0)`.
+
+    `mtlmon_verdicts(events, policy)` takes an array of structs, the events of a trace in order, and
+    gives an array of verdicts. It may have as third argument, `time`, the name of the field of
+    times, as fourth, `event`, that of the field of names of events, as fifth the `end_time`. Each
+    row has its own arguments, which may be columns.
+
+    Raises:
+        MtlmonError: this pyspark has no such functions; 4.1 has.
+    """
+    try:
+        from pyspark.sql.functions import arrow_udtf
+        from pyspark.sql.pandas.functions import arrow_udf
+    except ImportError:
+        raise MtlmonError("functions of SQL need pyspark 4.1 or later") from None
+    table_function = arrow_udtf(PartitionMonitor, returnType=_TABLE_TYPE)
+    spark.udtf.register(TABLE_FUNCTION, cast("UserDefinedTableFunction", table_function))
+    # its types know functions of so many arguments, not of so many and more
+    make_function: Any = arrow_udf
+    function = make_function(verdicts_of_arrays, returnType=_ARRAY_TYPE)
+    spark.udf.register(ARRAY_FUNCTION, function)
+
+
+class PartitionMonitor:
+    """The table function: Spark makes one for each partition of the table."""
+
+    def __init__(self) -> None:
+        self._monitors: RowMonitors | None = None
+        self._settings: Settings | None = None
+        self._key = {"key": pa.nulls(1, pa.string())}
+        self._columns: list[str] = []
+
+    # Arguments are checked here, as what Spark says of wrong ones is a traceback.
+    def eval(self, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        """The verdicts that rows of the partition bring.
+
+        The arguments are those of `TABLE_ARGUMENTS`, all but the first one constants.
+
+        Raises:
+            TableError: a row is no event, a column is missing or not of a type that fits.
+            FormulaError: the policy cannot be read.
+            MtlmonError: an argument is wrong.
+        """
+        given = named_arguments(TABLE_FUNCTION, TABLE_ARGUMENTS, arguments, named)
+        events = given["events"]
+        if not isinstance(events, pa.RecordBatch):
+            raise MtlmonError(
+                f"{TABLE_FUNCTION}: the first argument is a table, as in TABLE(logs) PARTITION BY "
+                "user ORDER BY ts"
+            )
+        if events.num_rows == 0:
+            return
+        settings = constant_settings(TABLE_FUNCTION, given)
+        if self._monitors is None:
+            self._settings = settings
+            source = source_of(settings)
+            self._set_key(events, settings.key)
+            source.selection.require(events.schema.names, source.place)
+            end_time = end_time_of(settings, source, events.schema)
+            self._monitors = RowMonitors(source, settings.resolve, end_time)
+            # messages show the key beside what the policy is about
+            shown = [] if settings.key is None else [settings.key]
+            self._columns = list(dict.fromkeys([*shown, *self._monitors.columns]))
+        elif settings != self._settings:
+            raise MtlmonError(f"{TABLE_FUNCTION}: an argument differs within a partition")
+        rows = self._monitors.read(events.select(self._columns))
+        for name, records, _ in self._monitors.feed(rows, _SAME):
+            yield from verdict_batches(name, self._key, records, None)
+
+    def terminate(self) -> Iterator[pa.RecordBatch]:
+        """The verdicts that the end of the partition brings."""
+        if self._monitors is not None:
+            for name, records in self._monitors.finish():
+                yield from verdict_batches(name, self._key, records, None)
+
+    def _set_key(self, events: pa.RecordBatch, name: str | None) -> None:
+        if name is None:
+            return
+        if events.schema.names.count(name) != 1:
+            raise TableError(
+                f"there is no column {name!r} of keys among {listed(events.schema.names)}",
+                path=PLACE,
+            )
+        self._key = {"key": events.column(name).slice(0, 1).cast(pa.string())}
+
+
+def verdicts_of_arrays(*arguments: pa.Array, **named: pa.Array) -> pa.Array:
+    """Arrays of events to arrays of verdicts, each of which is one trace; of null it is null.
+
+    The arguments are those of `ARRAY_ARGUMENTS`, each row with its own; rows that have them alike
+    are monitored together.
+
+    Raises:
+        TableError: an event is none, or one of a time before that of the event before.
+        FormulaError: a policy cannot be read.
+        MtlmonError: an argument is wrong.
+    """
+    given = named_arguments(ARRAY_FUNCTION, ARRAY_ARGUMENTS, arguments, named)
+    events = given["events"]
+    if not (
+        pa.types.is_list(events.type) or pa.types.is_large_list(events.type)
+    ) or not pa.types.is_struct(events.type.value_type):
+        raise MtlmonError(
+            f"{ARRAY_FUNCTION}: events are an array of structs, as in array(struct(1 AS ts, true "
+            f"AS p)), not of type {events.type}"
+        )
+    found: list[Found] = []
+    for settings, rows in groups_of_settings(ARRAY_FUNCTION, given, len(events)):
+        part = events if len(rows) == len(events) else events.take(pa.array(rows))
+        found += [
+            Found(name, records, rows[places])
+            for name, records, places in _monitored(part, settings)
+        ]
+    return _as_lists(found, len(events), events.is_null())
+
+
+class Found(NamedTuple):
+    """Verdicts of a policy.
+
+    Attributes:
+        name: of the policy.
+        records: verdict records.
+        rows: for each of them, the row whose events it is about.
+    """
+
+    name: str | None
+    records: NDArray[np.void]
+    rows: NDArray[np.int64]
+
+
+def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
+    """The verdicts of arrays of events with the same settings."""
+    source = source_of(settings)
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(events), 0)).astype(np.int64)
+    items = events.flatten()
+    if items.null_count:
+        raise TableError("an event in an array is null", path=source.place)
+    batch = pa.RecordBatch.from_struct_array(items)
+    source.selection.require(batch.schema.names, source.place)
+    end_time = end_time_of(settings, source, batch.schema)
+    monitors = RowMonitors(source, settings.resolve, end_time)
+    # arrays without events have no trace
+    rows = np.flatnonzero(lengths)
+    if not len(rows):
+        return
+    starts = (np.cumsum(lengths) - lengths)[rows].astype(np.uint32)
+    for name, given, owners in monitors.feed(
+        monitors.read(batch.select(list(monitors.columns))), starts
+    ):
+        # number 0 is the trace before the first one
+        places = rows[owners.astype(np.int64) - 1]
+        yield Found(name, np.frombuffer(given, verdict_type()), places)
+    for name, given in monitors.finish():
+        records = np.frombuffer(given, verdict_type())
+        yield Found(name, records, np.full(len(records), rows[-1]))
+
+
+def _as_lists(
+    found: Sequence[Found],
+    count: int,
+    is_null: pa.Array,
+) -> pa.Array:
+    """Verdicts as lists, one for each row, each in the order of policies and time-points.
+
+    Args:
+        found: the verdicts.
+        count: how many rows there are.
+        is_null: which of them have no list.
+    """
+    names = list(dict.fromkeys(name for name, _, _ in found))
+    numbers = [np.full(len(records), names.index(name)) for name, records, _ in found]
+    policy = np.concatenate([np.array([], np.int64), *numbers])
+    records = np.concatenate([np.array([], verdict_type()), *(one for _, one, _ in found)])
+    rows = np.concatenate([np.array([], np.int64), *(one for _, _, one in found)])
+    order = np.lexsort((records["offset"], records["time_stamp"], policy, rows))
+    texts = pa.array(names, pa.string()).take(pa.array(policy[order]))
+    fields = [texts, *verdict_columns(records[order])]
+    structs = pa.StructArray.from_arrays(fields, names=[POLICY, *COLUMNS])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, mask=is_null)

@@ -1,0 +1,245 @@
+"""What executors do with partitions that are traces: text lines, pairs, rows."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon._core import Monitor
+from mtlmon.drive.native import TextMonitor
+from mtlmon.errors import EventTypeError, MtlmonError, TableError
+from mtlmon.spark.common.events import event_source
+from mtlmon.spark.common.monitoring import RowMonitors
+from mtlmon.verdicts.arrays import VerdictArray, verdict_type
+from mtlmon.verdicts.native import Resolution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mtlmon._core import Verdict
+    from mtlmon.spark.common.events import EventSource, OnError
+    from mtlmon.spark.common.monitoring import EndTime
+    from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.common.row_counts import Reporter
+
+# Elements that are taken from Spark at a time.
+_BLOCK = 4096
+
+
+class Columns(NamedTuple):
+    """How rows become events: arguments of `event_source`."""
+
+    time: str
+    atoms: dict[str, str] | None
+    event: str | None
+    separator: str
+    time_unit: str | None
+    resolution: str | None
+    on_error: OnError = "stop"
+
+
+class PartitionTrace:
+    """From the elements of a partition to verdicts; picklable, for `mapPartitionsWithIndex`.
+
+    Args:
+        policies: as for `monitor_partitions`.
+        resolve: as for `monitor_partitions`.
+        end_time: as for `monitor_partitions`.
+        columns: what is asked for of rows.
+        reporter: takes counts of rows to the driver.
+    """
+
+    def __init__(
+        self,
+        policies: Policies,
+        resolve: bool,
+        end_time: EndTime,
+        columns: Columns,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self._policies = policies
+        self._resolve = resolve
+        self._end_time = end_time
+        self._columns = columns
+        self._reporter = reporter
+
+    def __call__(self, index: int, elements: Iterable[Any]) -> Iterator[Any]:
+        """The verdicts of a partition, in what form the first element tells.
+
+        Raises:
+            EventTypeError: it is of a type that is no event.
+            LogError, TableError, TimeStampError, EventError: an element is none.
+        """
+        rest = iter(elements)
+        try:
+            first = next(rest)
+        except StopIteration:
+            return iter(())
+        whole = chain([first], rest)
+        place = f"partition {index}"
+        if isinstance(first, str | bytes | bytearray):
+            return self._lines(whole, place, isinstance(first, str))
+        if isinstance(first, tuple):
+            if hasattr(first, "__fields__"):
+                return self._rows(whole, place)
+            if len(first) == 2:
+                return self._pairs(whole, place)
+        raise EventTypeError(
+            f"{place}: an event is a line of a log, a pair (time_stamp, atoms) or a Row, not "
+            f"{type(first).__name__}"
+        )
+
+    def _lines(self, lines: Iterator[Any], place: str, is_text: bool) -> Iterator[Any]:
+        """Lines of a log to lines of verdicts, texts to texts and bytes to bytes."""
+        policies = self._policies
+        monitors = []
+        for policy in policies.policies:
+            monitor = Monitor(policy.program, policies.mode)
+            text = TextMonitor(monitor, path=place, resolve=self._resolve)
+            monitors.append((_prefix(policies, policy.name), text))
+        done = 0
+        kinds = (str,) if is_text else (bytes, bytearray)
+        while block := list(islice(lines, _BLOCK)):
+            _check_types(block, kinds, "line of text" if is_text else "line of bytes", place, done)
+            done += len(block)
+            loaded = "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
+            for prefix, text in monitors:
+                text.load(loaded)
+                yield from _written(text, prefix, is_text)
+        for prefix, text in monitors:
+            text.end(self._end_time)
+            yield from _written(text, prefix, is_text)
+
+    def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
+        """Pairs to verdicts, with the name of the policy if there are several."""
+        policies = self._policies
+        monitors = [
+            (policy.name, Monitor(policy.program, policies.mode), Resolution())
+            for policy in policies.policies
+        ]
+        done = 0
+        while block := list(islice(pairs, _BLOCK)):
+            _check_types(block, (tuple, list), "pair", place, done)
+            for name, monitor, resolution in monitors:
+                try:
+                    verdicts = list(monitor(block))
+                except MtlmonError as error:
+                    number = getattr(error, "index", None)
+                    if number is None:
+                        raise
+                    raise TableError(
+                        f"{error}; the event is {block[number]!r}",
+                        path=place,
+                        row=done + number + 1,
+                    ) from None
+                yield from self._given(name, resolution, verdicts)
+            done += len(block)
+        for name, monitor, resolution in monitors:
+            yield from self._given(name, resolution, monitor.finish(self._end_time))
+
+    def _given(
+        self, name: str | None, resolution: Resolution, verdicts: Sequence[Verdict]
+    ) -> Iterable[Any]:
+        if self._resolve:
+            verdicts = resolution.push(verdicts)
+        return verdicts if len(self._policies.policies) == 1 else [(name, one) for one in verdicts]
+
+    def _rows(self, rows: Iterator[Any], place: str) -> Iterator[Any]:
+        """Rows to verdicts, with the name of the policy if there are several."""
+        source = self.source(place)._replace(reporter=self._reporter)
+        monitors = RowMonitors(source, self._resolve, self._end_time)
+        same = np.array([], np.uint32)
+        try:
+            done = 0
+            while block := list(islice(rows, _BLOCK)):
+                _check_rows(block, source, done)
+                done += len(block)
+                events = monitors.read(_batch(monitors.columns, block))
+                for name, records, _ in monitors.feed(events, same):
+                    yield from self._named(name, records)
+            for name, records in monitors.finish():
+                yield from self._named(name, records)
+        finally:
+            monitors.report()
+
+    def _named(self, name: str | None, records: bytes) -> Iterator[Any]:
+        is_alone = len(self._policies.policies) == 1
+        for verdict in VerdictArray(np.frombuffer(records, verdict_type())):
+            yield verdict if is_alone else (name, verdict)
+
+    def source(self, place: str) -> EventSource:
+        """How rows become events."""
+        columns = self._columns
+        return event_source(
+            self._policies,
+            time=columns.time,
+            atoms=columns.atoms,
+            event=columns.event,
+            separator=columns.separator,
+            time_unit=columns.time_unit,
+            resolution=columns.resolution,
+            place=place,
+            on_error=columns.on_error,
+        )
+
+
+def _check_types(
+    block: Sequence[Any], kinds: tuple[type, ...], name: str, place: str, done: int
+) -> None:
+    """All elements are of the form that the first one of the partition has.
+
+    Raises:
+        EventTypeError: one is not.
+    """
+    for number, element in enumerate(block, done + 1):
+        if not isinstance(element, kinds):
+            raise EventTypeError(
+                f"{place}: element {number} is of type {type(element).__name__}, and the first one "
+                f"is a {name}: elements are all of one form"
+            )
+
+
+def _check_rows(block: Sequence[Any], source: EventSource, done: int) -> None:
+    """All elements are rows that have the columns wanted.
+
+    Raises:
+        EventTypeError, TableError: one is not, or has not.
+    """
+    _check_types(block, (tuple,), "Row", source.place, done)
+    fields = None
+    for number, row in enumerate(block, done + 1):
+        if getattr(row, "__fields__", None) == fields and fields is not None:
+            continue
+        fields = getattr(row, "__fields__", None)
+        if fields is None:
+            raise EventTypeError(
+                f"{source.place}: element {number} is a tuple without names of columns, and the "
+                "first one is a Row: elements are all of one form"
+            )
+        source.selection.require(fields, f"{source.place}: row {number}")
+
+
+def _prefix(policies: Policies, name: str | None) -> str:
+    """What stands before the verdicts of a policy: nothing if it is the only one."""
+    return "" if len(policies.policies) == 1 else f"{name}\t"
+
+
+def _written(text: TextMonitor, prefix: str, is_text: bool) -> Iterator[Any]:
+    """The lines of verdicts that the loaded block brings."""
+    more = True
+    while more:
+        more = text.run()
+        lines = text.writer.take()
+        if is_text:
+            yield from (prefix + line for line in lines.decode().splitlines())
+        else:
+            before = prefix.encode()
+            yield from (before + line for line in lines.splitlines())
+
+
+def _batch(names: Sequence[str], rows: Sequence[Any]) -> pa.RecordBatch:
+    """Rows of pyspark as a record batch of some of their columns."""
+    return pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in names})

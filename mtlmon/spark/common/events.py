@@ -1,0 +1,244 @@
+"""Rows as events: which columns are wanted, checked on the driver and read on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, TableError
+from mtlmon.policy import parse_predicate
+from mtlmon.support.atom_names import listed
+from mtlmon.support.option_names import SPARK
+from mtlmon.tables.columns.letters import LetterReader
+from mtlmon.tables.columns.times import Times
+from mtlmon.tables.columns.usable import RowCheck
+from mtlmon.tables.columns.wanted import Selection
+from mtlmon.tables.formats.blocks import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from mtlmon.arrays.native import EventColumns
+    from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.common.row_counts import Reporter
+    from mtlmon.support.option_names import OptionNames
+    from mtlmon.tables.columns.letters import Letters
+
+OnError: TypeAlias = Literal["stop", "skip"]
+"""What becomes of rows that are no events: the first one is an error, or they are left out."""
+
+HIDDEN = "\0"
+"""What the names of columns begin with that messages do not show."""
+
+_SHOWN = 300
+_KEPT_ERRORS = 10
+
+
+class EventSource(NamedTuple):
+    """How rows become events; picklable.
+
+    Attributes:
+        policies: what the events are for, with predicates over columns.
+        selection: the columns, and what they are wanted for.
+        separator: stands between the names in a text of the column of events.
+        time_unit: as `mtlmon.tables.Times` takes them.
+        resolution: as `mtlmon.tables.Times` takes them.
+        place: what messages call the rows.
+        on_error: what becomes of rows that are no events.
+        reporter: takes counts of such rows to the driver; None if nobody asks.
+    """
+
+    policies: Policies
+    selection: Selection
+    separator: str
+    time_unit: str | None
+    resolution: str | None
+    place: str
+    on_error: OnError = "stop"
+    reporter: Reporter | None = None
+
+    def times(self) -> Times:
+        """What makes time-stamps of times."""
+        return Times(self.time_unit, None, self.resolution)
+
+
+def event_source(
+    policies: Policies,
+    *,
+    time: str,
+    keys: Sequence[str] = (),
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    separator: str = "|",
+    time_unit: str | None = None,
+    resolution: str | None = None,
+    place: str = "DataFrame",
+    on_error: OnError = "stop",
+    options: OptionNames = SPARK,
+) -> EventSource:
+    """What columns are wanted for.
+
+    Args:
+        atoms: more predicates, by the name of the atom that each defines.
+        event: the column of names of events; without it, atoms without predicate are columns.
+        options: how messages write arguments.
+
+    The others are those of `EventSource`. The resolution is the unit of the policies if it is not
+    given.
+
+    Raises:
+        PolicyError: a predicate cannot be read.
+        MtlmonError: a key comes twice, an atom has two predicates or is unknown; a unit is unknown;
+            a column is not given by its name.
+    """
+    for argument, name in (("time", time), ("event", event), *(("key", key) for key in keys)):
+        if name is not None and not isinstance(name, str):
+            raise MtlmonError(
+                f"{argument} is the name of a column, not a {type(name).__name__}: make an "
+                "expression a column of its own before (DataFrame.withColumn)"
+            )
+    if len(set(keys)) != len(keys):
+        raise MtlmonError("a key column is given twice")
+    if not separator:
+        raise MtlmonError("the separator of names of events is empty")
+    if on_error not in ("stop", "skip"):
+        raise MtlmonError(f"on_error is 'stop' or 'skip', not {on_error!r}")
+    predicates = dict(policies.predicates)
+    for name, text in (atoms or {}).items():
+        if name in predicates:
+            raise MtlmonError(f"the atom {name!r} has a predicate in the policy file already")
+        if name not in policies.atoms:
+            known = listed(policies.atoms)
+            raise MtlmonError(f"no policy speaks of an atom {name!r}, only of {known}")
+        if not isinstance(text, str):
+            raise MtlmonError(
+                f"the predicate of the atom {name!r} is a {type(text).__name__}: write it as a "
+                "text, such as 'speed > 120', or make it a Boolean column called "
+                f"{name!r} before (DataFrame.withColumn)"
+            )
+        predicates[name] = parse_predicate(text, f"<atom {name}>", name)
+    policies = policies._replace(predicates=predicates)
+    columns = [column for predicate in predicates.values() for column in predicate.columns]
+    others = [name for name in policies.atoms if name not in predicates]
+    booleans = () if event is not None else others
+    selection = Selection(time, event, keys, booleans, columns, options)
+    source = EventSource(
+        policies, selection, separator, time_unit, resolution or policies.unit, place, on_error
+    )
+    source.times()
+    return source
+
+
+def key_names(key: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that a caller calls the key."""
+    if key is None:
+        return ()
+    # a Column would go on for ever as a sequence
+    return tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
+
+
+class Events(NamedTuple):
+    """The events of a batch of rows, one each.
+
+    Attributes:
+        time_stamps: of the events.
+        letters: what is known of their atoms.
+        atoms: their names; letters have them in this order.
+        rows: what they were read from, without the rows that are left out.
+    """
+
+    time_stamps: NDArray[np.int64]
+    letters: Letters
+    atoms: tuple[str, ...]
+    rows: pa.RecordBatch
+
+    def of(self, atoms: Sequence[str]) -> EventColumns:
+        """What monitors of a formula with these atoms take."""
+        return self.letters.events(self.time_stamps, [self.atoms.index(name) for name in atoms])
+
+    def words(self) -> NDArray[np.uint64]:
+        """The atoms as words of bits, a row for each event."""
+        return self.letters.words(len(self.time_stamps), len(self.atoms))
+
+
+class EventReader:
+    """Reads batches of rows as events.
+
+    Attributes:
+        skipped: how many rows were left out.
+        errors: what was wrong with the first of them.
+    """
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        policies, selection = source.policies, source.selection
+        letters = LetterReader(policies.atoms, policies.predicates, selection, source.separator)
+        self.times = source.times()
+        self._check = RowCheck(selection, self.times, letters, source.on_error, False)
+        self.errors: list[str] = []
+
+    @property
+    def skipped(self) -> int:
+        return self._check.skipped
+
+    def read(self, batch: pa.RecordBatch) -> Events:
+        """The events of a batch, which has the columns wanted, and may have more of them.
+
+        Raises:
+            TableError: a row has no time or key, or one that cannot be read; the message shows it.
+                Or a column is of a type that cannot be what it is wanted for.
+            PolicyError: a predicate does not fit the types of columns.
+        """
+        rows = self._check.usable(Block(batch, self._source.place, 0, None))
+        if rows.error is not None:
+            raise self._of_row(batch, rows.error)
+        if self._check.errors:
+            room = _KEPT_ERRORS - len(self.errors)
+            self.errors += [str(self._of_row(batch, one)) for one in self._check.errors[:room]]
+            self._check.errors.clear()
+        return Events(rows.time_stamps, rows.letters, self._source.policies.atoms, rows.batch)
+
+    def report(self, ties: int = 0) -> None:
+        """The task has ended, or goes no further: what it has counted goes to the driver."""
+        if self._source.reporter is not None:
+            self._source.reporter.report(ties, self.skipped, self.errors)
+
+    def _of_row(self, batch: pa.RecordBatch, error: TableError) -> TableError:
+        assert error.row is not None
+        return row_error(self._source, batch, error.row, error.message, error.column)
+
+
+def row_error(
+    source: EventSource, batch: pa.RecordBatch, row: int, message: str, column: str | None = None
+) -> TableError:
+    """What is wrong with a row of a batch, which the message shows."""
+    shown = f"{message}; the row is {_shown(batch, row)}"
+    return TableError(shown, path=source.place, column=column)
+
+
+def check_schema(source: EventSource, schema: pa.Schema) -> None:
+    """Whether columns of these types can be what they are wanted for.
+
+    Raises:
+        TableError, PolicyError: they cannot; the message names the column.
+    """
+    source.selection.require(schema.names, source.place)
+    for name in (source.selection.time_name, *source.selection.keys):
+        if pa.types.is_null(schema.field(name).type):
+            raise TableError("all values are null", path=source.place, column=name)
+    EventReader(source).read(pa.RecordBatch.from_pylist([], schema=schema))
+
+
+def _shown(batch: pa.RecordBatch, row: int) -> str:
+    """The values of a row, for a message of one line."""
+    (values,) = batch.slice(row, 1).to_pylist()
+    shown = ", ".join(
+        f"{name}={value!r}" for name, value in values.items() if not name.startswith(HIDDEN)
+    )
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."

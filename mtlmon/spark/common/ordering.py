@@ -1,0 +1,274 @@
+"""The order of rows of a trace: one rule for data frames, cut traces and streams.
+
+Rows are ordered by time-stamp, which is the time in whole units of the resolution, as on one
+machine, and within a time-stamp by `order_within`. If that is not given, rows read from Parquet
+have the order of their files' paths, and in each file that of its rows; others are ordered by the
+time as it is in its column. Only streams keep the order of arrival instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, TableError
+from mtlmon.syntax.bounds import UNITS
+from mtlmon.tables.columns.arrow_text import is_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructField
+
+    from mtlmon.spark.common.events import EventSource
+
+    OrderWithin: TypeAlias = str | Column | Sequence[str | Column] | None
+    """What tells the order of rows of one time-stamp; None if the caller does not say."""
+
+TIME_STAMP = "time"
+"""The column of time-stamps that is added to rows."""
+
+_LARGEST = 2**63 - 1
+_DIRECTION = re.compile(r"\s(asc|desc)(\s+nulls\s+(first|last))?\W*$", re.IGNORECASE)
+# What pyspark logs errors of analysis with, those that are awaited as well.
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
+def column_named(name: str) -> Column:
+    """A column by its name, whatever characters that has."""
+    from pyspark.sql import functions as F
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def orders_of(df: DataFrame, order_within: OrderWithin, source: EventSource) -> list[Column]:
+    """The columns that order the rows of one time-stamp.
+
+    Raises:
+        MtlmonError: one cannot be read.
+    """
+    if order_within is not None:
+        return given_orders(df, order_within)
+    if places := _places_in_files(df):
+        return places
+    time = source.selection.time_name
+    return [] if is_time_stamp(df.schema[time].dataType, source) else [column_named(time)]
+
+
+def given_orders(df: DataFrame, order_within: OrderWithin) -> list[Column]:
+    """The columns that a caller names, or gives as expressions.
+
+    Raises:
+        MtlmonError: one cannot be read.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F
+
+    if order_within is None:
+        return []
+    if isinstance(order_within, str | Column):
+        order_within = [order_within]
+    columns = set(df.columns)
+    found = []
+    for one in order_within:
+        if not isinstance(one, str | Column):
+            raise MtlmonError(
+                "order_within is columns or expressions, as texts or Column objects, not a "
+                f"{type(one).__name__}"
+            )
+        text = one if isinstance(one, str) else str(one)
+        if text not in columns and _DIRECTION.search(text):
+            raise MtlmonError(
+                f"order_within is ascending, and {text!r} has a direction: negate numbers instead, "
+                "as in '-n'"
+            )
+        try:
+            with quiet_analysis():
+                if isinstance(one, Column):
+                    column = one
+                else:
+                    column = column_named(one) if one in columns else F.expr(one)
+                df.select(column).schema  # noqa: B018
+        except (AnalysisException, ParseException) as error:
+            reason = next(line for line in str(error).splitlines() if line.strip())
+            raise MtlmonError(f"order_within: {text!r} cannot be read: {reason}") from None
+        found.append(column)
+    return found
+
+
+def _places_in_files(df: DataFrame) -> list[Column]:
+    """The places of rows in files of Parquet; nothing if they do not come from there."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    columns = [F.col("_metadata.file_path"), F.col("_metadata.row_index")]
+    try:
+        with quiet_analysis():
+            df.select(*columns).schema  # noqa: B018
+    except AnalysisException:
+        return []
+    return columns
+
+
+@contextmanager
+def quiet_analysis() -> Iterator[None]:
+    """Does not let pyspark log errors, for what is raised and caught."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def check_order_types(
+    source: EventSource, fields: Sequence[StructField], schema: pa.Schema
+) -> None:
+    """Refuse times and keys by which Spark and Python would not order and compare alike.
+
+    Args:
+        fields: the columns wanted, then those that order rows of one time-stamp.
+        schema: the columns wanted.
+
+    Raises:
+        TableError: times are texts.
+        MtlmonError: a key or an order has a collation.
+    """
+    name = source.selection.time_name
+    if is_text(schema.field(name).type):
+        raise TableError(
+            "times are texts, which would be sorted as such, 9 after 10: cast them before "
+            f"(.cast('bigint') or pyspark.sql.functions.to_timestamp({name!r}))",
+            path=source.place,
+            column=name,
+        )
+    check_collations([one for one in fields if one.name in source.selection.keys])
+    for number, field in enumerate(fields[len(source.selection.names) :], 1):
+        if (collation := _collation(field.dataType)) is not None:
+            raise MtlmonError(
+                f"order_within, number {number}, has the collation {collation}: take "
+                "pyspark.sql.functions.collate(..., 'UTF8_BINARY') of it"
+            )
+
+
+def check_collations(fields: Sequence[StructField]) -> None:
+    """Refuse keys for which different texts are equal.
+
+    Raises:
+        MtlmonError: a key has such a collation.
+    """
+    for field in fields:
+        collation = _collation(field.dataType)
+        if collation is not None:
+            changed = "F.lower" if "LCASE" in collation or "_CI" in collation else "F.rtrim"
+            raise MtlmonError(
+                f"the key column {field.name!r} has the collation {collation}, by which different "
+                "texts are equal: give it one spelling of each key before, as in "
+                f"df.withColumn({field.name!r}, {changed}(F.collate({field.name!r}, "
+                "'UTF8_BINARY')))"
+            )
+
+
+def _collation(kind: DataType) -> str | None:
+    """The collation of a type of texts, None if equal texts have the same characters."""
+    name = getattr(kind, "collation", None)
+    return None if name in (None, "UTF8_BINARY") else str(name)
+
+
+def is_time_stamp(kind: DataType, source: EventSource) -> bool:
+    """Whether values of a column of this type are the time-stamps themselves."""
+    from pyspark.sql.types import IntegralType
+
+    return isinstance(kind, IntegralType) and _scale(kind, source) == (1, 1)
+
+
+def with_time_stamps(rows: DataFrame, source: EventSource) -> DataFrame:
+    """Rows, the first column of which is that of times, with time-stamps as a column more.
+
+    It is null where there is none: that is an error where the row is read as an event.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    field = rows.schema.fields[0]
+    scale = _scale(field.dataType, source)
+    if scale is None:
+        schema = StructType([*rows.schema.fields, StructField(TIME_STAMP, LongType())])
+        return rows.mapInArrow(WithTimeStamps(source), schema)
+    multiply, divide = scale
+    number = _number(column_named(field.name), field.dataType)
+    is_valid = (number >= 0) & (number <= _LARGEST // multiply)
+    count: Column = number * multiply if multiply > 1 else number
+    if divide > 1:
+        count = F.call_function("div", number, F.lit(divide))
+    return rows.withColumn(TIME_STAMP, F.when(is_valid, count).cast("bigint"))
+
+
+def _number(column: Column, kind: DataType) -> Column:
+    """Times of a type that `_scale` knows, as integers."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(column)
+    if isinstance(kind, TimestampNTZType):
+        # every function that counts microseconds takes it for a time of the session's zone, which
+        # has hours that do not exist
+        length = column - F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+        seconds = length.cast("interval second").cast("decimal(38,6)")
+        return (seconds * 1_000_000).cast("bigint")
+    if isinstance(kind, DateType):
+        return F.unix_date(column).cast("bigint")
+    return column.cast("bigint")
+
+
+def _scale(kind: DataType, source: EventSource) -> tuple[int, int] | None:
+    """What makes time-stamps of integers, a factor and a divisor; None if Python has to do it."""
+    from pyspark.sql.types import DateType, IntegralType, TimestampNTZType, TimestampType
+
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        unit, default = UNITS["us"], UNITS["s"]
+    elif isinstance(kind, DateType):
+        unit, default = UNITS["d"], UNITS["s"]
+    elif not isinstance(kind, IntegralType):
+        return None
+    elif source.time_unit is None:
+        return 1, 1
+    else:
+        unit = default = UNITS[source.time_unit]
+    resolution = default if source.resolution is None else UNITS[source.resolution]
+    return max(1, unit // resolution), max(1, resolution // unit)
+
+
+class WithTimeStamps:
+    """Rows with a column more, of time-stamps; picklable, for `mapInArrow`.
+
+    The first column is that of times. Where it has none, the time-stamp is null.
+
+    Args:
+        source: how rows become events.
+    """
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        times = self._source.times()
+        for batch in batches:
+            column = batch.column(0)
+            time_stamps, faults = times.read(column)
+            is_none = np.zeros(len(column), np.bool_) if faults is None else faults != 0
+            found = pa.array(time_stamps, mask=is_none | np.asarray(column.is_null()))
+            columns = [*batch.columns, found]
+            yield pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])

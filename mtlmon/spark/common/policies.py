@@ -1,0 +1,141 @@
+"""Policies as they are sent to executors: compiled once, with the predicates of their atoms."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from mtlmon._core import Monitor
+from mtlmon.engine.compile import compile_formula
+from mtlmon.engine.native import Program
+from mtlmon.errors import MtlmonError, UnitError
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.rewrite import has_durations
+from mtlmon.tables.columns.times import Times
+
+if TYPE_CHECKING:
+    from mtlmon.policy import Predicate
+
+PolicyLike: TypeAlias = str | os.PathLike[str] | Formula | Program | PolicyFile
+"""A formula or the content of a policy file as text, the path of such a file, or either of these
+read already."""
+
+Mode: TypeAlias = Literal["local", "global", "naive"]
+
+# of files of policies
+_SUFFIXES = (".mtl", ".policy", ".policies", ".txt")
+
+
+class CompiledPolicy(NamedTuple):
+    """A policy of a file.
+
+    Attributes:
+        name: its name, None for a formula without one.
+        program: the formula, compiled.
+    """
+
+    name: str | None
+    program: Program
+
+
+class Policies(NamedTuple):
+    """Policies that are monitored together; picklable.
+
+    Attributes:
+        policies: in the order of the file.
+        atoms: of all of them.
+        predicates: for the atoms that are defined by what columns say, by name.
+        unit: of time-stamps, None if that is not said.
+        mode: of the monitors.
+    """
+
+    policies: tuple[CompiledPolicy, ...]
+    atoms: tuple[str, ...]
+    predicates: dict[str, Predicate]
+    unit: str | None
+    mode: Mode
+
+
+def compile_policies(
+    policy: PolicyLike, mode: Mode, resolution: str | None = None, time_unit: str | None = None
+) -> Policies:
+    """Read and compile what a caller calls a policy.
+
+    Args:
+        policy: a formula or a policy file, as text, as path or read already.
+        mode: "local", "global" or "naive".
+        resolution: the unit of the time-stamps, where the policy has none.
+        time_unit: that of times which are integers: the one of time-stamps, if nothing else is.
+
+    Raises:
+        FormulaError: it cannot be read; the error says where and why.
+        MtlmonError: unknown mode; a text that is the path of a file.
+        UnitError: an unknown unit; a bound has one and time-stamps have none.
+        OSError: there is no such file.
+        TypeError: it is of another type.
+    """
+    # a wrong unit is one of times, whatever the policy is
+    Times(time_unit, None, resolution)
+    unit = resolution
+    predicates: dict[str, Predicate] = {}
+    if isinstance(policy, Program):
+        compiled = [CompiledPolicy(None, policy)]
+    elif isinstance(policy, Formula):
+        compiled = [_compiled(None, policy, unit or time_unit)]
+    else:
+        file = _policy_file(policy, unit or LATER)
+        unit = unit if file.unit in (None, LATER) else file.unit
+        compiled = [_compiled(one.name, one.formula, unit or time_unit) for one in file.policies]
+        predicates = file.predicates
+    if not compiled:
+        raise MtlmonError("there is no policy to monitor")
+    if not isinstance(mode, str):
+        raise MtlmonError(f"mode is 'local', 'global' or 'naive', not {mode!r}")
+    # a wrong mode is found here rather than on executors
+    Monitor(compiled[0].program, mode)
+    atoms = tuple(dict.fromkeys(name for one in compiled for name in one.program.atoms))
+    predicates = {name: predicates[name] for name in atoms if name in predicates}
+    return Policies(tuple(compiled), atoms, predicates, unit, mode)
+
+
+def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledPolicy:
+    if unit is None and has_durations(formula):
+        policy = "the policy" if name is None else f"the policy {name!r}"
+        raise UnitError(
+            f"{policy} has bounds with units of time, and the unit of time-stamps is not known: "
+            "say it with resolution='s', or with a line 'unit s' in the policy"
+        )
+    return CompiledPolicy(name, compile_formula(formula, unit=unit))
+
+
+def _policy_file(policy: object, unit: str) -> PolicyFile:
+    if isinstance(policy, PolicyFile):
+        return policy
+    if isinstance(policy, str):
+        _refuse_path(policy)
+        return parse_policies(policy, "<policy>", unit=unit)
+    if isinstance(policy, os.PathLike):
+        path = os.fspath(policy)
+        return parse_policies(Path(path).read_text(encoding="utf-8"), path, unit=unit)
+    raise TypeError(
+        f"a policy is a formula, a policy file, or the path of one, not {type(policy).__name__}"
+    )
+
+
+def _refuse_path(text: str) -> None:
+    """Refuse a text that is the path of a policy file rather than its content.
+
+    Raises:
+        MtlmonError: it looks like one.
+    """
+    word = text.strip()
+    if not word or len(word.split()) > 1:
+        return
+    if Path(word).suffix in _SUFFIXES or os.path.isfile(word):
+        raise MtlmonError(
+            f"the policy {word!r} is a text that looks like a path: pass pathlib.Path({word!r}) "
+            "for the content of the file"
+        )

@@ -1,0 +1,66 @@
+"""Events of one trace and time-stamp that nothing orders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mtlmon.spark.common.events import Events
+
+NO_ORDER = "nothing tells which comes first: give columns that do as order_within"
+"""What messages say of such events."""
+
+
+class TieFinder:
+    """Follows sorted events from batch to batch.
+
+    Events tie if they belong to the same key, time-stamp and place. If all of them are equal, their
+    order makes no difference, and they are not counted.
+    """
+
+    def __init__(self) -> None:
+        # the last batch, and whether the group that its last event belongs to has been counted
+        self._last: tuple[Events, int] | None = None
+        self._is_counted = False
+
+    def find(
+        self, events: Events, places: NDArray[np.int64], starts: NDArray[np.uint32]
+    ) -> NDArray[np.int64]:
+        """Where groups of ties become known that have not been known before.
+
+        Args:
+            events: the next ones, at least one.
+            places: numbers, equal where nothing tells the order of events.
+            starts: where other keys begin.
+
+        Returns:
+            For every group with different events, the first one that differs from its predecessor.
+        """
+        times = events.time_stamps
+        begins = np.ones(len(times), np.bool_)
+        begins[1:] = (times[1:] != times[:-1]) | (places[1:] != places[:-1])
+        begins[starts] = True
+        before = self._last
+        if before is not None and not (len(starts) and starts[0] == 0):
+            begins[0] = times[0] != before[0].time_stamps[-1] or places[0] != before[1]
+        found = np.empty(0, np.int64)
+        # the number 0 is the group that the batch before ended with
+        group_of_last = int(np.count_nonzero(begins))
+        groups = found
+        if not begins.all():
+            words = events.words()
+            first = words[:1] if before is None else before[0].words()[-1:]
+            differs = (words != np.concatenate([first, words[:-1]])).any(axis=1) & ~begins
+            rows = np.flatnonzero(differs)
+            groups, where = np.unique(np.cumsum(begins)[rows], return_index=True)
+            found = rows[where]
+            if self._is_counted and len(groups) and groups[0] == 0:
+                found = found[1:]
+        is_counted = len(groups) > 0 and int(groups[-1]) == group_of_last
+        self._is_counted = is_counted or (group_of_last == 0 and self._is_counted)
+        self._last = events, int(places[-1])
+        return found

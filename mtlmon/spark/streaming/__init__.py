@@ -1,0 +1,1 @@
+"""Streaming data frames: keys whose monitors rest in Spark's state store."""

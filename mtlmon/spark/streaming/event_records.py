@@ -1,0 +1,123 @@
+"""Events as bytes: what waits in the state of a streaming query, and what is sent there.
+
+An event is a row of 64-bit integers: its time-stamp, its atoms as words of bits, and what tells its
+place among the events of its time-stamp.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import EventError
+from mtlmon.tables.columns.letters import Letters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.arrays.native import EventColumns
+    from mtlmon.spark.common.events import Events
+
+_LEAST = -(2**63)
+
+
+class EventRecords(NamedTuple):
+    """How events are rows of integers; picklable.
+
+    Attributes:
+        atoms: the atoms, in the order of their bits.
+        order_count: how many columns tell the order within a time-stamp.
+    """
+
+    atoms: tuple[str, ...]
+    order_count: int
+
+    @property
+    def _words(self) -> int:
+        return max(1, (len(self.atoms) + 63) // 64)
+
+    @property
+    def width(self) -> int:
+        """How many integers an event is."""
+        return 1 + self._words + self.order_count
+
+    def rows(self, events: Events, orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Events as rows; `orders` are the columns that tell their order."""
+        count = len(events.time_stamps)
+        rows = np.empty((count, self.width), np.int64)
+        rows[:, 0] = events.time_stamps
+        words = events.letters.words(count, len(self.atoms))
+        rows[:, 1 : 1 + self._words] = words.view(np.int64)
+        for place, order in enumerate(orders, 1 + self._words):
+            rows[:, place] = order
+        return rows
+
+    def read(self, blocks: Sequence[bytes]) -> NDArray[np.int64]:
+        """The rows of blocks of bytes, one after the other.
+
+        Raises:
+            EventError: they are not of such events.
+        """
+        content = blocks[0] if len(blocks) == 1 else b"".join(blocks)
+        if len(content) % (8 * self.width):
+            raise EventError(
+                "the state of the query has events with other atoms or another order: it was made "
+                "for other policies, and needs a checkpointLocation of its own"
+            )
+        return np.frombuffer(content, np.int64).reshape(-1, self.width)
+
+    def sorted(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows by time-stamp and what tells their order, else as they are."""
+        keys = [rows[:, 0], *rows.T[1 + self._words :]]
+        return rows[np.lexsort(keys[::-1])]
+
+    def events(self, rows: NDArray[np.int64], atoms: Sequence[str]) -> EventColumns:
+        """Rows as what monitors of a formula with these atoms take."""
+        return self._letters(rows).events(
+            np.ascontiguousarray(rows[:, 0]), [self.atoms.index(name) for name in atoms]
+        )
+
+    def atom_lists(self, rows: NDArray[np.int64]) -> pa.Array:
+        """The names of the atoms that hold at each row, as lists."""
+        words = self._letters(rows).names
+        assert words is not None
+        bits = np.arange(len(self.atoms))
+        holds = words[:, bits // 64] >> (bits % 64).astype(np.uint64) & np.uint64(1) == 1
+        offsets = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
+        names = pa.array(self.atoms, pa.string()).take(pa.array(np.nonzero(holds)[1]))
+        return pa.ListArray.from_arrays(pa.array(offsets), names)
+
+    def _letters(self, rows: NDArray[np.int64]) -> Letters:
+        words = np.ascontiguousarray(rows[:, 1 : 1 + self._words]).view(np.uint64)
+        return Letters(words, {})
+
+
+def order_type_trouble(kind: pa.DataType) -> str | None:
+    """Why a column of this type cannot tell the order of events, None if it can."""
+    types = pa.types
+    is_usable = (
+        (types.is_integer(kind) and kind != pa.uint64())
+        or types.is_timestamp(kind)
+        or types.is_date(kind)
+        or types.is_boolean(kind)
+    )
+    if is_usable:
+        return None
+    return f"of type {kind}; in a stream, integers, dates and timestamps tell the order of rows"
+
+
+def order_integers(column: pa.Array) -> NDArray[np.int64]:
+    """A column as integers of the same order, null first."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        column = column.view(pa.int64())
+    elif pa.types.is_date32(kind):
+        column = column.view(pa.int32())
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), _LEAST))

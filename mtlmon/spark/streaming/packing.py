@@ -1,0 +1,140 @@
+"""Rows of a stream, brought together by key before they are sent to the keys' states.
+
+What a streaming query gives to the state of a key, it gives row by row. So the events that a batch
+of rows has of one key become one row beforehand, and monitors see arrays of events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.spark.common.events import HIDDEN, EventReader
+from mtlmon.spark.streaming.event_records import order_integers
+from mtlmon.tables.columns.keys import number_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql.types import StructField, StructType
+
+    from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.streaming.event_clock import EventClock
+    from mtlmon.spark.streaming.event_records import EventRecords
+
+KEY = "mtlmon_key_{}"
+"""The columns of keys in packed rows; if there are none, of a constant."""
+
+TASK = "mtlmon_task"
+"""The column of the number of the task that has packed a row."""
+
+PLACE = "mtlmon_place"
+"""The column of the number of a row among those of its task."""
+
+EVENTS = "mtlmon_events"
+"""The column of events, bytes of `EventRecords`."""
+
+LATEST = "mtlmon_latest"
+"""The column of the time of the latest of these events, on the clock of the query."""
+
+
+def packed_schema(keys: Sequence[StructField]) -> StructType:
+    """The columns of packed rows."""
+    from pyspark.sql import types
+
+    fields = [types.StructField(KEY.format(i), key.dataType) for i, key in enumerate(keys)]
+    return types.StructType(
+        [
+            *(fields or [types.StructField(KEY.format(0), types.ByteType())]),
+            types.StructField(TASK, types.IntegerType()),
+            types.StructField(PLACE, types.LongType()),
+            types.StructField(EVENTS, types.BinaryType()),
+            types.StructField(LATEST, types.TimestampType()),
+        ]
+    )
+
+
+class PackRows:
+    """From rows to packed rows; picklable, a function for `mapInArrow`.
+
+    The columns wanted come first, in their order, then those that tell the order of rows of one
+    time; what they are called makes no difference.
+
+    Args:
+        source: how rows become events.
+        records: how events become bytes.
+        clock: of the query.
+    """
+
+    def __init__(self, source: EventSource, records: EventRecords, clock: EventClock) -> None:
+        self._source = source
+        self._records = records
+        self._clock = clock
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The packed rows of a partition.
+
+        Raises:
+            TableError: a row is no event.
+        """
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        place = 0
+        reader = EventReader(self._source)
+        try:
+            for batch in batches:
+                if packed := self._packed(reader, batch, task, place):
+                    place += packed.num_rows
+                    yield packed
+        finally:
+            reader.report()
+
+    def _packed(
+        self, reader: EventReader, batch: pa.RecordBatch, task: int, place: int
+    ) -> pa.RecordBatch | None:
+        """The packed rows of a batch, None if it has no event."""
+        names = self._source.selection.names
+        more = [f"{HIDDEN}{number}" for number in range(batch.num_columns - len(names))]
+        events = reader.read(pa.RecordBatch.from_arrays(batch.columns, [*names, *more]))
+        if not events.rows.num_rows:
+            return None
+        orders = [order_integers(events.rows.column(name)) for name in more]
+        rows = self._records.rows(events, orders)
+        columns = [events.rows.column(name) for name in self._source.selection.keys]
+        numbers = _key_numbers(columns, len(rows))
+        by_key = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[by_key], prepend=-1))
+        rows = rows[by_key]
+        first_rows = pa.array(by_key[starts])
+        count = len(starts)
+        keys = [column.take(first_rows) for column in columns]
+        latest = np.maximum.reduceat(self._clock.milliseconds(rows[:, 0]), starts) * 1000
+        packed = [
+            *(keys or [pa.array(np.zeros(count, np.int8))]),
+            pa.array(np.full(count, task, np.int32)),
+            pa.array(np.arange(place, place + count)),
+            _blocks(rows, starts),
+            pa.array(latest).view(pa.timestamp("us", "UTC")),
+        ]
+        return pa.RecordBatch.from_arrays(packed, [str(i) for i in range(len(packed))])
+
+
+def _key_numbers(columns: Sequence[pa.Array], count: int) -> NDArray[np.int64]:
+    """Numbers for the keys of rows, from 0 on."""
+    if not columns:
+        return np.zeros(count, np.int64)
+    return number_rows(KeyTable(len(columns)), columns).astype(np.int64)
+
+
+def _blocks(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> pa.Array:
+    """The bytes of rows, cut where a key begins."""
+    offsets = np.append(starts, len(rows)) * rows.shape[1] * 8
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
+    ).cast(pa.binary())

@@ -1,0 +1,116 @@
+"""What Spark calls for the keys of a streaming query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from mtlmon.spark.streaming.key_state import KeyMonitors, KeyState
+from mtlmon.spark.streaming.packing import EVENTS, KEY, PLACE, TASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+    from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.streaming.event_clock import EventClock
+    from mtlmon.spark.streaming.event_records import EventRecords
+
+KIND = "mtlmon_kind"
+"""The column of the number of the policy that verdicts are of, `LATE` for late events."""
+
+RECORDS = "mtlmon_records"
+"""The column of bytes of verdict records, or of events."""
+
+LATE = -1
+
+_STATE = StructType([StructField("state", BinaryType())])
+
+
+def results_schema(packed: StructType) -> StructType:
+    """The columns of what the processor gives, from those of packed rows."""
+    keys = [field for field in packed if field.name.startswith(KEY.format(""))]
+    return StructType([*keys, StructField(KIND, IntegerType()), StructField(RECORDS, BinaryType())])
+
+
+class KeyProcessor(StatefulProcessor):
+    """Monitors keys, whose state is in Spark's state store as bytes of `KeyState`; picklable.
+
+    For each key there is at most one timer, which comes when the watermark has passed the first of
+    the events that wait, or when time alone may decide something.
+    """
+
+    def __init__(
+        self, policies: Policies, records: EventRecords, clock: EventClock, settings: bytes
+    ) -> None:
+        self._policies = policies
+        self._settings = settings
+        self._records = records
+        self._clock = clock
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("monitors", _STATE)
+        self._monitors = KeyMonitors(self._policies, self._records, self._settings)
+
+    def handleInputRows(
+        self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
+    ) -> Iterator[Row]:
+        # rows of several tasks come in the order of whoever is first
+        blocks = [row[EVENTS] for row in sorted(rows, key=lambda row: (row[TASK], row[PLACE]))]
+        return self._visit(key, blocks, timerValues.getCurrentWatermarkInMs(), None)
+
+    def handleExpiredTimer(
+        self,
+        key: tuple[object, ...],
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,
+    ) -> Iterator[Row]:
+        expired = expiredTimerInfo.getExpiryTimeInMs()
+        return self._visit(key, (), timerValues.getCurrentWatermarkInMs(), expired)
+
+    def _visit(
+        self,
+        key: tuple[object, ...],
+        blocks: Sequence[bytes],
+        watermark: int,
+        expired: int | None,
+    ) -> Iterator[Row]:
+        stored = self._state.get()
+        state = None if stored is None else KeyState.decoded(bytes(stored[0]))
+        outcome = self._monitors.visit(state, blocks, self._clock.horizon(max(0, watermark)))
+        if outcome.state is None:
+            self._state.clear()
+        elif outcome.state != state:
+            self._state.update((outcome.state.encoded(),))
+        self._set_timer(self._timer(state), self._timer(outcome.state), expired)
+        keys = {KEY.format(number): value for number, value in enumerate(key)}
+        for number, records in outcome.verdicts:
+            yield Row(**keys, **{KIND: number, RECORDS: records})
+        if outcome.late:
+            yield Row(**keys, **{KIND: LATE, RECORDS: outcome.late})
+
+    def _timer(self, state: KeyState | None) -> int | None:
+        """The watermark at which a state wants to be looked at."""
+        return (
+            None
+            if state is None or state.next_wakeup is None
+            else self._clock.timer(state.next_wakeup)
+        )
+
+    def _set_timer(self, before: int | None, after: int | None, expired: int | None) -> None:
+        if before == after:
+            return
+        # the one that has expired is removed by Spark
+        if before is not None and before != expired:
+            self._handle.deleteTimer(before)
+        if after is not None:
+            self._handle.registerTimer(after)

@@ -1,0 +1,219 @@
+"""Streams of rows in, streams of verdicts out: Structured Streaming."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, TableError
+from mtlmon.spark.batch.frames import check_keys, plain_rows
+from mtlmon.spark.common.events import check_schema, event_source, key_names
+from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
+from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
+from mtlmon.spark.streaming.packing import KEY, LATEST, PackRows, packed_schema
+from mtlmon.spark.streaming.settings import stream_settings
+from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+    from mtlmon.spark.common.events import EventSource, OnError
+    from mtlmon.spark.common.ordering import OrderWithin
+    from mtlmon.spark.common.policies import Mode, Policies, PolicyLike
+    from mtlmon.spark.common.row_counts import RowCounts
+    from mtlmon.spark.streaming.processor import KeyProcessor
+
+_PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# What Spark writes beside a column that has a watermark.
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+def monitor_stream(
+    df: DataFrame,
+    policy: PolicyLike,
+    *,
+    delay: int | str | None = None,
+    time: str = "ts",
+    key: str | Sequence[str] | None = None,
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    order_within: OrderWithin = None,
+    mode: Mode = "local",
+    time_unit: str | None = None,
+    resolution: str | None = None,
+    on_error: OnError = "stop",
+    counts: RowCounts | None = None,
+) -> DataFrame:
+    """Monitor the rows of a streaming data frame: each is an event, those of a key are one trace.
+
+    An event waits until the watermark has passed its time-stamp, then it is monitored. The
+    watermark is the latest time of all rows in earlier batches, less `delay`. As it moves on, what
+    time alone decides is decided, also for keys without events. Rows with times below the watermark
+    of their batch come too late: they are given as such and are no events.
+
+    States of monitors and events that wait are in Spark's state store, so that a query which is
+    started again from its checkpoint goes on as if nothing had been. It must be the same query,
+    with the same arguments but for `delay`, `on_error` and `counts`: others are refused when the
+    state of a key is read.
+
+    Args:
+        df: a streaming data frame.
+        delay: how far the time of a row may be behind the latest one: so many time-stamps, or a
+            text with a unit, "90s". With 0, rows that have the latest time again are in time. To be
+            left out if the column of time has a watermark already, which is then the one.
+        order_within: columns or expressions that order the rows of one time-stamp, and are
+            integers, dates or timestamps. If not given, rows keep the order in which they come:
+            that of batches, and within a batch that in which one task reads them.
+        on_error: as of `monitor`. With "stop", a row that is no event ends the query for good, as
+            the batch that has it is read again when the query is started again.
+
+    The others are those of `monitor`.
+
+    Returns:
+        A streaming data frame for output mode "append". One row a verdict: `policy`, the columns of
+        the key, `time`, `offset`, `verdict`, `reference_time` and `reference_offset` as of
+        `monitor` with `resolve=False`, and `late`, which is null. One row for each event that came
+        too late: the key, its `time`, and in `late` the atoms that hold; the rest is null.
+
+    Raises:
+        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
+        TableError: a column is missing, or of a type that cannot be what it is wanted for.
+        MtlmonError: an argument is wrong; the data frame is not streaming; Spark is before 4.1, its
+            state store is not RocksDB's, or protobuf is missing.
+    """
+    _check_spark(df)
+    from mtlmon.spark.streaming.processor import KeyProcessor
+
+    keys = key_names(key)
+    source = event_source(
+        compile_policies(policy, mode, resolution, time_unit),
+        time=time,
+        keys=keys,
+        atoms=atoms,
+        event=event,
+        separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+    )
+    source.selection.require(df.columns, source.place)
+    _check_watermark(df, time, delay)
+    orders = given_orders(df, order_within)
+    fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields
+    rows, _ = plain_rows(df, source, orders)
+    schema = _checked_schema(rows, source)
+    check_order_types(source, fields, schema)
+    unit = _unit(source, schema)
+    clock = EventClock.of_unit(unit)
+    records = EventRecords(source.policies.atoms, len(orders))
+    settings = stream_settings(source, orders, schema)
+    source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
+    fields = [df.schema[name] for name in keys]
+    packed = rows.mapInArrow(PackRows(source, records, clock), packed_schema(fields))
+    if delay is not None:
+        packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
+    # Without the column that bears the watermark, Spark keeps its hands off rows that are late.
+    processor = KeyProcessor(source.policies, records, clock, settings)
+    return _verdicts(packed.drop(LATEST), processor, source.policies, records, fields)
+
+
+def _verdicts(
+    packed: DataFrame,
+    processor: KeyProcessor,
+    policies: Policies,
+    records: EventRecords,
+    keys: Sequence[StructField],
+) -> DataFrame:
+    """From packed rows to those of verdicts."""
+    from mtlmon.spark.streaming.processor import results_schema
+
+    groups = packed.groupBy(*[name for name in packed.columns if name.startswith(KEY.format(""))])
+    results = groups.transformWithState(
+        statefulProcessor=processor,
+        outputStructType=results_schema(packed.schema),
+        outputMode="Append",
+        timeMode="EventTime",
+    )
+    names = [policy.name for policy in policies.policies]
+    unpack = UnpackResults(names, [field.name for field in keys], records)
+    return results.mapInArrow(unpack, stream_schema(keys))
+
+
+def _check_spark(df: DataFrame) -> None:
+    """What a query needs that is only missed when it runs, and then said obscurely."""
+    from pyspark.sql import GroupedData
+
+    if not df.isStreaming:
+        raise MtlmonError("the data frame is not streaming: mtlmon.spark.monitor is for it")
+    if not hasattr(GroupedData, "transformWithState"):
+        from pyspark import __version__
+
+        raise MtlmonError(f"streams need Spark 4.1 or later, and this is {__version__}")
+    try:
+        import pyspark.sql.streaming.proto.StateMessage_pb2  # noqa: F401
+    except Exception as error:
+        # an ImportError, or one of protobuf's own if it is too old
+        raise MtlmonError(
+            f"Spark needs protobuf for states ({error}); `pip install 'mtlmon[spark]'` installs it"
+        ) from error
+    provider = df.sparkSession.conf.get(_PROVIDER_OPTION, None)
+    if provider != _PROVIDER:
+        raise MtlmonError(
+            "states of monitors need the state store of RocksDB, and the session has "
+            f"{provider or 'the default one'}: spark.conf.set({_PROVIDER_OPTION!r}, {_PROVIDER!r})"
+        )
+
+
+def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
+    """One watermark, as Spark allows no second one, and one of the time that events have."""
+    marked = [field.name for field in df.schema if _WATERMARK in field.metadata]
+    if delay is not None and marked:
+        raise MtlmonError(
+            f"the column {marked[0]!r} has a watermark already, and there can be only one: leave "
+            "out delay, or the watermark"
+        )
+    if delay is None and not marked:
+        raise MtlmonError(
+            "how late rows may be is not said: give a delay, or the column of time a watermark "
+            "(DataFrame.withWatermark)"
+        )
+    if delay is None and time not in marked:
+        raise MtlmonError(f"the watermark is on the column {marked[0]!r}, the time is in {time!r}")
+
+
+def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
+    """The types of the columns of `plain_rows`, by the names that are wanted.
+
+    Raises:
+        TableError, PolicyError, MtlmonError: a column is not of a type that fits.
+    """
+    # without a row to be had, no job runs
+    empty = rows.sparkSession.createDataFrame([], rows.schema).limit(0)
+    fields = list(empty.toArrow().schema)
+    names = source.selection.names
+    wanted = pa.schema([field.with_name(name) for field, name in zip(fields, names, strict=False)])
+    check_schema(source, wanted)
+    check_keys(source.selection.keys, wanted)
+    for number, field in enumerate(fields[len(names) :], 1):
+        trouble = order_type_trouble(field.type)
+        if trouble is not None:
+            raise TableError(f"order_within, number {number}, is {trouble}", path=source.place)
+    return pa.schema([*wanted, *fields[len(names) :]])
+
+
+def _unit(source: EventSource, schema: pa.Schema) -> str | None:
+    """The unit of time-stamps, if known."""
+    if source.resolution is not None:
+        return source.resolution
+    kind = schema.field(source.selection.time_name).type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return source.time_unit if is_number else "s"

@@ -1,0 +1,82 @@
+"""What decides the meaning of a stream's state, recorded in it and compared when it is read."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import SnapshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import Column
+
+    from mtlmon.spark.common.events import EventSource
+
+_DIGEST_BYTES = 4
+
+# The arguments of `monitor_stream`, in the order in which they are recorded.
+_NAMES = ("policy", "atoms", "event", "time", "key", "order_within")
+
+NO_SETTINGS = bytes(_DIGEST_BYTES * len(_NAMES))
+"""Where nothing is known of the settings."""
+
+# pyspark numbers the variables of lambdas anew in each process
+_VARIABLE = re.compile(r"\b([a-z]+)_\d+\b")
+
+
+def stream_settings(
+    source: EventSource, orders: Sequence[Column | str], schema: pa.Schema
+) -> bytes:
+    """Digests of all that decides what the state of a stream means, beside the monitors' formulas.
+
+    Args:
+        orders: what orders rows of one time-stamp, as the caller says it.
+        schema: the columns wanted, then those that order rows.
+    """
+    policies, selection = source.policies, source.selection
+    count = len(selection.names)
+    time_type = schema.field(0).type
+    settings: tuple[object, ...] = (
+        [policies.mode, *(one.name for one in policies.policies)],
+        [(name, _text(source, name)) for name in policies.atoms],
+        None if selection.event is None else [selection.event, source.separator],
+        [selection.time_name, str(time_type), source.time_unit, source.resolution],
+        list(selection.keys),
+        [
+            (_VARIABLE.sub(r"\1", str(order)), str(field.type))
+            for order, field in zip(orders, list(schema)[count:], strict=True)
+        ],
+    )
+    return b"".join(
+        blake2b(repr(one).encode(), digest_size=_DIGEST_BYTES).digest() for one in settings
+    )
+
+
+def _text(source: EventSource, atom: str) -> str | None:
+    """The predicate of an atom, however it is spelt; None if it has none."""
+    predicate = source.policies.predicates.get(atom)
+    return None if predicate is None else str(predicate)
+
+
+def check_settings(found: bytes, settings: bytes) -> None:
+    """Refuse a state of other settings.
+
+    Raises:
+        SnapshotError: they differ; the message names the arguments.
+    """
+    if found == settings:
+        return
+    places = range(0, len(NO_SETTINGS), _DIGEST_BYTES)
+    changed = [
+        name
+        for name, place in zip(_NAMES, places, strict=True)
+        if found[place : place + _DIGEST_BYTES] != settings[place : place + _DIGEST_BYTES]
+    ]
+    raise SnapshotError(
+        f"the state of the query was made with another {' and another '.join(changed)}: start the "
+        "query with what it was made with, or give it a checkpointLocation of its own"
+    )

@@ -1,0 +1,105 @@
+"""What the states of keys give, as columns: verdicts, and events that came too late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError
+from mtlmon.spark.common.verdicts import COLUMNS, POLICY, verdict_batches, verdict_schema
+from mtlmon.spark.streaming.processor import KIND, LATE, RECORDS
+from mtlmon.verdicts.arrays import verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql.types import StructField, StructType
+
+    from mtlmon.spark.streaming.event_records import EventRecords
+
+LATE_ATOMS = "late"
+"""The column of the atoms of a late event; null in rows of verdicts."""
+
+
+def stream_schema(keys: Sequence[StructField]) -> StructType:
+    """The columns of verdicts and late events.
+
+    Raises:
+        MtlmonError: a key is called like one of the others.
+    """
+    from pyspark.sql.types import ArrayType, StringType, StructField
+
+    schema = verdict_schema(keys)
+    for field in keys:
+        if field.name.lower() == LATE_ATOMS:
+            raise MtlmonError(
+                f"the key column {field.name!r} is called like a column of verdicts: rename it "
+                "before (DataFrame.withColumnRenamed)"
+            )
+    return schema.add(StructField(LATE_ATOMS, ArrayType(StringType(), False)))
+
+
+class UnpackResults:
+    """From what `KeyProcessor` gives to the rows of `stream_schema`; picklable, for `mapInArrow`.
+
+    Args:
+        policies: their names.
+        keys: the names of the columns of keys.
+        records: how late events are bytes.
+    """
+
+    def __init__(
+        self, policies: Sequence[str | None], keys: Sequence[str], records: EventRecords
+    ) -> None:
+        self._policies = tuple(policies)
+        self._keys = tuple(keys)
+        self._records = records
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The verdicts and late events of a partition."""
+        for batch in batches:
+            kinds = np.asarray(batch.column(KIND))
+            for kind in np.unique(kinds).tolist():
+                part = batch.take(pa.array(np.flatnonzero(kinds == kind)))
+                # without keys, the constant that is there for one is left out
+                keys = dict(zip(self._keys, part.columns, strict=False))
+                contents = part.column(RECORDS).to_pylist()
+                if kind == LATE:
+                    yield self._late(keys, contents)
+                else:
+                    yield from _verdicts(self._policies[kind], keys, contents)
+
+    def _late(self, keys: Mapping[str, pa.Array], contents: Sequence[bytes]) -> pa.RecordBatch:
+        rows = self._records.read(contents)
+        owners = pa.array(_owners(contents, 8 * self._records.width))
+        columns = {
+            **{name: pa.nulls(len(rows), pa.int64()) for name in COLUMNS},
+            "time": pa.array(rows[:, 0]),
+            "verdict": pa.nulls(len(rows), pa.bool_()),
+        }
+        return pa.RecordBatch.from_pydict(
+            {
+                POLICY: pa.nulls(len(rows), pa.string()),
+                **{name: key.take(owners) for name, key in keys.items()},
+                **columns,
+                LATE_ATOMS: self._records.atom_lists(rows),
+            }
+        )
+
+
+def _verdicts(
+    policy: str | None, keys: Mapping[str, pa.Array], contents: Sequence[bytes]
+) -> Iterator[pa.RecordBatch]:
+    owners = _owners(contents, verdict_type().itemsize)
+    for batch in verdict_batches(policy, keys, b"".join(contents), owners):
+        nothing = pa.nulls(batch.num_rows, pa.list_(pa.string()))
+        yield batch.append_column(LATE_ATOMS, nothing)
+
+
+def _owners(contents: Sequence[bytes], size: int) -> NDArray[np.uint32]:
+    """For each record, of so many bytes, the place of its bytes."""
+    lengths = [len(content) // size for content in contents]
+    return np.repeat(np.arange(len(contents), dtype=np.uint32), lengths)

@@ -1,0 +1,1 @@
+"""Columns: which are wanted, and what they say of times, keys and atoms."""

@@ -1,0 +1,36 @@
+"""Keys of rows: columns of any type to numbers of streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.tables.columns.arrow_text import is_text, text_array, text_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def number_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
+    """The number of every row's key, which is not null in any column.
+
+    Raises:
+        LimitError: there are too many keys.
+        pa.ArrowException: there is no text for values of some type.
+    """
+    first = columns[0]
+    numbers = np.empty(len(first), np.uint32)
+    if len(columns) == 1 and pa.types.is_dictionary(first.type) and is_text(first.type):
+        dictionary = text_array(first.dictionary)
+        indices = np.asarray(first.indices.cast(pa.int32()))
+        keys.number_dictionary(text_cells(dictionary), indices, len(first), numbers)
+    else:
+        # texts have to live as long as their cells
+        texts = [text_array(column) for column in columns]
+        keys.number_rows([text_cells(text) for text in texts], numbers)
+    return numbers

@@ -1,0 +1,188 @@
+"""Atoms of rows: a column of names, Boolean columns and predicates to columns of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.arrays.native import EventColumns
+from mtlmon.errors import MtlmonError
+from mtlmon.policy import compile_predicates
+from mtlmon.tables.columns.arrow_text import is_text, list_offsets, text_array, text_cells
+from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
+from mtlmon.tables.native import EventNames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.policy import CompiledPredicates, Predicate
+    from mtlmon.tables.columns.wanted import Selection
+
+
+class Letters:
+    """What is known of the atoms of some rows.
+
+    Attributes:
+        names: from the column of names of events: an array of 64-bit words, one row for each row;
+            None if there is no such column.
+        booleans: Boolean columns without null, by the number of the atom.
+    """
+
+    __slots__ = ("booleans", "names")
+
+    def __init__(self, names: NDArray[np.uint64] | None, booleans: dict[int, pa.Array]) -> None:
+        self.names = names
+        self.booleans = booleans
+
+    def events(self, time_stamps: NDArray[np.int64], atoms: Sequence[int]) -> EventColumns:
+        """Events of these atoms, whose numbers become their places in the sequence."""
+        events = EventColumns(time_stamps, len(time_stamps))
+        if not len(time_stamps):
+            return events
+        if self.names is not None and list(atoms) == list(range(len(atoms))):
+            for word in range(self.names.shape[1]):
+                if 64 * word < len(atoms):
+                    events.add_letters(len(atoms), self.names[:, word], word)
+        for place, atom in enumerate(atoms):
+            array = self.booleans.get(atom)
+            if array is not None:
+                events.add_bitmap(place, array.buffers()[1], array.offset)
+            elif self.names is not None and list(atoms) != list(range(len(atoms))):
+                events.add_bit_of_masks(place, self.names[:, atom // 64], atom % 64)
+        return events
+
+    def words(self, count: int, atom_count: int) -> NDArray[np.uint64]:
+        """All atoms in one array, as `names` has them."""
+        width = max(1, (atom_count + 63) // 64)
+        words = np.zeros((count, width), np.uint64) if self.names is None else self.names
+        for atom, array in self.booleans.items():
+            bits = np.asarray(array.cast(pa.uint8())).astype(np.uint64)
+            words[:, atom // 64] |= bits << np.uint64(atom % 64)
+        return words
+
+
+class LetterReader:
+    """Reads the atoms of rows.
+
+    Args:
+        atoms: the names of all atoms; letters have them in this order.
+        predicates: for the atoms defined by what columns say, their predicates.
+        selection: where the others are.
+        separator: stands between names of events in a text.
+    """
+
+    def __init__(
+        self,
+        atoms: Sequence[str],
+        predicates: Mapping[str, Predicate],
+        selection: Selection,
+        separator: str,
+    ) -> None:
+        self._number_of = {name: number for number, name in enumerate(atoms)}
+        self._predicates = predicates
+        self._selection = selection
+        self._compiled: tuple[pa.Schema, CompiledPredicates] | None = None
+        # A name that begins with a blank is never read, and so sets no bit.
+        names = [
+            f" {number}" if name in self._predicates else name for number, name in enumerate(atoms)
+        ]
+        self._event_names = EventNames(names, separator)
+
+    def bad_booleans(self, batch: pa.RecordBatch) -> dict[str, NDArray[np.bool_]]:
+        """For columns that are atoms, where they are neither true, false nor null, if anywhere.
+
+        Raises:
+            MtlmonError: a column is of a type that has no such values.
+        """
+        bad = {}
+        for name in self._selection.booleans:
+            column = self._selection.cells(batch, name)
+            if pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
+                continue
+            is_true, is_false = _truth(column, name)
+            known = pc.or_(pc.or_(is_true, is_false), column.is_null())
+            if known.false_count:
+                bad[name] = ~np.asarray(known)
+        return bad
+
+    def read(self, batch: pa.RecordBatch) -> Letters:
+        """The atoms of rows, all of which `bad_booleans` has nothing against; null is false.
+
+        Raises:
+            RowError: a predicate has no value on some rows.
+            PolicyError: a predicate does not fit the types of columns.
+            MtlmonError: the column of names of events is of a type that has none.
+        """
+        booleans: dict[int, pa.Array] = {}
+        for name in self._selection.booleans:
+            column = self._selection.cells(batch, name)
+            if pa.types.is_null(column.type):
+                continue
+            is_true = column if pa.types.is_boolean(column.type) else _truth(column, name)[0]
+            booleans[self._number_of[name]] = (
+                is_true.fill_null(False) if is_true.null_count else is_true
+            )
+        if self._predicates:
+            for name, array in self._predicates_for(batch.schema)(batch).items():
+                booleans[self._number_of[name]] = array
+        names = None
+        if self._selection.event is not None:
+            names = self._names(self._selection.cells(batch, self._selection.event))
+        return Letters(names, booleans)
+
+    def _predicates_for(self, schema: pa.Schema) -> CompiledPredicates:
+        if self._compiled is None or not self._compiled[0].equals(schema):
+            self._compiled = schema, compile_predicates(self._predicates, schema)
+        return self._compiled[1]
+
+    def _names(self, column: pa.Array) -> NDArray[np.uint64]:
+        words = self._event_names.letter_words
+        letters = np.zeros((len(column), words), np.uint64)
+        kind = column.type
+        if pa.types.is_null(kind):
+            return letters
+        if pa.types.is_dictionary(kind) and is_text(kind):
+            entries = np.zeros((len(column.dictionary) + 1, words), np.uint64)
+            self._read_texts(column.dictionary, entries[:-1])
+            # null is the last entry, which names nothing
+            indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
+            return np.take(entries, np.asarray(indices), axis=0)
+        if is_text(kind):
+            self._read_texts(column, letters)
+        elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and is_text(kind.value_type):
+            lists, items = list_offsets(column)
+            texts = text_array(items)
+            self._event_names.read_lists(lists, text_cells(texts), letters.reshape(-1))
+        else:
+            raise MtlmonError(
+                f"column {self._selection.event!r} of events is of type {kind}: names of events "
+                "are texts or lists of texts"
+            )
+        return letters
+
+    def _read_texts(self, column: pa.Array, letters: NDArray[np.uint64]) -> None:
+        texts = text_array(column)
+        self._event_names.read_texts(text_cells(texts), letters.reshape(-1))
+
+
+def _truth(column: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
+    """Where a column of numbers or texts stands for true, and where for false; never null."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        true_values, false_values = pa.array([1], kind), pa.array([0], kind)
+    elif is_text(kind):
+        column = text_array(column)
+        true_values = pa.array(TRUE_TEXTS, column.type)
+        false_values = pa.array(FALSE_TEXTS, column.type)
+    else:
+        raise MtlmonError(
+            f"column {name!r} is an atom, and of type {kind}: it must be Boolean, 0 and 1, or "
+            "texts such as true and false; declare atoms for other conditions in a policy file, as "
+            "in atom fast = speed > 5"
+        )
+    return pc.is_in(column, true_values), pc.is_in(column, false_values)

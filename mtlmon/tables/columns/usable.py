@@ -1,0 +1,279 @@
+"""Which rows are usable as events, and what becomes of the others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
+from mtlmon.tables.columns.arrow_text import shown_value
+from mtlmon.tables.columns.times import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from mtlmon.tables.columns.letters import LetterReader, Letters
+    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.formats.blocks import BadRow, Block
+
+# How many unusable rows are kept for messages.
+_KEPT_ERRORS = 10
+
+
+class _Reason(NamedTuple):
+    """Why some rows of a block are not usable; a column may have several reasons.
+
+    Attributes:
+        column: that is at fault.
+        mask: by row, whether this is wrong with it.
+        message: what to say, or what makes this from the place of the row.
+    """
+
+    column: str
+    mask: NDArray[np.bool_]
+    message: str | Callable[[int], str]
+
+
+def _neither(cells: pa.Array, row: int) -> str:
+    return f"{shown_value(cells, row)} is neither true nor false"
+
+
+class UsableRows:
+    """The usable rows of a block.
+
+    Attributes:
+        block: where they are from.
+        batch: these rows.
+        time_stamps: those of these rows.
+        letters: those of these rows.
+        error: what is to be raised behind them, None if nothing is.
+    """
+
+    def __init__(self, block: Block, time_stamps: NDArray[np.int64]) -> None:
+        self.block = block
+        self.batch: pa.RecordBatch = block.batch
+        self.time_stamps = time_stamps
+        self.letters: Letters
+        self.error: TableError | None = None
+        # Where they are in the block; None if these are its first rows.
+        self._places: NDArray[np.int64] | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.int64] | range:
+        """The numbers of the rows in their file, from 1."""
+        first = self.block.first_row
+        if self._places is None:
+            return range(first, first + self.batch.num_rows)
+        return self._places + first
+
+    def place(self, row: int) -> int:
+        """Where a row is in the block."""
+        return row if self._places is None else int(self._places[row])
+
+    def cut(self, count: int) -> None:
+        """Keep the first rows only."""
+        self.batch = self.batch.slice(0, count)
+        self.time_stamps = self.time_stamps[:count]
+        if self._places is not None:
+            self._places = self._places[:count]
+
+    def keep(self, is_kept: NDArray[np.bool_]) -> None:
+        """Keep some rows only."""
+        self.batch = self.batch.filter(pa.array(is_kept))
+        self.time_stamps = self.time_stamps[is_kept]
+        places = np.flatnonzero(is_kept)
+        self._places = places if self._places is None else self._places[is_kept]
+
+
+class RowCheck:
+    """Tells usable rows from others: without a time or a key, or with one that cannot be read.
+
+    Args:
+        selection: which columns are read, and what for.
+        times: reads the column of times.
+        letters: reads the columns of atoms.
+        on_error: "stop" makes the first unusable row an error, "skip" counts and passes over them.
+        is_ordered: time-stamps must not decrease.
+
+    Attributes:
+        skipped: how many rows were passed over.
+        errors: what was wrong with the first of these.
+        clock: the largest time-stamp of usable rows, None before the first one.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        times: Times,
+        letters: LetterReader,
+        on_error: Literal["stop", "skip"],
+        is_ordered: bool,
+    ) -> None:
+        self._selection = selection
+        self._times = times
+        self._letters = letters
+        self._on_error = on_error
+        self._is_ordered = is_ordered
+        self.skipped = 0
+        self.errors: list[TableError] = []
+        # what is wrong with rows of the present block, in the order of looking for it
+        self._found: list[TableError] = []
+        self.clock: int | None = None
+
+    def refuse(self, row: BadRow) -> None:
+        """A row cannot be read at all."""
+        if self._on_error == "stop":
+            raise row.error if row.has_advice else self._advised(row.error)
+        self.skipped += 1
+        if len(self.errors) < _KEPT_ERRORS:
+            self.errors.append(row.error)
+
+    def _advised(self, error: TableError) -> TableError:
+        """The same error, and how to go on without its row."""
+        skipping = self._selection.options.written("on_error", "skip")
+        if skipping is None:
+            return error
+        return TableError(
+            f"{error.message}; {skipping} leaves such rows out",
+            path=error.path,
+            row=error.row,
+            line=error.line,
+            column=error.column,
+        )
+
+    def usable(self, block: Block) -> UsableRows:
+        """The usable rows of a block; with "stop", those before the first unusable one.
+
+        Raises:
+            TableError: a column is of a type that cannot be what it is wanted for.
+            PolicyError: predicates do not fit the types of columns.
+        """
+        name = self._selection.time_name
+        try:
+            time_stamps, faults = self._times.read(self._selection.cells(block.batch, name))
+        except MtlmonError as error:
+            raise TableError(str(error), path=block.path, column=name) from None
+        rows = UsableRows(block, time_stamps)
+        try:
+            self._check_cells(rows, faults)
+            if self._is_ordered:
+                self._check_order(rows)
+            self._read_letters(rows)
+        except (PolicyError, TableError):
+            raise
+        except MtlmonError as error:
+            raise TableError(str(error), path=block.path) from None
+        if self._found:
+            self._found.sort(key=lambda error: error.row or 0)
+            self.errors += self._found[: _KEPT_ERRORS - len(self.errors)]
+            self._found = []
+        if len(rows.time_stamps):
+            self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
+        return rows
+
+    def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
+        """Leave out rows without time or key, or with atoms that are neither true nor false."""
+        found: list[_Reason] = []
+        if faults is not None:
+            found.append(self._time_reason(rows.block, faults))
+        for name in self._selection.keys:
+            keys = self._selection.cells(rows.batch, name)
+            if keys.null_count:
+                message = rows.block.absent.get(name)
+                message = message or f"the key column {name!r} is empty in this row"
+                found.append(_Reason(name, np.asarray(keys.is_null()), message))
+        for name, mask in self._letters.bad_booleans(rows.batch).items():
+            cells = self._selection.cells(rows.block.batch, name)
+            found.append(_Reason(name, mask, partial(_neither, cells)))
+        if not found:
+            return
+
+        def error_at(row: int) -> TableError:
+            reason = next(one for one in found if one.mask[row])
+            message = reason.message
+            text = message if isinstance(message, str) else message(row)
+            return rows.block.error(row, text, reason.column)
+
+        is_bad = np.logical_or.reduce([one.mask for one in found])
+        self._drop(rows, is_bad, error_at, has_advice=bool(rows.block.absent))
+
+    def _time_reason(self, block: Block, faults: NDArray[np.uint8]) -> _Reason:
+        name = self._selection.time_name
+        times = self._selection.cells(block.batch, name)
+
+        def message(row: int) -> str:
+            if faults[row] == MISSING:
+                absent = block.absent.get(name)
+                return absent or f"the time column {name!r} is empty in this row"
+            return self._times.message(times, row, int(faults[row]), self._selection.options)
+
+        return _Reason(name, faults != 0, message)
+
+    def _check_order(self, rows: UsableRows) -> None:
+        """Leave out events before the latest so far."""
+        stamps = rows.time_stamps
+        clock = self.clock or 0
+        if not len(stamps) or (stamps[0] >= clock and not (stamps[1:] < stamps[:-1]).any()):
+            return
+        latest = np.maximum.accumulate(np.concatenate([[clock], stamps]))[:-1]
+        sorting = self._selection.options.written("sort", True)
+        advice = f": add {sorting}" if sorting else ""
+
+        def error_at(row: int) -> TableError:
+            message = (
+                f"time-stamp {stamps[row]} comes after {latest[row]}, so the rows are out of order"
+            )
+            return rows.block.error(rows.place(row), message + advice, self._selection.time_name)
+
+        self._drop(rows, stamps < latest, error_at, has_advice=True)
+
+    def _read_letters(self, rows: UsableRows) -> None:
+        """Read the atoms, and leave out rows on which a predicate has no value."""
+        while True:
+            try:
+                rows.letters = self._letters.read(rows.batch)
+            except RowError as refused:
+                self._drop_refused(rows, refused)
+            else:
+                return
+
+    def _drop_refused(self, rows: UsableRows, refused: RowError) -> None:
+        is_bad = np.zeros(len(rows.time_stamps), np.bool_)
+        is_bad[list(refused.rows)] = True
+        name = "" if refused.atom is None else f"atom {refused.atom}: "
+
+        def error_at(row: int) -> TableError:
+            return rows.block.error(rows.place(row), name + refused.reason)
+
+        self._drop(rows, is_bad, error_at)
+
+    def _drop(
+        self,
+        rows: UsableRows,
+        is_bad: NDArray[np.bool_],
+        error_at: Callable[[int], TableError],
+        has_advice: bool = False,
+    ) -> None:
+        """Leave out rows, or with "stop" the first of them and all behind it.
+
+        Args:
+            error_at: what is wrong with one of the rows that are left so far.
+            has_advice: it says what to do.
+        """
+        if self._on_error == "stop":
+            first = int(is_bad.argmax())
+            rows.error = error_at(first)
+            if not has_advice:
+                rows.error = self._advised(rows.error)
+            rows.cut(first)
+            return
+        if len(self.errors) < _KEPT_ERRORS:
+            self._found += [error_at(int(row)) for row in np.flatnonzero(is_bad)[:_KEPT_ERRORS]]
+        self.skipped += int(np.count_nonzero(is_bad))
+        rows.keep(~is_bad)

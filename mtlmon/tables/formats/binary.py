@@ -1,0 +1,237 @@
+"""Tables in Parquet and in the formats of Arrow."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import ipc, parquet
+
+from mtlmon.errors import TableError
+from mtlmon.tables.columns.arrow_text import is_readable, without_views
+from mtlmon.tables.formats.blocks import Block
+from mtlmon.tables.formats.files import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _typeshed import WriteableBuffer
+
+    from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.formats.files import ByteStream, TableFile, TableObject
+
+_ROWS = 1 << 16
+_READ_BYTES = 1 << 20
+_ARROW_MARK = b"ARROW1"
+_MARK_BYTES = 8
+_BUFFER_BYTES = 1 << 16
+# what ends an Arrow file behind its footer: the size of that, and the mark
+_END_MARK = len(_ARROW_MARK)
+_FOOTER_END = 4 + _END_MARK
+# What libraries raise where a file is damaged.
+_DAMAGES = (pa.ArrowException, OSError, ValueError)
+
+
+class BinaryReader:
+    """Reads the files of one table whose columns have types.
+
+    Predicates are about the types of the first file: columns of others are converted to them, as
+    far as no value changes.
+
+    Args:
+        selection: the columns to read.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._types: dict[str, pa.DataType] = {}
+
+    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block]:
+        """The rows of a file.
+
+        Raises:
+            TableError: it is not of its format, or damaged; a column is missing, or of another type
+                than in the files before.
+        """
+        batches = self._parquet if file.format == "parquet" else self._arrow
+        yield from self._parts(batches(file, stream), file.name, file.format)
+
+    def object_blocks(self, table: TableObject) -> Iterator[Block]:
+        """The rows of a table of another library.
+
+        Raises:
+            TableError: it does not hand them on; a column is missing, or of another type than in
+                the tables before.
+        """
+        yield from self._parts(self._handed_on(table), table.name, "a table of Arrow")
+
+    def _parts(self, batches: Iterator[pa.RecordBatch], name: str, format: str) -> Iterator[Block]:
+        """The rows in blocks that are not too large."""
+        row = 1
+        try:
+            for batch in batches:
+                # Also what is read natively must be where it says, and texts be UTF-8.
+                batch.validate(full=True)
+                for first in range(0, batch.num_rows, _ROWS):
+                    part = self._cast(batch.slice(first, _ROWS), name)
+                    yield Block(part, name, row, None)
+                    row += part.num_rows
+        except TableError:
+            raise
+        except _DAMAGES as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            reason = " ".join(str(error).split())
+            raise TableError(f"not {format}, or damaged: {reason}", path=name) from None
+
+    def _handed_on(self, table: TableObject) -> Iterator[pa.RecordBatch]:
+        with pa.RecordBatchReader.from_stream(table.table) as reader:
+            self._require(reader.schema, table.name)
+            names = list(self._selection.names)
+            for batch in reader:
+                yield batch.select(names)
+
+    def _require(self, schema: pa.Schema, path: str) -> None:
+        """Every column wanted is there, once, and of a type that can be read.
+
+        Raises:
+            TableError: it is not.
+        """
+        self._selection.require(schema.names, path)
+        for name in self._selection.names:
+            kind = schema.field(name).type
+            if not is_readable(kind):
+                raise TableError(
+                    f"of type {kind}; columns are read that have numbers, texts, Booleans, times, "
+                    "or lists of texts",
+                    path=path,
+                    column=name,
+                )
+
+    def _parquet(self, file: TableFile, stream: ByteStream) -> Iterator[pa.RecordBatch]:
+        if not stream.is_regular or stream.compression is not None:
+            raise TableError(
+                "Parquet is read from files that are not compressed as a whole: save it as a file, "
+                "or write its columns compressed",
+                path=file.name,
+            )
+        names = list(self._selection.names)
+        source = stream.raw if file.path == STANDARD_INPUT else file.path
+        # Parts of columns are read as they are decoded, not row groups as a whole.
+        with parquet.ParquetFile(
+            source, pre_buffer=False, buffer_size=_READ_BYTES, page_checksum_verification=True
+        ) as reader:
+            self._require(reader.schema_arrow, file.name)
+            for groups, rows in _groups(reader.metadata):
+                found = 0
+                for batch in reader.iter_batches(_ROWS, row_groups=groups, columns=names):
+                    found += batch.num_rows
+                    yield batch.select(names)
+                if found != rows:
+                    raise pa.ArrowInvalid(
+                        f"{found} rows in the row groups {groups[0]} to {groups[-1]}, and not "
+                        f"{rows}, as the footer says"
+                    )
+
+    def _arrow(self, file: TableFile, stream: ByteStream) -> Iterator[pa.RecordBatch]:
+        """Batches of a stream; a file is a mark, such a stream, and a list of places in it."""
+        if stream.is_regular and stream.compression is None and file.path != STANDARD_INPUT:
+            # Not mapped into memory: if a mapped file is cut, reading it ends the process.
+            source = pa.OSFile(file.path)
+            begin = source.read(_MARK_BYTES)
+            source.seek(0)
+        else:
+            readable = io.BufferedReader(_Readable(stream), _BUFFER_BYTES)
+            begin = readable.peek(_MARK_BYTES)[:_MARK_BYTES]
+            source = pa.PythonFile(readable, mode="r")
+        if not begin:
+            return
+        is_file = begin.startswith(_ARROW_MARK)
+        if is_file:
+            source.read(_MARK_BYTES)
+        with ipc.open_stream(source) as reader:
+            self._require(reader.schema, file.name)
+            names = list(self._selection.names)
+            for batch in reader:
+                yield batch.select(names)
+        if is_file:
+            _check_footer(source.read())
+        elif stream.is_regular and source.read(1):
+            raise pa.ArrowInvalid("there is more behind the end of the stream")
+
+    def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        """Columns as the rest wants them: those of predicates in the types that they had first."""
+        columns = [without_views(column) for column in batch.columns]
+        names = batch.schema.names
+        for place, column in enumerate(columns):
+            if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+                # so that null is told by the rows alone
+                columns[place] = column.dictionary_decode()
+        for name in self._selection.predicates:
+            place = names.index(name)
+            column = columns[place]
+            known = self._types.get(name, column.type)
+            if pa.types.is_null(known):
+                known = column.type
+            self._types[name] = known
+            if column.type != known:
+                try:
+                    columns[place] = column.cast(known)
+                except pa.ArrowException:
+                    raise TableError(
+                        f"of type {column.type}, but of type {known} before: make the types of "
+                        "this column the same in all files",
+                        path=path,
+                        column=name,
+                    ) from None
+        return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _groups(footer: parquet.FileMetaData) -> Iterator[tuple[list[int], int]]:
+    """The row groups of a file, small ones together, and how many rows there are in them.
+
+    What the footer says of columns is not asked for: the library ends the process where it finds
+    that damaged.
+
+    Raises:
+        pa.ArrowInvalid: the footer contradicts itself.
+    """
+    counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+    if sum(counts) != footer.num_rows:
+        raise pa.ArrowInvalid(
+            f"the footer speaks of {footer.num_rows} rows, and of {sum(counts)} in the row groups"
+        )
+    groups: list[int] = []
+    rows = 0
+    for number, count in enumerate(counts):
+        groups.append(number)
+        rows += count
+        if rows >= _ROWS or number == len(counts) - 1:
+            yield groups, rows
+            groups = []
+            rows = 0
+
+
+def _check_footer(rest: bytes) -> None:
+    """Whether what stands behind the batches of an Arrow file is its footer and nothing else.
+
+    If not, there are more batches, or the file has lost its end.
+    """
+    size = int.from_bytes(rest[-_FOOTER_END:-_END_MARK], "little", signed=True)
+    if not rest.endswith(_ARROW_MARK) or size != len(rest) - _FOOTER_END:
+        raise pa.ArrowInvalid("no footer behind the last batch: the file is not complete")
+
+
+class _Readable(io.RawIOBase):
+    """A stream of bytes in the form that Python's library wants."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: WriteableBuffer) -> int:
+        return self._stream.read_into(np.frombuffer(memoryview(room), np.uint8))

@@ -1,0 +1,271 @@
+"""Tables of delimited text: CSV, and TSV."""
+
+from __future__ import annotations
+
+import csv as csv_of_python
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from mtlmon.errors import TableError
+from mtlmon.tables.columns.wanted import joined_types
+from mtlmon.tables.formats.blocks import BadRow, Block, usable_parts
+from mtlmon.tables.formats.rows import text_blocks
+from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.formats.files import ByteStream, TableFile
+    from mtlmon.tables.formats.rows import TextBlock
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+_QUOTE = '"'
+
+# What is parsed at once, by one thread.
+_PARSED_BYTES = 1 << 20
+# How much of a block is looked at for types that are not known yet. What comes later makes the
+# reader fail, and is looked for then.
+_TYPED_BYTES = 1 << 16
+_CARRIAGE_RETURN = "a carriage return that no line feed follows: end rows with LF or CRLF"
+_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+
+
+class DelimitedReader:
+    """Reads the files of one table in delimited text.
+
+    Times, keys and names of events are read as text, atoms as Booleans, and as text too after the
+    first cell that is none. Columns of predicates are of the type that the first cells show; where
+    numbers with a point come later, whole numbers become floats.
+
+    Args:
+        selection: the columns to read.
+        null_values: cells that stand for null, where they are not in quotes.
+        fits: whether predicates can be about columns of these types.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        null_values: Sequence[str],
+        fits: Callable[[pa.Schema], bool],
+    ) -> None:
+        self._selection = selection
+        self._null_values = list(null_values)
+        self._fits = fits
+        self._types: dict[str, pa.DataType] = {}
+
+    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
+        """The rows of a file.
+
+        Raises:
+            TableError: its header is not as it should be.
+        """
+        delimiter = DELIMITERS[file.format]
+        names: list[str] | None = None
+        row = 1
+        for text in text_blocks(stream, delimiter, _QUOTE):
+            block = text
+            if names is None:
+                if len(block.starts) == 1:
+                    # nothing but empty lines yet
+                    continue
+                names = self._header(block.part(0, 1), file)
+                block = block.behind(1)
+            for read in self._read(block, file, names, row):
+                yield read
+                row += read.batch.num_rows if isinstance(read, Block) else 1
+
+    def _header(self, block: TextBlock, file: TableFile) -> list[str]:
+        try:
+            text = block.text.tobytes().decode()
+        except UnicodeDecodeError as error:
+            raise TableError(
+                f"the header is not UTF-8, in which tables must be: {error}",
+                path=file.name,
+                line=1,
+            ) from None
+        rows = csv_of_python.reader([text], delimiter=block.delimiter, quotechar=_QUOTE)
+        try:
+            names = next(rows)
+        except csv_of_python.Error as error:
+            has_end = "\r" in text.removesuffix("\n").removesuffix("\r")
+            reason = f"has {_CARRIAGE_RETURN}" if has_end else f"cannot be read: {error}"
+            raise TableError(f"the header {reason}", path=file.name, line=1) from None
+        self._selection.require(names, file.name)
+        # The reader takes columns by name, and others may share one.
+        wanted = self._selection.names
+        return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(names)]
+
+    def _read(
+        self, block: TextBlock, file: TableFile, names: list[str], row: int
+    ) -> Iterator[Block | BadRow]:
+        if not len(block.text):
+            return
+        self._learn(block, names)
+        try:
+            tables: Iterator[tuple[int, int, pa.Table | BaseException]] = iter(
+                [(0, -1, self._parse(block, names, _PARSED_BYTES))]
+            )
+        except _REFUSALS:
+            self._learn(block, names, is_again=True)
+
+            def parse(first: int, last: int) -> pa.Table:
+                part = block.part(first, last)
+                return self._parse(part, names, max(_PARSED_BYTES, 2 * len(part.text)))
+
+            tables = usable_parts(len(block.starts) - 1, parse, _REFUSALS)
+        for first, _, table in tables:
+            if isinstance(table, BaseException):
+                yield BadRow(_row_error(table, block, first, file, row + first, names))
+                continue
+            done = first
+            for batch in table.to_batches():
+                yield Block(batch, file.name, row + done, block.lines_from(done))
+                done += batch.num_rows
+
+    def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:
+        """Find the types of columns that are not known, or all that may turn out otherwise."""
+        unknown = [
+            name
+            for name in self._selection.predicates
+            if is_again or name not in self._types or pa.types.is_null(self._types[name])
+        ]
+        for name in self._selection.texts:
+            if name not in self._selection.predicates:
+                self._types[name] = pa.string()
+        for name in self._selection.booleans:
+            if name not in self._selection.predicates and name not in self._types:
+                self._types[name] = pa.bool_()
+            elif is_again and name not in self._selection.predicates:
+                # As texts all that are wrong are found at once.
+                self._types[name] = pa.string()
+        if unknown:
+            seen = block if is_again else block.head(_TYPED_BYTES)
+            size = max(_PARSED_BYTES, 2 * len(seen.text))
+            table = self._read_columns(seen, names, size, unknown, None)
+            found = {name: _or_text(table.schema.field(name).type) for name in unknown}
+            self._types = joined_types(self._types, self._demanded(table, found))
+
+    def _demanded(self, table: pa.Table, found: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+        """The types found in the first rows; or numbers for texts of which most are such, where
+        predicates are about numbers: then some rows are wrong, not the predicates.
+        """
+        types = {name: self._types.get(name, pa.null()) for name in self._selection.predicates}
+        if self._fits(pa.schema({**types, **found})):
+            return found
+        demanded = {
+            name: _most(table.column(name)) if data_type == pa.string() else data_type
+            for name, data_type in found.items()
+        }
+        return demanded if self._fits(pa.schema({**types, **demanded})) else found
+
+    def _parse(self, block: TextBlock, names: list[str], block_size: int) -> pa.Table:
+        """Read rows; raises one of _REFUSALS if not all of them can be read."""
+        table = self._read_columns(block, names, block_size, self._selection.names, self._types)
+        if table.num_rows != block.row_count:
+            raise pa.ArrowInvalid(_CARRIAGE_RETURN)
+        both = self._selection.typed_and_text()
+        if both:
+            # The reader gives a column once, so what is wanted twice takes a second reading.
+            types = dict.fromkeys(both, pa.string())
+            texts = self._read_columns(block, names, block_size, list(both), types)
+            for name, text_name in both.items():
+                table = table.append_column(text_name, texts.column(name))
+        return table
+
+    def _read_columns(
+        self,
+        block: TextBlock,
+        names: list[str],
+        block_size: int,
+        wanted: Sequence[str],
+        types: dict[str, pa.DataType] | None,
+    ) -> pa.Table:
+        """Read columns of known types; or of types found here, by the rows that can be read."""
+        buffer = block.buffer if types is not None else _with_utf_8(block.buffer)
+        return csv.read_csv(
+            buffer,
+            read_options=csv.ReadOptions(column_names=names, block_size=block_size),
+            parse_options=csv.ParseOptions(
+                delimiter=block.delimiter,
+                quote_char=_QUOTE,
+                newlines_in_values=block.has_inner_line_feeds,
+                # types are found by the rows that have as many cells as they should
+                invalid_row_handler=_skip if types is None else None,
+            ),
+            convert_options=csv.ConvertOptions(
+                include_columns=list(wanted),
+                column_types=types,
+                null_values=self._null_values,
+                true_values=TRUE_TEXTS,
+                false_values=FALSE_TEXTS,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
+    """A text with other characters where it is not UTF-8.
+
+    Such rows are wrong, but the reader cannot pass over them to find the types of the others.
+    """
+    content = buffer.to_pybytes()
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return pa.py_buffer(content.decode(errors="replace").encode())
+    return buffer
+
+
+def _most(column: pa.ChunkedArray) -> pa.DataType:
+    """The type of numbers that most cells are of, or text."""
+    texts = column.cast(pa.string(), safe=False).drop_null()
+    for pattern, data_type in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
+        count = pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0
+        if 2 * count > len(texts):
+            return data_type
+    return pa.string()
+
+
+def _or_text(data_type: pa.DataType) -> pa.DataType:
+    """A type found by looking at cells: bytes are texts of which some are not UTF-8."""
+    return pa.string() if pa.types.is_binary(data_type) else data_type
+
+
+def _skip(_row: object) -> str:
+    return "skip"
+
+
+_INTEGER = r"^[-+]?[0-9]+$"
+_NUMBER = r"^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$"
+_BAD_VALUE = re.compile(
+    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): "
+    r"(?:invalid value '(.*)'|(.*))",
+    re.DOTALL,
+)
+_BAD_COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
+_SHOWN = 60
+
+
+def _row_error(
+    error: BaseException, block: TextBlock, place: int, file: TableFile, row: int, names: list[str]
+) -> TableError:
+    """What is wrong with one row, from what the reader says of it."""
+    reason = str(error)
+    column: str | None = None
+    value = _BAD_VALUE.search(reason)
+    count = _BAD_COUNT.search(reason)
+    if value is not None and int(value[1]) < len(names):
+        column = names[int(value[1])].partition("\0")[0]
+        shown = f"{value[3][:_SHOWN]!r} is not of type {value[2]}" if value[3] else value[4]
+        reason = shown or f"not of type {value[2]}"
+    elif count is not None:
+        noun = "cell" if count[2] == "1" else "cells"
+        reason = f"{count[2]} {noun} instead of {count[1]}, as in the header"
+    return TableError(reason, path=file.name, row=row, line=block.line_of(place), column=column)

@@ -1,0 +1,304 @@
+"""Tables of JSON lines: one object a row."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as json_of_arrow
+
+from mtlmon.errors import TableError
+from mtlmon.tables.columns.arrow_text import shortened
+from mtlmon.tables.columns.wanted import joined_types
+from mtlmon.tables.formats.blocks import BadRow, Block, usable_parts
+from mtlmon.tables.formats.json_types import EXACT, json_rows, most_common, type_of
+from mtlmon.tables.formats.rows import text_blocks
+from mtlmon.tables.native import object_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.formats.files import ByteStream, TableFile
+    from mtlmon.tables.formats.rows import TextBlock
+
+_PARSED_BYTES = 1 << 20
+# How much of a block is looked at for types that are not known yet. What comes later makes the
+# reader fail, and is looked for then.
+_TYPED_BYTES = 1 << 16
+# How many rows are parsed by Python to see whether they have a column, and how many names of others
+# are kept for messages.
+_LOOKED_AT = 100
+_KEPT_NAMES = 1000
+
+
+class _RefusedRow(Exception):
+    """A line that is not one object, which the reader would take for something else."""
+
+
+_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _RefusedRow)
+
+
+class JsonLinesReader:
+    """Reads the files of one table in JSON lines.
+
+    A column is of the type of most values in the first rows: a Boolean, a whole number, a number, a
+    text, a list of texts. Where a number with a point follows whole ones, all become such; times
+    with a point are decimals, not floats. What a row does not have is null.
+
+    A column `a.b` is b of the object a, unless there is a column that is called so.
+
+    Args:
+        selection: the columns to read.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._types: dict[str, pa.DataType] = dict.fromkeys(selection.names, pa.null())
+        self._nested: set[str] = set()
+        self._present: dict[str, None] = {}
+        # the columns that no row has had yet, not even with null
+        self._absent = set(selection.names)
+        self._has_false = False
+        self._last_path: str | None = None
+
+    def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
+        """The rows of a file."""
+        row = 1
+        for block in text_blocks(stream, ","):
+            for read in self._read(block, file, row):
+                self._last_path = file.name
+                yield read
+                row += read.batch.num_rows if isinstance(read, Block) else 1
+
+    def check_columns(self) -> None:
+        """Once all files have been read: whether some row had each column.
+
+        Atoms that are columns may be absent where rows name only what is true. Where some value is
+        false rows say of every atom whether it holds, so one that is not there is misspelt.
+
+        Raises:
+            TableError: no row had a column.
+        """
+        for message in self.absent("no row has a column"):
+            assert self._last_path is not None
+            raise TableError(message, path=self._last_path)
+
+    def absent(self, subject: str) -> list[str]:
+        """What to say of the columns that no row so far has; nothing before there are rows.
+
+        subject: the first words.
+        """
+        if self._last_path is None:
+            return []
+        present = list(self._present)
+        return [
+            self._selection.missing(name, present, subject)
+            for name in self._selection.names
+            # rows that name only what is true
+            if name in self._absent and (self._has_false or name not in self._selection.booleans)
+        ]
+
+    def _read(self, block: TextBlock, file: TableFile, row: int) -> Iterator[Block | BadRow]:
+        if any(pa.types.is_null(found) for found in self._types.values()):
+            self._learn(block.head(_TYPED_BYTES))
+        try:
+            tables: Iterator[tuple[int, int, pa.Table | BaseException]] = iter(
+                [(0, -1, self._parse(block, _PARSED_BYTES))]
+            )
+        except _REFUSALS:
+            self._learn(block)
+
+            def parse(first: int, last: int) -> pa.Table:
+                part = block.part(first, last)
+                return self._parse(part, max(_PARSED_BYTES, 2 * len(part.text)))
+
+            tables = usable_parts(len(block.starts) - 1, parse, _REFUSALS)
+        absent = self._absent_columns(block)
+        for first, _, table in tables:
+            if isinstance(table, BaseException):
+                yield _bad_row(table, file, row + first, block.line_of(first))
+                continue
+            done = first
+            for batch in table.to_batches():
+                yield Block(batch, file.name, row + done, block.lines_from(done), absent)
+                done += batch.num_rows
+
+    def _absent_columns(self, block: TextBlock) -> dict[str, str]:
+        """The columns of times and keys that no row so far has, and what to say of them."""
+        if not self._absent:
+            return {}
+        text: bytes | None = None
+        for name in tuple(self._absent):
+            if pa.types.is_null(self._types[name]):
+                text = block.buffer.to_pybytes() if text is None else text
+                if not _has_column(text, name):
+                    continue
+            self._absent.discard(name)
+        present = list(self._present)
+        wanted = (self._selection.time_name, *self._selection.keys)
+        return {
+            name: self._selection.missing(name, present) for name in wanted if name in self._absent
+        }
+
+    def _learn(self, block: TextBlock) -> None:
+        """Find the types of columns: those of most rows."""
+        seen: dict[str, Counter[pa.DataType]] = {name: Counter() for name in self._types}
+        lines = (block.text[start:end].tobytes() for start, end in pairwise(block.starts))
+        json_rows(lines, lambda row: self._look_at(row, seen))
+        found = {name: most_common(counter) for name, counter in seen.items()}
+        self._types = joined_types(self._types, found)
+
+    def _look_at(self, row: dict[str, Any], seen: dict[str, Counter[pa.DataType]]) -> None:
+        if len(self._present) < _KEPT_NAMES:
+            self._present.update(dict.fromkeys(row))
+        self._has_false = self._has_false or any(value is False for value in row.values())
+        for name, counter in seen.items():
+            counter[self._type(name, row)] += 1
+
+    def _type(self, name: str, row: dict[str, Any]) -> pa.DataType:
+        if name in row:
+            self._nested.discard(name)
+            value = row[name]
+        elif "." in name and name not in self._present:
+            value = row
+            for part in name.split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+            if value is not None:
+                self._nested.add(name)
+        else:
+            value = None
+        data_type = type_of(value)
+        if pa.types.is_floating(data_type) and name == self._selection.time_name:
+            return EXACT
+        return data_type
+
+    def _parse(self, block: TextBlock, block_size: int) -> pa.Table:
+        # A line that is null ends the process within the reader if it comes first, and two objects
+        # in a line are two rows for it.
+        count, are_objects = object_rows(block.text, len(block.text))
+        if not are_objects:
+            raise _RefusedRow("not a JSON object")
+        if not count:
+            return pa.table({name: pa.nulls(0, found) for name, found in self._types.items()})
+        parsed = json_of_arrow.read_json(
+            block.buffer,
+            read_options=json_of_arrow.ReadOptions(block_size=block_size),
+            parse_options=json_of_arrow.ParseOptions(
+                explicit_schema=self._schema(), unexpected_field_behavior="ignore"
+            ),
+        )
+        if parsed.num_rows != count:
+            raise _RefusedRow("more than one JSON object in the line")
+        columns = {name: self._column(parsed, name) for name in self._types}
+        for column in columns.values():
+            # texts need not be UTF-8 for this reader
+            column.validate(full=True)
+        return pa.table(columns)
+
+    def _schema(self) -> pa.Schema:
+        """What to parse: objects where columns are parts of such."""
+        tree: dict[str, Any] = {}
+        for name, data_type in self._types.items():
+            *way, last = name.split(".") if name in self._nested else [name]
+            branch = tree
+            for part in way:
+                branch = branch.setdefault(part, {})
+            branch[last] = data_type
+        return pa.schema(_fields(tree))
+
+    def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray:
+        if name not in self._nested:
+            return table.column(name)
+        first, *way = name.split(".")
+        column = table.column(first)
+        for part in way:
+            column = pc.struct_field(column, [column.type.get_field_index(part)])
+        return column
+
+
+def _fields(tree: dict[str, Any]) -> list[pa.Field]:
+    # As deep as the names of columns have dots.
+    return [
+        pa.field(name, pa.struct(_fields(found)) if isinstance(found, dict) else found)
+        for name, found in tree.items()
+    ]
+
+
+_CHANGED = re.compile(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)")
+_TWICE = re.compile(r"Column\(/?(.*?)\) was specified twice")
+_CONVERTED = re.compile(r"Failed to convert JSON to (.+), couldn't parse: ?(.*)")
+_IN_ROW = re.compile(r"(?:JSON parse error: )?(.*?)\.?(?: in row \d+)?$")
+
+
+def _bad_row(error: BaseException, file: TableFile, row: int, line: int) -> BadRow:
+    """What is wrong with one row, from what the reader says of it."""
+    reason, column = _reason(error)
+    is_first = row == 1 and column is None
+    if is_first:
+        # Most probably the whole file is something else.
+        reason = f"{reason}: in JSON lines each line is one object"
+    return BadRow(TableError(reason, path=file.name, row=row, line=line, column=column), is_first)
+
+
+def _reason(error: BaseException) -> tuple[str, str | None]:
+    """What is wrong with one row, and the column if that is known."""
+    reason = " ".join(str(error).split())
+    if isinstance(error, _RefusedRow):
+        return reason, None
+    changed = _CHANGED.search(reason)
+    if changed is not None and changed[1] and changed[2] == "null":
+        # the line has values only together with others: alone it told no types
+        return "not a JSON object", None
+    if changed is not None and changed[1]:
+        return f"a {changed[3]} instead of a {changed[2]}", changed[1].replace("/", ".")
+    twice = _TWICE.search(reason)
+    if twice is not None:
+        return "the row has it twice", twice[1].replace("/", ".")
+    converted = _CONVERTED.search(reason)
+    if converted is not None:
+        return f"{shortened(converted[2])} is not of type {converted[1]}", None
+    found = _IN_ROW.match(reason)
+    return f"not a JSON object ({shortened(found[1] if found else reason)})", None
+
+
+def _has_column(text: bytes, name: str) -> bool:
+    """Whether some row seems to have a column, with a value or with null."""
+    last = name.rpartition(".")[2]
+    spellings = {
+        json.dumps(part, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+        for part in (name, last)
+        for is_ascii in (True, False)
+    }
+    tried = 0
+    for spelling in spellings:
+        place = text.find(spelling)
+        while place >= 0:
+            following = text[place + len(spelling) : place + len(spelling) + 20].lstrip()
+            if following.startswith(b":"):
+                start = text.rfind(b"\n", 0, place) + 1
+                end = text.find(b"\n", place)
+                tried += 1
+                if tried > _LOOKED_AT or _row_has(text[start : end if end >= 0 else None], name):
+                    return True
+            place = text.find(spelling, place + 1)
+    return False
+
+
+def _row_has(text: bytes, name: str) -> bool:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if isinstance(value, dict) and name in value:
+        return True
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True

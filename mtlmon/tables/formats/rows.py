@@ -1,0 +1,148 @@
+"""Streams of text, cut into blocks of complete rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import TableError
+from mtlmon.tables.native import complete_rows, count_line_feeds, count_rows, row_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mtlmon.tables.formats.files import ByteStream
+
+# The first block is small: what is wrong with a table, and its first verdicts, are known early.
+FIRST_BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 22
+LONGEST_ROW = 1 << 26
+
+
+class TextBlock:
+    """Complete rows of a text.
+
+    Attributes:
+        buffer: the bytes, in memory of Arrow's own: its threads may still hold them when what they
+            were parsed into is there. To let go of Python's memory they would need its lock, and a
+            process that ends by then is aborted.
+        text: the same bytes.
+        first_line: the number of the first line of these in the file, from 1.
+        has_inner_line_feeds: whether there may be line feeds within a cell.
+        delimiter: between cells, as `mtlmon.tables.native` takes it.
+        quote: around cells, as `mtlmon.tables.native` takes it.
+    """
+
+    def __init__(
+        self,
+        buffer: pa.Buffer,
+        first_line: int,
+        has_inner_line_feeds: bool,
+        delimiter: str,
+        quote: str,
+    ) -> None:
+        self.buffer = buffer
+        self.text = np.frombuffer(buffer, np.uint8)
+        self.first_line = first_line
+        self.has_inner_line_feeds = has_inner_line_feeds
+        self.delimiter = delimiter
+        self.quote = quote
+        self._starts: list[int] | None = None
+        # a place in the text, and its line: what is asked for next is mostly behind it
+        self._known_line = (0, first_line)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where the rows begin, and where the last one ends."""
+        if self._starts is None:
+            self._starts = row_starts(self.text, len(self.text), self.delimiter, self.quote)
+        return self._starts
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        if self._starts is not None:
+            return len(self._starts) - 1
+        return count_rows(self.text, len(self.text), self.delimiter, self.quote)
+
+    def line_of(self, row: int) -> int:
+        """The number of a row's first line."""
+        place = self.starts[row]
+        known, line = self._known_line if self._known_line[0] <= place else (0, self.first_line)
+        line += count_line_feeds(self.text[known:], place - known)
+        self._known_line = place, line
+        return line
+
+    def lines_from(self, row: int) -> Callable[[int], int]:
+        """`line_of` for rows counted from this one on."""
+        return lambda place: self.line_of(row + place)
+
+    def head(self, size: int) -> TextBlock:
+        """The first rows, of about so many bytes; more if the first row is longer."""
+        end = 0
+        if len(self.text) > size:
+            end, _ = complete_rows(self.text, size, self.delimiter, self.quote)
+        if not end:
+            return self
+        return self._slice(0, end, self.first_line)
+
+    def part(self, first: int, last: int) -> TextBlock:
+        """The rows from one to another."""
+        starts = self.starts
+        return self._slice(starts[first], starts[last], self.line_of(first))
+
+    def behind(self, row: int) -> TextBlock:
+        """What is left without the rows before this one."""
+        return self.part(row, len(self.starts) - 1)
+
+    def _slice(self, begin: int, end: int, line: int) -> TextBlock:
+        buffer = self.buffer.slice(begin, end - begin)
+        return TextBlock(buffer, line, self.has_inner_line_feeds, self.delimiter, self.quote)
+
+
+def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator[TextBlock]:
+    """The rows of a stream, block by block, each as soon as it has been read.
+
+    Of a stream that is no file a block is what there is, and of a file a few megabytes. A byte
+    order mark is left out.
+
+    Raises:
+        TableError: a row is longer than LONGEST_ROW, compressed data is damaged.
+    """
+    memory = pa.allocate_buffer(FIRST_BLOCK_BYTES)
+    room = np.frombuffer(memory, np.uint8)
+    filled = 0
+    line = 1
+    is_first = True
+    while True:
+        count = stream.read_into(room[filled:])
+        filled += count
+        if is_first and (filled >= 3 or not count):
+            is_first = False
+            if room[:3].tobytes() == b"\xef\xbb\xbf" and filled >= 3:
+                filled -= 3
+                room[:filled] = room[3 : filled + 3]
+        if count:
+            end, has_inner = complete_rows(room, filled, delimiter, quote)
+        else:
+            end, has_inner = filled, quote != ""
+        if end:
+            is_first = False
+            yield TextBlock(memory.slice(0, end), line, has_inner, delimiter, quote)
+            line += count_line_feeds(room, end)
+        if not count:
+            return
+        rest = room[end:filled]
+        if len(rest) >= LONGEST_ROW:
+            raise TableError(
+                f"a row of more than {LONGEST_ROW >> 20} MiB; look for a quote that is not closed",
+                path=stream.name,
+                line=line,
+            )
+        size = max(BLOCK_BYTES, 2 * len(rest)) if end or filled == len(room) else len(room)
+        memory = pa.allocate_buffer(size)
+        room = np.frombuffer(memory, np.uint8)
+        filled = len(rest)
+        room[:filled] = rest

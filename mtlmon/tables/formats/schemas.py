@@ -1,0 +1,127 @@
+"""The columns of a log and their types, found without reading the log: what predicates need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.errors import MtlmonError
+from mtlmon.support.table_formats import FORMATS, table_format
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
+FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
+"""How delimited text writes Booleans."""
+
+# How much of a text is looked at for the types of its columns.
+_BLOCK_BYTES = 1 << 20
+
+
+def read_schema(path: str) -> pa.Schema:
+    """The columns of a table and their types; those of CSV and JSON lines by their first rows.
+
+    Raises:
+        MtlmonError: pyarrow is not installed, the format is not known, or it is not that format.
+        OSError: the file cannot be read.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MtlmonError("tables need pyarrow: pip install 'mtlmon[tables]'") from None
+    found = table_format(path)
+    if found is None:
+        raise MtlmonError(f"{path}: the name does not end in one of {', '.join(FORMATS)}")
+    name, compression = found
+    try:
+        with pa.input_stream(path, compression=compression) as stream:
+            return _READERS[name](stream, path, compression)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise MtlmonError(f"{path}: cannot be read as {name}: {reason}") from None
+
+
+def _csv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    return _delimited_schema(stream, ",")
+
+
+def _tsv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    return _delimited_schema(stream, "\t")
+
+
+def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from mtlmon.tables.native import complete_rows
+
+    block = _first_block(stream)
+    if len(block) == _BLOCK_BYTES:
+        end, _ = complete_rows(block, len(block), delimiter, '"')
+        block = block[: end or len(block)]
+    # Rows that cannot be read are no matter of types; the reader passes over those that are text.
+    text = block.decode(errors="replace").encode()
+    table = csv.read_csv(
+        pa.BufferReader(text),
+        read_options=csv.ReadOptions(block_size=2 * _BLOCK_BYTES),
+        parse_options=csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+        ),
+        convert_options=csv.ConvertOptions(
+            null_values=[""],
+            true_values=TRUE_TEXTS,
+            false_values=FALSE_TEXTS,
+            strings_can_be_null=True,
+        ),
+    )
+    return table.schema
+
+
+def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:
+    import pyarrow as pa
+
+    from mtlmon.tables.formats.json_types import column_names, json_rows, most_common, type_of
+
+    seen: dict[str, Counter[pa.DataType]] = {}
+
+    def look_at(row: dict[str, Any]) -> None:
+        for name, value in column_names(row):
+            seen.setdefault(name, Counter())[type_of(value)] += 1
+
+    # a last line that is not complete is no object
+    json_rows(_first_block(stream).split(b"\n"), look_at)
+    if not seen:
+        raise pa.ArrowInvalid("no line in its beginning is a JSON object with columns")
+    return pa.schema([(name, most_common(counter)) for name, counter in seen.items()])
+
+
+def _first_block(stream: pa.NativeFile) -> bytes:
+    """The first bytes of a text, without a byte order mark."""
+    return bytes(stream.read(_BLOCK_BYTES)).removeprefix(b"\xef\xbb\xbf")
+
+
+def _arrow_schema(stream: pa.NativeFile, path: str, compression: str | None) -> pa.Schema:
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    # a file is a mark, padded to eight bytes, and a stream
+    if stream.read(8).startswith(b"ARROW1"):
+        return ipc.open_stream(stream).schema
+    with pa.input_stream(path, compression=compression) as again:
+        return ipc.open_stream(again).schema
+
+
+def _parquet_schema(_stream: pa.NativeFile, path: str, _compression: str | None) -> pa.Schema:
+    from pyarrow import parquet
+
+    return parquet.read_schema(path)
+
+
+_READERS = {
+    "csv": _csv_schema,
+    "tsv": _tsv_schema,
+    "jsonl": _json_schema,
+    "arrow": _arrow_schema,
+    "parquet": _parquet_schema,
+}
