@@ -18,7 +18,7 @@ import itertools
 from mtlmon import TableError
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
-    from mtlmon.tables.formats import rows
+from mtlmon.tables.formats import rows
 from mtlmon.tables.native import complete_rows, count_line_feeds, row_starts
 from tests.tables.reading import keyed, read
 
