@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tempfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def load_ceiling() -> Any:
     declarations = (ROOT / "mtlmon").rglob("*.pxd")
     newest = max(path.stat().st_mtime for path in [_SOURCE, *declarations])
     if not target.exists() or target.stat().st_mtime < newest:
-        _compile()
+        _compile(target)
     spec = importlib.util.spec_from_file_location("native_ceiling", target)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -38,28 +39,32 @@ def load_ceiling() -> Any:
     return module.Ceiling
 
 
-def _compile() -> None:
+def _compile(target: Path) -> None:
+    """Compile in a directory of its own, as others may do the same at this moment."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
     flags = ["-O3", "-g0", "-w", "-fno-strict-aliasing"]
     directives = {"boundscheck": False, "wraparound": False, "cdivision": True}
+    target.parent.mkdir(parents=True, exist_ok=True)
     directory = os.getcwd()
     os.chdir(ROOT)
     try:
-        modules = cythonize(  # type: ignore[no-untyped-call]
-            [Extension("native_ceiling", [str(_SOURCE)], extra_compile_args=flags)],
-            build_dir=str(_BUILT),
-            include_path=[str(ROOT)],
-            compiler_directives=directives,
-            force=True,
-            quiet=True,
-        )
-        command = build_ext(Distribution({"ext_modules": modules}))
-        command.build_lib, command.build_temp = str(_BUILT), str(_BUILT / "temporary")
-        command.ensure_finalized()
-        command.run()
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            modules = cythonize(  # type: ignore[no-untyped-call]
+                [Extension("native_ceiling", [str(_SOURCE)], extra_compile_args=flags)],
+                build_dir=scratch,
+                include_path=[str(ROOT)],
+                compiler_directives=directives,
+                force=True,
+                quiet=True,
+            )
+            command = build_ext(Distribution({"ext_modules": modules}))
+            command.build_lib, command.build_temp = scratch, scratch
+            command.ensure_finalized()
+            command.run()
+            os.replace(Path(scratch, target.name), target)
     finally:
         os.chdir(directory)
 

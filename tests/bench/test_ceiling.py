@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("Cython")
-
 from bench.ceiling import load_ceiling
 
 
