@@ -8,13 +8,13 @@
 ['1:0 true', '4:0 true']
 """
 
-# first of all: signals do no harm while the command imports the rest
+# imported first, so that signals do no harm while the command imports the rest
 from mtlmon import _start  # noqa: F401
 
 try:
     from mtlmon._core import Monitor, Verdict
 except ModuleNotFoundError as error:
-    # A native module, of this package; what it imports itself may be missing as well.
+    # A native module of this package is missing; a module that it imports may be missing instead.
     if error.name is None or not error.name.startswith("mtlmon."):
         raise
     from mtlmon._unbuilt import advice
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from mtlmon.verdicts.arrays import VerdictArray
     from mtlmon.verdicts.operations import Resolution, Summary, first, resolve, violations
 
-# Names that the command does without, and the modules to import when they are first used.
+# Names that the command does not need, and the modules to import when they are first used.
 _LATER = {
     "mtlmon.explanation": ("Proof", "explain"),
     "mtlmon.syntax.build": (

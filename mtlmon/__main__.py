@@ -1,4 +1,4 @@
-"""`python -m mtlmon` is the command `mtlmon`."""
+"""Run the command `mtlmon` as `python -m mtlmon`."""
 
 import sys
 

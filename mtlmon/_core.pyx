@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The public monitor: validates arguments and refuses calls during calls."""
+"""Public Monitor: validates arguments and refuses re-entrant calls."""
 
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
@@ -24,7 +24,7 @@ from mtlmon.errors import MemoryLimitError, TimeStampError
 
 
 def _monitor(program, mode, bdd, unknown, snapshot, max_memory=None):
-    """Make a monitor anew; for pickles and copies."""
+    """Rebuild a monitor from a pickle or for a copy."""
     monitor = Monitor(program, mode, bdd=bdd, unknown=unknown, max_memory=max_memory)
     monitor.restore(snapshot)
     return monitor
@@ -35,31 +35,33 @@ cdef class Monitor(Session):
     """Monitors one stream of events against one formula.
 
     Args:
-        formula: a `Formula`, a text that `parse` reads, or a compiled `Program`.
-        mode: which undecided time-points are reported as equivalent: "local" those of one
-            time-stamp, "global" also those of different ones, "naive" none. With an unbounded
-            formula "local" works as "global", which keeps memory bounded; the attribute `mode`
-            tells.
+        formula: a `Formula`, a text that `parse` can read, or a compiled `Program`.
+        mode: which undecided time-points are reported as equivalent: "local" for those of the same
+            time-stamp, "global" for those of different time-stamps too, "naive" for none. With an
+            unbounded formula, "local" works like "global", which keeps memory bounded; the
+            attribute `mode` tells which mode is in use.
         bdd: the back end of the library dd: "auto", "cudd" or "autoref".
-        unit: of the time-stamps: "ns", "us", "ms", "s", "m", "h" or "d". Bounds of the formula may
-            then carry units, and are converted exactly.
-        unknown: what to do with atoms of events that the formula does not name: "ignore" them, or
-            "error", which finds misspelt ones.
+        unit: the unit of the time-stamps: "ns", "us", "ms", "s", "m", "h" or "d". The bounds of the
+            formula may then carry units, and are converted exactly.
+        unknown: what to do with atoms in events that the formula does not name: "ignore" them, or
+            raise an "error", which finds misspelt names.
         max_memory: how much memory the monitor's own structures may hold: a number of bytes, or a
-            text such as "500M". It is compared after each event of `step` and after every few
-            hundred events of `feed`; None for no limit.
+            text such as "500M". The limit is checked after each event of `step` and after every few
+            hundred events of `feed`. None means no limit.
 
     Raises:
-        FormulaError: the text is no formula, or a bound is no whole number of units.
-        MtlmonError: unknown mode or back end, `unknown` is neither, or `max_memory` is no size.
+        FormulaError: the text is not a formula, or a bound is not a whole number of units.
+        MtlmonError: the mode, the back end or the value of `unknown` is not known, or `max_memory`
+            is not a size.
         MemoryLimitError: the formula alone takes more memory than `max_memory`.
-        UnitError: unknown unit, or one for a Program, whose bounds are numbers already.
+        UnitError: the unit is not known, or was given for a Program, whose bounds are already
+            numbers.
 
-    After an error in the middle of an event the monitor cannot go on and raises
+    After an error in the middle of an event, the monitor cannot continue and raises
     `MonitorBrokenError`.
 
-    Different monitors may run in different threads, also those of one Program. A call of a monitor
-    of which another call has not returned yet raises `MtlmonError`.
+    Different monitors may run in different threads, even if they share a Program. Calling a monitor
+    before another call of the same monitor has returned raises `MtlmonError`.
 
     >>> from mtlmon import Monitor
     >>> monitor = Monitor("p UNTIL[0,5] q", unknown="error")
@@ -79,7 +81,7 @@ cdef class Monitor(Session):
 
     cdef list _take_verdicts(self):
         cdef size_t i
-        # PERF: 20 ns a call less than appending to an empty list.
+        # PERF: saves 20 ns a call compared with appending to an empty list.
         cdef list verdicts = PyList_New(<Py_ssize_t> self.verdict_count)
         for i in range(self.verdict_count):
             verdict = new_verdict(&self.verdicts[i])
@@ -88,7 +90,7 @@ cdef class Monitor(Session):
         return verdicts
 
     cdef uint64_t _read_time_stamp(self, object value) except? 0:
-        """A time-stamp not below the clock."""
+        """Read a time-stamp and check that it is not below the clock."""
         cdef uint64_t time_stamp = read_time(value, "time-stamp")
         if time_stamp < self.state.clock:
             raise TimeStampError(
@@ -98,26 +100,28 @@ cdef class Monitor(Session):
         return time_stamp
 
     def step(self, time_stamp, atoms=()):
-        """Go on to the next event and return the verdicts it brings, in order of time-points.
+        """Process the next event and return the verdicts it brings, in the order of time-points.
 
         Args:
-            time_stamp: integer from 0 to 2^63-1 in the stream's unit, not below the last one.
-            atoms: the names of the propositions that hold; or a mapping of names to True or False
-                (also those of numpy); or an integer whose bit i says whether `monitor.atoms[i]`
+            time_stamp: an integer from 0 to 2^63-1 in the stream's unit, not below the previous
+                one.
+            atoms: the names of the propositions that hold; or a mapping from names to True or False
+                (numpy's Booleans too); or an integer whose bit i says whether `monitor.atoms[i]`
                 holds.
 
         Raises:
-            TimeStampError: negative, too large or decreasing.
-            EventTypeError: the time-stamp is no integer; the atoms are none of these, or a name is
-                no string or a value in a mapping no Boolean; a single string is refused too.
-            EventError: the integer of bits is negative; unknown atoms, if those are an error.
+            TimeStampError: the time-stamp is negative, too large or below the previous one.
+            EventTypeError: the time-stamp is not an integer; the atoms have none of these types, a
+                name is not a string, or a value in a mapping is not a Boolean. A single string is
+                refused too.
+            EventError: the integer of bits is negative; or an atom is unknown, if that is an error.
 
-        These leave the state unchanged.
+        The errors above leave the state unchanged.
 
             MemoryLimitError: more than `max_memory` is held after the event, whose verdicts are in
-                the exception's attribute `verdicts`. The monitor takes no further events, but it
-                can be asked for a snapshot, and `max_memory` can be raised. Where a single event
-                takes that much, it is not completed, and the monitor is broken.
+                the exception's attribute `verdicts`. The monitor takes no further events, but you
+                can still take a snapshot or raise `max_memory`. If a single event takes that much
+                memory, the event is not completed and the monitor is broken.
 
         >>> from mtlmon import Monitor
         >>> monitor = Monitor("p SINCE[0,5] q")
@@ -134,7 +138,7 @@ cdef class Monitor(Session):
         except BaseException:
             self.leave()
             raise
-        # A signal may break off an event that takes long, but not one that comes after many.
+        # A signal may interrupt an event that takes long, but not one that comes after many others.
         self.engine.workspace.patience = PATIENCE
         if self.memory is not None:
             return self._step_within_limit(checked)
@@ -144,11 +148,11 @@ cdef class Monitor(Session):
         return verdicts
 
     cdef list _step_within_limit(self, uint64_t time_stamp):
-        """The rest of `step` where memory is limited."""
+        """Process the event, as `step` does, under a memory limit."""
         cdef list verdicts
         try:
             if self.memory.total > self.memory.allowed:
-                # It was too much after the event before; so this one is not taken.
+                # The previous event already exceeded the limit, so this event is refused.
                 self.check_memory()
             self.run(&time_stamp, self.letter, 1)
             verdicts = self._take_verdicts()
@@ -163,38 +167,39 @@ cdef class Monitor(Session):
         return verdicts
 
     def feed(self, time_stamps, letters=None, *, atoms=None, time="time_stamp", unknown=None):
-        """Go on to many events, given as arrays, and return their verdicts as an array.
+        """Process many events, given as arrays, and return their verdicts as an array.
 
-        The result is that of one `step` for each event, however the stream is cut into batches.
-        Other threads run meanwhile.
+        The result is the same as that of one `step` per event, however the stream is cut into
+        batches. Other threads can run meanwhile.
 
         Args:
-            time_stamps: array of n integers, not decreasing and not below the last event; or a
-                whole Arrow table (a `pyarrow` table or record batch, or any object that gives one
-                away by `__arrow_c_array__` or `__arrow_c_stream__`), and then no letters.
-            letters: what holds at these events. A Boolean matrix of n rows, its columns in the
-                order of `atoms`; n integers, whose bit i is that of `atoms[i]`; or a dictionary
-                from names of atoms to Boolean arrays of length n.
-            atoms: the names of columns or bits, by default `monitor.atoms`.
-            time: the name of an Arrow table's column of time-stamps, of type int64. Boolean
-                columns are the atoms they are named after. Nothing is copied.
+            time_stamps: an array of n integers, not decreasing and not below the previous event's
+                time-stamp; or a whole Arrow table (a `pyarrow` table or record batch, or any object
+                that exports one through `__arrow_c_array__` or `__arrow_c_stream__`), in which case
+                `letters` must be omitted.
+            letters: the atoms that hold at these events: a Boolean matrix of n rows, with its
+                columns in the order of `atoms`; n integers, whose bit i belongs to `atoms[i]`; or a
+                dictionary from names of atoms to Boolean arrays of length n.
+            atoms: the names of the columns or bits; `monitor.atoms` by default.
+            time: the name of the Arrow table's column of time-stamps, of type int64. The Boolean
+                columns are the atoms of the same names. Nothing is copied.
             unknown: what to do with columns and bits that the formula does not name: "ignore" them
-                or "error"; what the monitor was told if it is None.
+                or raise an "error". None means the monitor's own setting.
 
         Returns:
             A `mtlmon.VerdictArray`.
 
         Raises:
-            EventTypeError: an array is of the wrong type.
-            EventError: lengths that differ, missing or unknown atoms, nulls.
-            TimeStampError: negative, too large or decreasing.
-            LimitError, MemoryError: in the middle of the batch, which breaks the monitor. The
-                verdicts of the events before are in the exception's attribute `verdicts`.
-            MemoryLimitError: likewise, but the monitor is left as in `step`; how many events of
-                the batch it has taken, `counters` tells.
+            EventTypeError: an array has the wrong type.
+            EventError: the lengths differ, an atom is missing or unknown, or there are nulls.
+            TimeStampError: a time-stamp is negative, too large or below the previous one.
+            LimitError, MemoryError: raised in the middle of the batch, which breaks the monitor.
+                The verdicts of the events before are in the exception's attribute `verdicts`.
+            MemoryLimitError: likewise, but the monitor is left as `step` leaves it; `counters`
+                tells how many events of the batch the monitor has taken.
 
-        The first three leave the state unchanged; their attribute `index` is the number of the
-        event in the batch, or None.
+        The first three errors leave the state unchanged; their attribute `index` is the number of
+        the event in the batch, or None.
 
         >>> import numpy, pyarrow
         >>> from mtlmon import Monitor
@@ -214,27 +219,27 @@ cdef class Monitor(Session):
         return feed(self, time_stamps, letters, atoms=atoms, time=time, unknown=unknown)
 
     def advance(self, time_stamp):
-        """No later event comes below `time_stamp`: return the verdicts that settles.
+        """Declare that no later event is below `time_stamp`, and return the verdicts this settles.
 
-        A time-stamp that is not above the present one has no effect.
+        A time-stamp that is not above the current one has no effect.
 
         Raises:
-            TimeStampError: negative or above 2^63-1.
-            EventTypeError: no integer.
+            TimeStampError: the time-stamp is negative or above 2^63-1.
+            EventTypeError: the time-stamp is not an integer.
         """
         self.push_time(read_time(time_stamp, "time-stamp"))
         return self._take_verdicts()
 
     def finish(self, end_time=None):
-        """The stream ends: return the verdicts that brings. No event can follow.
+        """End the stream and return the verdicts this brings. No event can follow.
 
         Args:
             end_time: what is known about the time after the last event. None: nothing. A
-                time-stamp: the stream is complete up to and including it. "last": the same with
-                the last time-stamp. "inf": no event ever follows, so all is decided.
+                time-stamp: the stream is complete up to and including it. "last": the same with the
+                last time-stamp. "inf": no event ever follows, so every time-point is decided.
 
         Raises:
-            TimeStampError: negative or above 2^63-1.
+            TimeStampError: the time-stamp is negative or above 2^63-1.
             MtlmonError: `end_time` is none of these.
         """
         cdef EndTime end = read_end_time(end_time)
@@ -252,21 +257,21 @@ cdef class Monitor(Session):
         """Iterate over the verdicts of a stream of (time_stamp, atoms) pairs, atoms as for `step`.
 
         Verdicts come as early as they are known. Unless an end time is given, the monitor is not
-        finished afterwards: the stream may go on, and `finish` says what is known about its end.
+        finished afterwards: the stream may continue, and `finish` declares how it ends.
 
         Args:
             events: the pairs.
-            end_time: what `finish` is told after the last of them, if it is not None.
+            end_time: passed to `finish` after the last event, unless it is None.
 
-        Raises, from the iterator, what `step` raises; the exception's attribute `index` is then the
-        number of the event among these.
+        The iterator raises the errors of `step`; the exception's attribute `index` is then the
+        number of the event in `events`.
         """
         from mtlmon.verdicts.native import VerdictStream
 
         return VerdictStream(self, events, end_time)
 
     async def astream(self, events, end_time=None):
-        """Iterate like that, with `async for`, over an asynchronous stream of such pairs.
+        """Iterate in the same way, with `async for`, over an asynchronous stream of such pairs.
 
         >>> import asyncio
         >>> from mtlmon import Monitor
@@ -293,9 +298,10 @@ cdef class Monitor(Session):
                 yield verdict
 
     def __enter__(self):
-        """The monitor itself; leaving the block finishes it, with nothing known about the end.
+        """Return the monitor; leaving the block finishes it, with nothing known about the end.
 
-        That brings no verdicts. Call `finish` in the block to say more and to see what it brings.
+        Leaving the block returns no verdicts. Call `finish` in the block to declare the end time
+        and to get the verdicts it brings.
         """
         return self
 
@@ -304,10 +310,10 @@ cdef class Monitor(Session):
 
     @property
     def next_change(self):
-        """The least time-stamp that `advance` can change something pending with, or None.
+        """The least time-stamp at which `advance` can change a pending time-point, or None.
 
-        Up to this one, the passing of time alone brings no verdict; at it, it may. None where only
-        an event can, or nothing is pending.
+        Before this time-stamp, the passing of time alone brings no verdict; at it, it may. None if
+        only an event can bring a verdict, or if nothing is pending.
 
         >>> from mtlmon import Monitor
         >>> monitor = Monitor("(EVENTUALLY[0,5] p) AND ALWAYS[0,100] q")
@@ -330,8 +336,9 @@ cdef class Monitor(Session):
     def settled_from(self):
         """The least time-stamp from which on the past makes no difference, or None.
 
-        If no event comes below it, the monitor answers all that follow as a new one does, and its
-        state can be forgotten. None while something is pending, or remembered without bound.
+        If no event comes below this time-stamp, the monitor answers all later events as a new
+        monitor does, and its state can be discarded. None while something is pending, or is
+        remembered without a bound.
 
         >>> from mtlmon import Monitor
         >>> monitor = Monitor("ONCE[0,5] p")

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Many streams against one formula, told apart by keys."""
+"""Monitors of many streams against one formula, identified by keys."""
 
 from libc.stdint cimport uint32_t
 
@@ -10,7 +10,7 @@ from mtlmon.traces.native cimport Streams
 cdef class Monitors:
     cdef Streams streams
     cdef dict numbers               # key -> its number
-    cdef MemoryLimit memory         # None without a limit
+    cdef MemoryLimit memory         # None if there is no limit
 
     cdef int check_memory(self, list verdicts) except -1
     cdef size_t key_bytes(self) except? 0

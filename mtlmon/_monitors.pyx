@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Many streams against one formula, told apart by keys."""
+"""Monitors of many streams against one formula, identified by keys."""
 
 from cython cimport final
 from libc.stdint cimport uint32_t
@@ -12,20 +12,20 @@ from mtlmon.engine.native cimport HELD_KEYS, HOLDER_COUNT, HeldBytes, MemoryLimi
 from mtlmon.errors import MemoryLimitError, MonitorBrokenError
 
 cdef enum:
-    # A key that is a short text; other objects are not looked into.
+    # The estimated size of a key that is a short text; other objects are not measured.
     KEY_BYTES = 60
 
 
 @final
 cdef class Monitors:
-    """Monitors any number of streams, told apart by keys, against one formula.
+    """Monitors any number of streams, identified by keys, against one formula.
 
-    Takes what `Monitor` takes; `max_memory` is for all streams together. Keys are hashable. A
-    stream begins with its first event, and each has a clock of its own. Verdicts are those that a
-    `Monitor` for each stream would give.
+    The arguments are those of `Monitor`; `max_memory` applies to all streams together. Keys must be
+    hashable. A stream begins with its first event, and each stream has its own clock. The verdicts
+    are the same as those of a separate `Monitor` for each stream.
 
-    A stream takes about 50 bytes, 24 more for each pending time-point, and what the dictionary of
-    keys takes; `counters` tells.
+    A stream takes about 50 bytes, plus 24 for each pending time-point and its share of the
+    dictionary of keys; `counters` tells the exact number.
     """
 
     def __cinit__(
@@ -42,14 +42,14 @@ cdef class Monitors:
             self.check_memory([])
 
     def step(self, key, time_stamp, atoms=()):
-        """Go on to the next event of a stream; its verdicts, in order of time-points.
+        """Process the next event of a stream and return its verdicts, in the order of time-points.
 
-        Raises what `Monitor.step` raises; other streams are not concerned, but by the limit of
-        memory, which is common to all. `forget` makes room.
+        Raises the errors of `Monitor.step`. An error of one stream does not affect the others,
+        except for the memory limit, which all streams share. `forget` frees memory.
         """
         cdef uint32_t number
         if self.memory is not None and self.memory.total > self.memory.allowed:
-            # It was too much after the event before; so this one is not taken.
+            # The previous event already exceeded the limit, so this event is refused.
             self.check_memory([])
         number = self._load(key, True)
         try:
@@ -61,7 +61,7 @@ cdef class Monitors:
         return verdicts
 
     def advance(self, key, time_stamp):
-        """No later event of the stream comes below `time_stamp`: the verdicts that settles."""
+        """Declare that no later event of the stream is below `time_stamp`; return the verdicts."""
         cdef uint32_t number = self._load(key, False)
         try:
             return self.streams.worker.advance(time_stamp)
@@ -69,7 +69,7 @@ cdef class Monitors:
             self.streams.store(&self.streams.resting[number])
 
     def pending(self, key):
-        """What `Monitor.pending` says of a stream."""
+        """The pending time-points of a stream, as `Monitor.pending` returns them."""
         cdef uint32_t number = self._load(key, False)
         try:
             return self.streams.worker.pending
@@ -77,10 +77,10 @@ cdef class Monitors:
             self.streams.store(&self.streams.resting[number])
 
     def finish(self, end_time=None):
-        """All streams end: iterate over (key, verdicts), by key in the order of first events.
+        """End all streams: iterate over (key, verdicts), by key in the order of first events.
 
-        `end_time` is that of `Monitor.finish`, "last" meaning the last time-stamp of each stream.
-        Streams are forgotten as they are finished.
+        `end_time` is as in `Monitor.finish`; "last" means the last time-stamp of each stream. Each
+        stream is forgotten once it is finished.
         """
         cdef uint32_t number
         for key in list(self.numbers):
@@ -94,16 +94,16 @@ cdef class Monitors:
             yield key, verdicts
 
     def forget(self, key):
-        """Forget a stream; another event with its key begins a new one."""
+        """Forget a stream; a later event with its key begins a new stream."""
         self.streams.worker.require_ready()
         self.streams.drop(self.numbers.pop(key))
 
     cdef size_t key_bytes(self) except? 0:
-        """What the dictionary of keys and these take."""
+        """The bytes that the dictionary of keys and the keys themselves take."""
         return <size_t> self.numbers.__sizeof__() + KEY_BYTES * len(self.numbers)
 
     cdef int check_memory(self, list verdicts) except -1:
-        """Raise MemoryLimitError, with these verdicts, when too much is held."""
+        """Raise MemoryLimitError, with these verdicts, if too much memory is held."""
         cdef HeldBytes held
         cdef bint is_relieved = False
         memset(&held, 0, sizeof(HeldBytes))
@@ -126,7 +126,7 @@ cdef class Monitors:
         return 0
 
     cdef uint32_t _load(self, object key, bint is_new) except? 0:
-        """Make the stream of a key, which may be a new one, that at work; its number."""
+        """Load the stream of a key, which may be new, into the worker, and return its number."""
         cdef uint32_t number
         self.streams.worker.require_ready()
         known = self.numbers.get(key)
@@ -167,9 +167,11 @@ cdef class Monitors:
 
     @property
     def counters(self):
-        """events, true, false (with equivalents) of all streams together; streams, those of them
-        that are kept whole, and bytes, what all streams take but for the whole ones, the keys and
-        what is shared; held_bytes, what all of it takes, which `max_memory` limits."""
+        """events, true, false (including equivalents) of all streams together; streams, of which
+        those that are kept whole, and bytes, the memory of all streams except for the whole ones,
+        the keys and shared structures; held_bytes, the memory of everything, which `max_memory`
+        limits.
+        """
         cdef HeldBytes held
         cdef dict counters = self.streams.counters(len(self.numbers))
         memset(&held, 0, sizeof(HeldBytes))

@@ -1,11 +1,12 @@
-"""What a signal does while the command starts: ends the process at once, as nothing is earned yet.
+"""Signal handling while the command starts: end the process at once, as no result exists yet.
 
 Python's own handler of SIGINT raises an exception wherever the program is. While modules are
-imported, it ends in a traceback or is lost where Python passes over exceptions, as in callbacks.
+imported, that exception ends in a traceback, or is lost where Python ignores exceptions, as in
+callbacks.
 
-This is imported before everything else, and imports what is built into the interpreter only. In the
-command's own process that is enough: the handlers stay until it exits, but for the time in which it
-has something to write at the end.
+This module is imported before everything else, and imports only modules that are built into the
+interpreter. In the command's own process that is enough: the handlers stay until the process exits,
+except while it has something to write at the end.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ def is_command() -> bool:
     """Whether this process is the command: `python -m mtlmon`, or the script of this name."""
     name = sys.argv[0] if sys.argv else ""
     if name == "-m":
-        # what is to be run is being looked for
+        # Python is still looking for the module or script to run
         return ("-m", "mtlmon") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
     return name.rpartition("/")[2] == "mtlmon"
 
 
 def take_signals() -> bool:
-    """Let SIGINT and SIGTERM end the process at once, unless somebody else has a say in that.
+    """Let SIGINT and SIGTERM end the process at once, unless other code has handlers for them.
 
-    Signals that are ignored, as SIGINT is in a process that was started in the background, stay so.
-    Returns whether something was changed.
+    Signals that are ignored stay ignored, as SIGINT is in a process that was started in the
+    background. Returns whether anything was changed.
     """
     taken = False
     try:
@@ -45,7 +46,7 @@ def take_signals() -> bool:
                 signal(number, _end)
                 taken = True
     except ValueError:
-        # not the main thread, which signals are for
+        # not the main thread, which receives the signals
         return False
     return taken
 
@@ -73,7 +74,7 @@ def _end(number: int, _frame: object) -> None:
 
 
 IS_COMMAND = is_command()
-"""Whether this process is the command's, and nobody else's."""
+"""Whether this process runs only the command."""
 
 if IS_COMMAND:
     take_signals()

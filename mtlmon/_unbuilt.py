@@ -1,4 +1,4 @@
-"""What to do where the native modules are missing: said once, when the import fails."""
+"""The message shown when the import fails because the native modules are missing."""
 
 import os
 import sys

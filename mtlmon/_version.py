@@ -1,3 +1,3 @@
-"""The one place where the version stands."""
+"""The only place that defines the version."""
 
 __version__ = "0.2.0"

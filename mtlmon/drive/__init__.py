@@ -1,1 +1,1 @@
-"""The loops from events to verdicts."""
+"""The processing loops, which read events and produce verdicts."""

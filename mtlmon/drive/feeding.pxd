@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Events from arrays, verdicts into an array."""
+"""Declarations for monitoring events from arrays, with verdicts written to an array."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
@@ -10,7 +10,7 @@ from mtlmon.engine.native cimport Session, VerdictRecord
 
 cdef class Feeding:
     cdef Session monitor
-    cdef uint64_t *time_stamps      # of a block of events, after that of the event before
+    cdef uint64_t *time_stamps      # of a block of events, after that of the previous event
     cdef uint64_t *letters
     cdef VerdictRecord *verdicts
     cdef size_t room

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Events from arrays, verdicts into an array, and nothing of Python between."""
+"""Monitor events from arrays and write the verdicts to an array, without Python in between."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
@@ -17,7 +17,7 @@ cdef enum:
 
 @final
 cdef class Feeding:
-    """A monitor on its way through events in columns, in one call that none can interfere with."""
+    """Runs a monitor on events in columns, in a single call that no other call can interrupt."""
 
     def __cinit__(self, Session monitor not None):
         self.monitor = monitor
@@ -33,17 +33,17 @@ cdef class Feeding:
         free(self.letters)
 
     def feed(self, list batches, new_records):
-        """Go on to the events of all batches; return (records, how many of them are verdicts).
+        """Process the events of all batches; return the records and how many of them are verdicts.
 
         Args:
-            batches: list of EventColumns.
-            new_records: called with the most verdicts there can be, returns a writable array of so
-                many verdict records.
+            batches: a list of EventColumns.
+            new_records: called with the largest possible number of verdicts; returns a writable
+                array of that many verdict records.
 
         Raises:
-            TimeStampError: nothing has changed.
-            LimitError, MemoryError, KeyboardInterrupt: in the middle of an event. The attribute
-                `records` of the exception is what would have been returned.
+            TimeStampError: a time-stamp is not valid; the monitor is unchanged.
+            LimitError, MemoryError, KeyboardInterrupt: raised in the middle of an event. The
+                exception's attribute `records` is what would have been returned.
         """
         cdef EventColumns batch
         cdef Memory memory
@@ -56,7 +56,7 @@ cdef class Feeding:
                 batch.check_time_stamps(clock, count, 0, batch.count)
                 clock = batch.last_time_stamp(clock)
                 count += batch.count
-            # Every time-point has one verdict.
+            # Every time-point has exactly one verdict.
             self.room = count + self.monitor.pending_count()
             records = new_records(self.room)
             memory = Memory(records, sizeof(VerdictRecord), self.room, True)
@@ -77,7 +77,7 @@ cdef class Feeding:
                     self.run(batch)
         except BaseException as error:
             if isinstance(error, MemoryLimitError) and not self.monitor.is_broken():
-                # It came between two blocks of events.
+                # The error came between two blocks of events.
                 self.monitor.leave()
             else:
                 self.monitor.mark_broken()
@@ -108,7 +108,7 @@ cdef class Feeding:
                         time_stamps + taken, self.letters + taken * words, count - taken
                     )
                 finally:
-                    # Also after an error: the verdicts of the events before.
+                    # Also after an error, for the verdicts of the events before it.
                     self.take_verdicts()
             self.time_stamps[0] = time_stamps[count - 1]
             done += count

@@ -1,4 +1,4 @@
-"""Arrays of events: what `Monitor.feed` takes."""
+"""Convert the arrays of events that `Monitor.feed` accepts, and feed them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def feed(
     time: str = "time_stamp",
     unknown: Literal["ignore", "error"] = "ignore",
 ) -> VerdictArray:
-    """What `Monitor.feed` does."""
+    """Implement `Monitor.feed`."""
     if unknown not in ("ignore", "error"):
         raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
     is_strict = unknown == "error"
@@ -53,7 +53,7 @@ def _fed(monitor: Monitor, batches: list[EventColumns]) -> VerdictArray:
         if hasattr(error, "records"):
             records, count = error.records
             del error.records
-            # any exception may have been raised by what gives the events
+            # the events can come from any code, which may raise any exception
             error.verdicts = VerdictArray(_cut(records, count))  # type: ignore[attr-defined]
         raise
     return VerdictArray(_cut(records, count))
@@ -64,7 +64,7 @@ def _new_records(count: int) -> NDArray[np.void]:
 
 
 def _cut(records: NDArray[np.void], count: int) -> NDArray[np.void]:
-    # The rest of a large array was never touched and costs nothing.
+    # The untouched rest of a large array takes no memory.
     return records[:count] if 2 * count >= len(records) else records[:count].copy()
 
 
@@ -75,14 +75,14 @@ def _columns(
     atoms: Sequence[str] | None,
     is_strict: bool,
 ) -> EventColumns:
-    """Time-stamps and letters, as `Monitor.feed` takes them, as columns of events.
+    """Convert time-stamps and letters, as `Monitor.feed` takes them, to columns of events.
 
     Args:
-        is_strict: columns and bits that the formula does not name are an error.
+        is_strict: whether columns and bits that the formula does not name are an error.
 
     Raises:
-        EventTypeError, EventError, TimeStampError: whatever is wrong, but for time-stamps that
-            decrease.
+        EventTypeError, EventError, TimeStampError: anything is wrong except for decreasing
+            time-stamps, which are not checked here.
     """
     times = _time_stamps(time_stamps)
     columns = EventColumns(times, len(times))
@@ -120,7 +120,7 @@ def _columns(
 
 def _array(values: object, what: str, type_of_nothing: type[np.generic]) -> NDArray[Any]:
     if isinstance(values, (list, tuple)) and not values:
-        # An empty list says nothing about its type.
+        # An empty list has no information about its type.
         return np.empty(0, type_of_nothing)
     try:
         return np.asarray(values)
@@ -141,7 +141,7 @@ def _time_stamps(values: object) -> NDArray[np.int64]:
     if array.dtype.kind not in "iu":
         raise EventTypeError(f"time-stamps are integers, not {array.dtype}")
     if array.dtype.kind == "u" and array.dtype.itemsize == 8:
-        # Too large ones turn negative, and are refused with the number they were.
+        # Values that are too large become negative; the error shows the original number.
         too_large = array > np.uint64(2**63 - 1)
         if too_large.any():
             index = int(too_large.argmax())

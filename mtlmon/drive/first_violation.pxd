@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The earliest violation of several policies, for use from C."""
+"""Declarations for finding the earliest violation of several policies."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -10,11 +10,11 @@ cdef class FirstViolation:
     cdef readonly bint is_found, has_keys
     cdef readonly uint64_t time_stamp, offset
     cdef readonly uint32_t policy, stream
-    # Up to which event all of this has become known.
+    # The number of events after which all of the fields above were known.
     cdef readonly uint64_t event_count
     cdef uint32_t policy_count
     cdef bint has_news, is_past
-    cdef uint64_t clock         # of the present event
+    cdef uint64_t clock         # of the current event
     cdef uint64_t *running      # true and false verdicts of each policy so far
     cdef uint64_t *known        # and those up to `event_count`
 

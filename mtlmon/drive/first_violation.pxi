@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The earliest violation of several policies, and how far a log has to be read to know it.
+"""Find the earliest violation of several policies, and how far a log must be read to know it.
 
-Policies work on thousands of events at a time, so that more has been read when the first violation
-is found. What is counted must not depend on that: counts are noted at the event at which the
-violation became known to be the first.
+Policies process thousands of events at a time, so more events have been read when the first
+violation is found. The counts must not depend on that, so they are recorded at the event at which
+the violation became known to be the first.
 """
 
 from cython cimport final
@@ -17,23 +17,24 @@ from mtlmon.engine.native cimport VERDICT_FALSE, VERDICT_TRUE, VerdictRecord
 
 @final
 cdef class FirstViolation:
-    """The earliest violation among resolved verdicts that come in the order of events.
+    """Finds the earliest violation among resolved verdicts that come in the order of events.
 
-    On one trace, violations are ordered by time-point, and by policy for each of these. With keys,
-    which say nothing of the order of events, they are by time-stamp, policy, number of the key and
-    offset.
+    On a single trace, violations are ordered by time-point, then by policy. With keys, which do not
+    determine the order of events, violations are ordered by time-stamp, policy, number of the key
+    and offset.
 
     Args:
-        policy_count: how many policies there are.
+        policy_count: the number of policies.
 
     Attributes:
         is_found: whether there is a violation.
-        time_stamp: that of the earliest one so far.
-        offset: that of the earliest one so far.
-        policy: that of the earliest one so far.
-        stream: that of the earliest one so far.
-        event_count: of the events after which it was known that no earlier one is among those read.
-            Once all before it is decided, that is where reading could have stopped.
+        time_stamp: the time-stamp of the earliest violation so far.
+        offset: the offset of the earliest violation so far.
+        policy: the policy of the earliest violation so far.
+        stream: the stream of the earliest violation so far.
+        event_count: the number of events after which it was known that no earlier violation is
+            among the events read. Once everything before the violation is decided, reading could
+            have stopped there.
         has_keys: whether there are keys; set by `with_keys`.
     """
 
@@ -49,11 +50,11 @@ cdef class FirstViolation:
         free(self.known)
 
     def with_keys(self):
-        """There are keys: events of one time-stamp come in any order."""
+        """Declare that there are keys: events of the same time-stamp come in any order."""
         self.has_keys = True
 
     def counts(self, uint32_t policy):
-        """True and false time-points of a policy, known after `event_count` events."""
+        """The true and false time-points of a policy, known after `event_count` events."""
         if policy >= self.policy_count:
             raise IndexError("there is no such policy")
         return self.known[2 * policy], self.known[2 * policy + 1]
@@ -61,7 +62,7 @@ cdef class FirstViolation:
     cdef void note(
         self, const VerdictRecord *record, uint32_t stream, uint32_t policy
     ) noexcept nogil:
-        """Take a Boolean verdict that the present event has brought."""
+        """Take a Boolean verdict that the current event has brought."""
         self.running[2 * policy + (record.kind != VERDICT_TRUE)] += 1
         if record.kind == VERDICT_FALSE and (
             not self.is_found or self.is_before(record, stream, policy)
@@ -76,15 +77,15 @@ cdef class FirstViolation:
             self.has_news = True
 
     cdef void begin_event(self, uint64_t time_stamp) noexcept nogil:
-        """An event comes, before its verdicts."""
+        """Begin an event, before its verdicts."""
         self.clock = time_stamp
 
     cdef bint waits_for_time(self) noexcept nogil:
-        """Whether the first event after the violation's time-stamp is still to come."""
+        """Whether the first event after the violation's time-stamp has yet to come."""
         return self.has_keys and self.is_found and not self.is_past
 
     cdef void end_event(self, uint64_t event_count) noexcept nogil:
-        """All verdicts of an event have come."""
+        """End an event: all its verdicts have come."""
         if self.waits_for_time() and self.clock > self.time_stamp:
             self.is_past = True
             self.has_news = True

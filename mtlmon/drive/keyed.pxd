@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Events of many streams from arrays, each with the number of its stream."""
+"""Declarations for monitoring events of many streams from arrays, with stream numbers."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
@@ -14,13 +14,13 @@ cdef class KeyedMonitors:
     cdef uint64_t clock
     cdef uint64_t *time_stamps
     cdef uint64_t *letters
-    # what the last call has brought: verdicts, and what each belongs to
+    # the result of the last call: verdicts, and the owner of each
     cdef VerdictRecord *records
     cdef Owner *owners
     cdef uint32_t record_count, record_capacity, owner_capacity
     cdef bint is_wanted[3]          # which verdicts are kept, by kind
-    cdef WaitingStreams waiting     # None where time does not pass by itself
-    cdef uint32_t due_done          # of the streams that are due, how many have been settled
+    cdef WaitingStreams waiting     # None if time does not pass by itself
+    cdef uint32_t due_done          # how many of the due streams have been settled
     # how many events, or streams, of the last call are done
     cdef size_t done
 

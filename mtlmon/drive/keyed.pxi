@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Events of many streams from arrays, each with the number of its stream."""
+"""Monitor the events of many streams from arrays; each event carries its stream's number."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
@@ -28,16 +28,17 @@ from mtlmon.engine.native cimport (
 from mtlmon.traces.native cimport NO_NUMBER, Owner, Resting, Streams, WaitingStreams
 
 cdef enum:
-    # After so many, it looks for signals.
+    # The number of events between two checks for signals.
     SIGNAL_EVENTS = 1 << 16
 
 
 @final
 cdef class KeyedMonitors:
-    """Monitors of many streams against one formula, told apart by numbers 0, 1, 2, ...
+    """Monitors many streams, identified by the numbers 0, 1, 2, ..., against one formula.
 
-    Takes what `Monitor` takes. A stream is there from the first mention of its number, or a
-    larger one, on. Time is common to all: no event has a time-stamp below that of an earlier one.
+    The arguments are those of `Monitor`. A stream exists as soon as its number, or a larger one, is
+    first mentioned. All streams share one clock: no event has a time-stamp below that of an earlier
+    event.
     """
 
     def __cinit__(
@@ -66,11 +67,11 @@ cdef class KeyedMonitors:
 
     @property
     def mode(self):
-        """The mode that the monitors work in."""
+        """The mode of the monitors."""
         return self.streams.worker.mode
 
     def set_limit(self, MemoryLimit memory not None, size_t policies):
-        """Belong to a run with a limit on memory, as one of so many policies."""
+        """Join a run with a memory limit, as one of so many policies."""
         self.streams.worker.set_limit(memory, policies)
 
     @property
@@ -83,11 +84,11 @@ cdef class KeyedMonitors:
 
     @property
     def counters(self):
-        """What `Monitors.counters` says."""
+        """The counters, as in `Monitors.counters`."""
         return self.streams.counters(self.streams.count)
 
     def feed(self, EventColumns events not None, numbers):
-        """Go on to events; numbers: buffer of as many items of type uint32, their streams.
+        """Process events; numbers: a buffer with the stream number of each event, of type uint32.
 
         Returns:
             records, owners: bytes of verdict records, and of uint32 numbers of their streams, in
@@ -118,10 +119,10 @@ cdef class KeyedMonitors:
         return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)], owners
 
     def finish(self, uint32_t number, end_time=None):
-        """A stream ends: bytes of the verdict records this brings.
+        """End a stream; return the bytes of the verdict records this brings.
 
-        `end_time` is that of `Monitor.finish`, "last" meaning the time-stamp of the last event of
-        any stream. The stream is forgotten.
+        `end_time` is as in `Monitor.finish`; "last" means the time-stamp of the last event of any
+        stream. The stream is forgotten.
         """
         cdef Session worker = self.streams.worker
         cdef EndTime end = read_end_time(end_time)
@@ -153,7 +154,7 @@ cdef class KeyedMonitors:
         ]
 
     def pending(self, uint32_t number, uint64_t time_stamp=0):
-        """What `Monitor.pending` says of a stream, if no event comes below a time-stamp."""
+        """The pending time-points of a stream, if no event is below a time-stamp."""
         if number >= self.streams.count:
             return []
         return self.streams.pending(number, time_stamp)
@@ -161,7 +162,8 @@ cdef class KeyedMonitors:
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1:
-        """Before some events, whose time-stamps are checked: have their streams, no verdicts."""
+        """Prepare for events with checked time-stamps: create their streams, clear the verdicts.
+        """
         cdef uint32_t largest = 0
         cdef size_t k
         self.record_count = 0
@@ -177,7 +179,7 @@ cdef class KeyedMonitors:
     cdef int go_on(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil:
-        """Go on to some of the events, between `enter` and `leave` of the worker."""
+        """Process some of the events, between `enter` and `leave` of the worker."""
         cdef size_t words = self.streams.worker.letter_words
         cdef size_t start = 0
         cdef size_t part, taken
@@ -193,7 +195,7 @@ cdef class KeyedMonitors:
                         self.letters + taken * words, part - taken
                     )
                 finally:
-                    # Also after an error: the verdicts of the events before.
+                    # Also after an error, for the verdicts of the events before it.
                     self.take_from_streams()
                     if self.waiting is not None:
                         self.waiting.note(numbers + first + self.done, self.streams.done)
@@ -202,19 +204,20 @@ cdef class KeyedMonitors:
         return 0
 
     cdef int wait_for_time(self, uint64_t delay) except -1:
-        """From now on know which streams have had something pending for longer than this."""
+        """From now on, track which streams have had something pending for longer than `delay`."""
         self.waiting = WaitingStreams(self.streams, delay)
         self.waiting.renumber()
         return 0
 
     cdef uint32_t next_due(self) noexcept nogil:
-        """The least number of a stream that is due and has not been settled, NO_NUMBER without."""
+        """The least number of a due stream that has not been settled, or NO_NUMBER."""
         if self.waiting is None or self.due_done == self.waiting.due_count:
             return NO_NUMBER
         return self.waiting.due[self.due_done]
 
     cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil:
-        """No event comes below a time-stamp: settle the streams due among those of some numbers."""
+        """Settle the due streams in a range of numbers, as no event is below a time-stamp.
+        """
         cdef uint32_t number = self.next_due()
         while number < first + count and number != NO_NUMBER:
             self.done = number - first
@@ -228,7 +231,7 @@ cdef class KeyedMonitors:
     cdef int end(
         self, size_t first, size_t count, uint64_t time_stamp, bint is_closed
     ) except -1 nogil:
-        """Some streams end, and no event comes below a time-stamp; with `is_closed`, none at all.
+        """End some streams; no event is below a time-stamp, with `is_closed` there is none at all.
         """
         cdef uint64_t earliest
         cdef size_t k
@@ -249,7 +252,7 @@ cdef class KeyedMonitors:
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:
-        """Add the bytes that the monitors take, between two batches of events."""
+        """Add the bytes that the monitors take; call between two batches of events."""
         self.streams.count_held(held)
         if self.waiting is not None:
             held.of[HELD_KEY_STATES] += self.waiting.held_bytes()
@@ -261,7 +264,7 @@ cdef class KeyedMonitors:
         )
 
     cdef int take_from_streams(self) except -1 nogil:
-        """Append the verdicts of the last run, the first event of which is the one behind `done`.
+        """Append the verdicts of the last run, whose first event has the number `done`.
         """
         cdef const Owner *owner
         cdef uint32_t k
@@ -274,7 +277,7 @@ cdef class KeyedMonitors:
         return 0
 
     cdef int take_from_worker(self, uint32_t number) except -1 nogil:
-        """Append the verdicts that the last call of the worker has brought to a stream."""
+        """Append the verdicts that the worker's last call has brought for a stream."""
         cdef size_t k
         for k in range(self.streams.worker.verdict_count):
             self.put(&self.streams.worker.verdicts[k], number, <uint32_t> self.done)
@@ -283,7 +286,7 @@ cdef class KeyedMonitors:
     cdef int put(
         self, const VerdictRecord *record, uint32_t number, uint32_t place
     ) except -1 nogil:
-        """Append a verdict, if it is wanted."""
+        """Append a verdict, if its kind is wanted."""
         cdef size_t needed = <size_t> self.record_count + 1
         if not self.is_wanted[record.kind]:
             return 0
@@ -299,7 +302,7 @@ cdef class KeyedMonitors:
 
 
 cdef Memory stream_numbers(object numbers, size_t count):
-    """The memory of numbers of streams, one for each event."""
+    """The memory of a buffer of stream numbers, one for each event."""
     cdef Memory memory = Memory(numbers, sizeof(uint32_t), count)
     if memory.buffer.strides[0] != sizeof(uint32_t):
         raise ValueError("numbers of streams have gaps between them")

@@ -1,16 +1,16 @@
 # cython: language_level=3
-"""The process's end after SIGINT or SIGTERM, where Python does not come to it in time.
+"""End the process after SIGINT or SIGTERM if Python does not do so in time.
 
-Python's own handlers wait until the interpreter has control, which one call of a library may keep
-from it for minutes: an operation on BDDs, for instance. The handlers here, in C, stand before them.
-From a signal on a timer gives Python the chance to end the work every now and then. When the
-deadline has passed, the handler writes what the command's writer holds, if nobody is at work on it,
-and ends the process.
+Python's own handlers wait until the interpreter has control. One call of a library, for instance an
+operation on BDDs, may keep control for minutes. The handlers here, written in C, are installed in
+front of Python's handlers. After a signal, a timer regularly gives Python the chance to end the
+work. Once the deadline has passed, the handler writes what the command's writer holds, unless the
+writer is in use, and ends the process.
 
-PERF: nothing here is asked in loops; the writer's owner marks it as idle around long work.
+PERF: no loop checks for signals here; the writer's owner marks the writer as idle around long work.
 
-What is global here is the process's own, as signal handlers are, so call `install_last_resort` only
-once at a time.
+The global state belongs to the process, as signal handlers do, so do not nest calls of
+`install_last_resort`.
 """
 
 from libc.errno cimport EINTR, errno
@@ -56,14 +56,14 @@ cdef extern from *:
 
 cdef enum:
     TICK_MICROSECONDS = 100 * 1000
-    # pipes take as much at once or say that they would block
+    # a pipe takes this much at once, or says that it would block
     PIECE_BYTES = 4096
-    # how long a reader that takes nothing is waited for
+    # how long to wait for a reader that takes nothing
     PATIENCE_MILLISECONDS = 500
     SIGNALLED = 128
 
 
-# `put_wanted_lines`, with the writer as a pointer: a handler cannot count references
+# `put_wanted_lines` with the writer as a pointer, as a handler cannot count references
 ctypedef size_t (*PutLines)(
     void *writer, uint8_t *place, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
 ) noexcept nogil
@@ -73,7 +73,7 @@ cdef struct Resort:
     int number                      # of the signal that came, or 0
     int64_t deadline                # in nanoseconds; 0 for none
     int64_t allowed                 # nanoseconds between a signal and the deadline
-    pthread_t thread                # the main one, which works on the writer
+    pthread_t thread                # the main thread, which uses the writer
     int file_descriptor
     # fields of the writer, or NULL
     uint8_t **data
@@ -86,23 +86,24 @@ cdef struct Resort:
     PutLines put_lines
     size_t lines_at_once
     uint8_t[LINES_AT_ONCE * LINE_ROOM] lines
-    # what was installed before
+    # the handlers that were installed before
     sigaction_t interrupt, terminate, alarm
 
 
 cdef Resort resort
-cdef Writer kept = None             # whose fields these are
+cdef Writer kept = None             # the writer that these fields belong to
 
 
 def install_last_resort(int file_descriptor, Writer writer, double seconds):
-    """Stand before Python's handlers of SIGINT, SIGTERM and SIGALRM, which must be installed.
+    """Install handlers before Python's of SIGINT, SIGTERM and SIGALRM, which must exist.
 
-    A signal that is ignored stays so.
+    A signal that is ignored stays ignored.
 
     Args:
-        file_descriptor: where the writer's bytes go.
-        writer: holds bytes to be written at the end, if it is idle then; None for nothing.
-        seconds: how long Python has from a signal on to do so itself and end, or to ask for more.
+        file_descriptor: the file that the writer's bytes go to.
+        writer: holds the bytes to be written at the end, if it is idle then; None for no bytes.
+        seconds: how long Python has, from a signal on, to write and end by itself, or to ask for
+            more time.
     """
     global kept
     memset(&resort, 0, sizeof(resort))
@@ -127,7 +128,7 @@ def install_last_resort(int file_descriptor, Writer writer, double seconds):
 
 
 def uninstall_last_resort():
-    """Leave signals to the handlers that were there before."""
+    """Restore the signal handlers that were installed before."""
     global kept
     cdef itimerval never
     memset(&never, 0, sizeof(never))
@@ -142,7 +143,7 @@ def uninstall_last_resort():
 
 
 def extend_last_resort(double seconds):
-    """Python has come to end the work: give it so much time from now on."""
+    """Give Python so much time from now on, as it has started to end the work."""
     resort.deadline = nanoseconds() + <int64_t> (seconds * 1e9)
 
 
@@ -156,11 +157,11 @@ cdef void stand_before(int number, sigaction_t *before) noexcept nogil:
 
 
 cdef void handle(int number) noexcept nogil:
-    """The handler: only what is safe in one."""
+    """Handle a signal; only async-signal-safe operations are allowed here."""
     cdef int error = errno
     cdef itimerval ticks
     if not pthread_equal(pthread_self(), resort.thread):
-        # only there is it certain that the writer does not change meanwhile
+        # only in the main thread is it certain that the writer does not change meanwhile
         pthread_kill(resort.thread, number)
         return
     if number != SIGALRM and resort.number == 0:
@@ -183,7 +184,7 @@ cdef void handle(int number) noexcept nogil:
 
 
 cdef void write_what_is_idle() noexcept nogil:
-    """Write the lines that wait in the writer, and those of the records that come next."""
+    """Write the lines that wait in the writer, and the lines of its next records."""
     cdef const Verdicts *verdicts
     cdef size_t done = 0
     cdef size_t part, size
@@ -205,7 +206,7 @@ cdef void write_what_is_idle() noexcept nogil:
 
 
 cdef bint write_all(const uint8_t *text, size_t size) noexcept nogil:
-    """Write to the file; False when it takes no more."""
+    """Write bytes to the file; False if it accepts no more."""
     cdef pollfd waiting
     cdef Py_ssize_t written
     while size > 0:

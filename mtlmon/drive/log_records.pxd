@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Text logs in, verdict records out."""
+"""Declarations for monitoring text logs, with verdict records as output."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Text logs in, verdict records out: `mtlmon.drive.native` for callers that want no text."""
+"""Monitor text logs and return verdict records, for callers that do not need text."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cython cimport final
@@ -16,11 +16,12 @@ cdef class LogRecords:
     """Monitors a text log.
 
     Args:
-        monitor: that has not seen an event of its present stream, and is left to this one.
+        monitor: a monitor that has not seen an event of its current stream; do not use it
+            elsewhere.
         path: the log's name in error messages.
 
     Attributes:
-        scanner: of the log.
+        scanner: the scanner of the log.
     """
 
     def __cinit__(self, SuccessiveMonitor monitor not None, *, str path="<log>"):
@@ -39,11 +40,12 @@ cdef class LogRecords:
         free(self.letters)
 
     def feed(self, block):
-        """Go on to a block of bytes of the log: bytes of the verdict records this brings.
+        """Process a block of bytes of the log; return the bytes of the verdict records this brings.
 
         Raises:
             LogError: a line cannot be read.
-            LimitError, MemoryError: in the middle of an event, which leaves the monitor broken.
+            LimitError, MemoryError: raised in the middle of an event, which leaves the monitor
+                broken.
         """
         cdef Py_buffer view
         self.scanner.check_failure()
@@ -61,9 +63,9 @@ cdef class LogRecords:
             self.monitor.is_busy = False
 
     def finish(self):
-        """The log has ended, and so has the monitor's present stream: bytes of verdict records.
+        """End the log and the monitor's current stream; return the bytes of the verdict records.
 
-        Raises what `feed` raises, of a last line without line feed.
+        Raises the errors of `feed`, for a last line without a line feed.
         """
         self.scanner.check_failure()
         self.monitor.begin()
@@ -77,7 +79,7 @@ cdef class LogRecords:
             self.monitor.is_busy = False
 
     cdef int work(self) except -1 nogil:
-        """Monitor the events of the block that the scanner has."""
+        """Monitor the events of the block that is loaded into the scanner."""
         cdef ScanStatus status = SCAN_FULL
         cdef size_t count = 0
         while status == SCAN_FULL:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The loops from events to verdicts. What its parts declare."""
+"""Declarations of the compiled unit for the processing loops."""
 
 include "sizes.pxd"
 include "first_violation.pxd"

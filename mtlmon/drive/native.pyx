@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The loops from events to verdicts. The compiled unit."""
+"""The compiled unit for the processing loops, which read events and produce verdicts."""
 
 include "first_violation.pxi"
 include "prefixes.pxi"

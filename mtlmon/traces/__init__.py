@@ -1,1 +1,1 @@
-"""Traces: many traces of one formula, each at rest between its events."""
+"""Traces: the states of many traces of one formula, saved compactly between their events."""

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Many states of one program, each at rest between its events."""
+"""Declarations for the states of many streams of one program, saved between their events."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
@@ -8,7 +8,7 @@ from mtlmon.engine.native cimport HeldBytes, Key, Mode, Register, Session, State
 
 
 cdef struct Resting:
-    # A state between its events: in a configuration of the table, or whole where it has none.
+    # The saved state of a stream: a configuration of the table, or a whole state if it has none.
     uint64_t time_stamp
     uint64_t offset
     Register *registers
@@ -20,7 +20,7 @@ cdef struct Resting:
 
 
 cdef struct Owner:
-    # What a verdict belongs to: its stream, and the event it came with among those of the call.
+    # The owner of a verdict: its stream, and the event of the current call that brought it.
     uint32_t number
     uint32_t place
 
@@ -30,20 +30,20 @@ cdef enum:
 
 
 cdef class Streams:
-    cdef Session worker             # whose state is that of the stream at work
-    cdef State spare                # the worker's own, while that of a stream is a whole one
+    cdef Session worker             # holds the state of the stream being processed
+    cdef State spare                # the worker's own state, while it holds a stream's whole state
     cdef bint has_spare
     cdef Mode mode_number
-    cdef uint64_t *blank            # the key of a stream before its first event, all of it 0
+    cdef uint64_t *blank            # the key of a stream before its first event, all zeros
     cdef list free_numbers
-    cdef Resting *resting           # by number
+    cdef Resting *resting           # by number of the stream
     cdef uint32_t count, capacity, whole_count
     cdef uint64_t event_count, true_count, false_count
     cdef size_t register_bytes
-    cdef HeldBytes resting_bytes    # what rests outside the array
-    cdef Owner *owners              # of the verdicts in the worker's output, after `run`
+    cdef HeldBytes resting_bytes    # bytes of saved states outside the array
+    cdef Owner *owners              # owners of the verdicts in the worker's output, after `run`
     cdef uint32_t owner_capacity
-    cdef size_t done                # events that the last `run` took, also if it failed
+    cdef size_t done                # events that the last `run` took, even if it failed
 
     cdef dict counters(self, size_t count)
     cdef uint32_t add(self) except? 0

@@ -1,11 +1,12 @@
 # cython: language_level=3
-"""Many states of one program, each at rest between its events, told apart by numbers.
+"""The states of many streams of one program, saved between events and identified by number.
 
-One engine, one workspace and one transition table serve all streams. Between its events a stream is
-the number of a configuration of that table, shared with all streams in the same situation, and a
-register for each of its pending time-points. States too large for a configuration are kept whole.
+One engine, one workspace and one transition table serve all streams. Between its events, a stream
+is the number of a configuration of that table, shared with all streams in the same situation, and a
+register for each of its pending time-points. States that are too large for a configuration are kept
+whole.
 
-At an event, the stream's state becomes that of a monitor, the *worker*, which does the rest.
+At an event, the stream's state is loaded into a monitor, the *worker*, which processes the event.
 """
 
 from cython cimport final
@@ -50,14 +51,14 @@ cdef extern from *:
     void prefetch "mtlmon_prefetch"(const void *place) noexcept nogil
 
 cdef enum:
-    # events whose states are on their way from memory while others are worked on
+    # how many events ahead states are prefetched from memory
     AHEAD = 6
     FAR_AHEAD = 12
 
 
 @final
 cdef class Streams:
-    """The states, and the monitor that goes on with one of them at a time."""
+    """The saved states, and the monitor that processes one of them at a time."""
 
     def __cinit__(self, Session worker not None):
         self.worker = worker
@@ -87,9 +88,10 @@ cdef class Streams:
             free_state(&self.spare)
 
     cdef dict counters(self, size_t count):
-        """events, true, false (with equivalents) of all streams together; streams, those of them
-        that are kept whole, and bytes, what all streams take but for the whole ones and what is
-        shared."""
+        """events, true, false (including equivalents) of all streams together; streams, of which
+        those that are kept whole, and bytes, the memory of all streams except for the whole ones
+        and shared structures.
+        """
         return {
             "events": self.event_count,
             "true": self.true_count,
@@ -105,14 +107,14 @@ cdef class Streams:
     # ---- numbers ---------------------------------------------------------------------------
 
     cdef uint32_t add(self) except? 0:
-        """The number of a new stream."""
+        """Add a new stream and return its number."""
         if self.free_numbers:
             return self.free_numbers.pop()
         self.extend(<size_t> self.count + 1)
         return self.count - 1
 
     cdef int extend(self, size_t count) except -1:
-        """Have streams of the numbers below `count`."""
+        """Make sure that the streams with numbers below `count` exist."""
         reserve(<void **> &self.resting, &self.capacity, count, sizeof(Resting))
         while self.count < count:
             memset(&self.resting[self.count], 0, sizeof(Resting))
@@ -121,7 +123,7 @@ cdef class Streams:
         return 0
 
     cdef int drop(self, uint32_t number) except -1:
-        """Forget a stream; its number may become that of a new one."""
+        """Forget a stream; its number may be reused for a new stream."""
         self.clear(&self.resting[number])
         self.free_numbers.append(number)
         return 0
@@ -241,7 +243,7 @@ cdef class Streams:
         resting.register_count = resting.register_capacity = 0
 
     cdef int keep_whole(self, Resting *resting) except -1 nogil:
-        """A state without configuration is moved out of the worker."""
+        """Move a state that has no configuration out of the worker."""
         cdef State *state = &self.worker.state
         resting.whole = <State *> malloc(sizeof(State))
         if resting.whole == NULL:
@@ -266,11 +268,11 @@ cdef class Streams:
         self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
         size_t count
     ) except? 0 nogil:
-        """Go on to the next events, each of the stream whose number it has.
+        """Process the next events, each in the stream whose number it carries.
 
-        Between `enter` and `leave` of the worker. Takes at least one event, and all unless many
-        verdicts wait to be collected: those in `worker.output`, with `owners`. After an error, the
-        verdicts of the events before it are there.
+        Call between `enter` and `leave` of the worker. Takes at least one event, and all events
+        unless many verdicts wait to be collected. The verdicts are in `worker.output`, and their
+        owners in `owners`. After an error, both hold the verdicts of the events before it.
         """
         cdef Verdicts *output = &self.worker.output
         cdef size_t words = self.worker.letter_words
@@ -284,8 +286,8 @@ cdef class Streams:
         while done < count and output.count < ENOUGH_VERDICTS:
             number = numbers[done]
             resting = &self.resting[number]
-            # PERF: states of many streams are far apart in memory, so they are fetched before
-            # their turn: 130 to 160 ns an event, not 280, with 100,000 streams at random.
+            # PERF: the states of many streams are far apart in memory, so they are prefetched: 130
+            # to 160 ns an event instead of 280, with 100,000 streams in random order.
             if done + FAR_AHEAD < count:
                 prefetch(&self.resting[numbers[done + FAR_AHEAD]])
             if done + AHEAD < count:
@@ -298,7 +300,7 @@ cdef class Streams:
             is_done = False
             self.load(resting)
             try:
-                # Neighbouring events of one stream need no rest between them.
+                # Consecutive events of one stream need no save and load between them.
                 while not is_done:
                     self.worker.table.run(
                         &self.worker.state, time_stamps + done, letters + done * words,
@@ -320,7 +322,8 @@ cdef class Streams:
         return done
 
     cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
-        """No event of a stream comes below a time-stamp: the verdicts are those of the worker."""
+        """Declare that no event of a stream is below a time-stamp; the worker has the verdicts.
+        """
         cdef Resting *resting = &self.resting[number]
         self.load(resting)
         try:
@@ -330,22 +333,22 @@ cdef class Streams:
         return 0
 
     cdef int end(self, Resting *resting) except -1 nogil:
-        """Let go of the worker's state and its verdicts: those of a stream that has ended.
+        """Release the state of a stream that has ended, and the verdicts in the worker.
 
-        What is pending yet can be asked for (`pending`). No event can follow.
+        `pending` still returns the pending time-points. No event can follow.
         """
         cdef bint is_over = self.worker.pending_count() == 0
         if resting.configuration == NO_CONFIGURATION or self.worker.is_broken():
             self.store(resting)
         else:
-            # PERF: a state between events would be a whole one, of 500 bytes.
+            # PERF: a state that is not loaded would be kept whole, at 500 bytes.
             self.count_verdicts()
         if is_over:
             self.clear(resting)
         return 0
 
     cdef list pending(self, uint32_t number, uint64_t time_stamp):
-        """What is pending of a stream when no event comes below a time-stamp."""
+        """The pending time-points of a stream, if no event comes below a time-stamp."""
         cdef Resting *resting = &self.resting[number]
         self.load(resting)
         try:
@@ -358,13 +361,13 @@ cdef class Streams:
                 self.event_count += self.worker.state.event_count
 
     cdef void count_verdicts(self) noexcept nogil:
-        """Take over what the worker has counted since `load`."""
+        """Add the worker's counts since `load` to the totals."""
         self.event_count += self.worker.state.event_count
         self.true_count += self.worker.state.history.true_count
         self.false_count += self.worker.state.history.false_count
 
     cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil:
-        """The verdicts from one on are those of an event of a stream."""
+        """Record the owner of all verdicts from number `known` on: an event of a stream."""
         cdef uint32_t i
         reserve(
             <void **> &self.owners, &self.owner_capacity, self.worker.output.count,
@@ -378,14 +381,14 @@ cdef class Streams:
     # ---- streams that are as good as new -----------------------------------------------------
 
     cdef bint earliest_pending(self, uint32_t number, uint64_t *time_stamp) noexcept nogil:
-        """The time-stamp of a stream's earliest pending time-point; False if it has none."""
+        """Get the time-stamp of a stream's earliest pending time-point; False if it has none."""
         cdef uint64_t offset
         return self.earliest_point(number, time_stamp, &offset)
 
     cdef bint earliest_point(
         self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
     ) noexcept nogil:
-        """A stream's earliest pending time-point; False if it has none."""
+        """Get a stream's earliest pending time-point; False if it has none."""
         cdef Resting *resting = &self.resting[number]
         cdef const History *history
         if resting.is_broken:
@@ -404,7 +407,7 @@ cdef class Streams:
         return True
 
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil:
-        """Whether a stream is what it was before its first event, if none comes below `clock`."""
+        """Whether a stream is as before its first event, if no event comes below `clock`."""
         cdef Resting *resting = &self.resting[number]
         cdef const Configuration *configuration
         if resting.is_broken or resting.whole != NULL or resting.register_count:
@@ -417,9 +420,9 @@ cdef class Streams:
         )
 
     cdef int renumber(self, const uint32_t *new_numbers) except -1:
-        """Give streams new numbers, in the same order; those with NO_NUMBER are forgotten.
+        """Give streams new numbers, in the same order; forget those with NO_NUMBER.
 
-        new_numbers: by the present number.
+        new_numbers: the new numbers, indexed by the current ones.
         """
         cdef uint32_t kept = 0
         cdef uint32_t i
@@ -441,7 +444,7 @@ cdef class Streams:
     # ---- memory ----------------------------------------------------------------------------
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:
-        """Add the bytes that the states take, and what serves them all; between two events."""
+        """Add the bytes of the states and of the structures they share; call between two events."""
         cdef int k
         self.worker.count_held(held)
         for k in range(HOLDER_COUNT):
@@ -450,7 +453,7 @@ cdef class Streams:
         held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(Owner)
 
     cdef int relieve(self) except -1:
-        """Give up what can be done without: transitions, and what is left of old expressions."""
+        """Release memory that is not essential: transitions, and remains of old expressions."""
         cdef Table table = self.worker.table
         table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
         table.shrink()
@@ -460,7 +463,7 @@ cdef class Streams:
     # ---- what all streams share ------------------------------------------------------------
 
     cdef int maybe_compact(self) except -1 nogil:
-        """Compact, once there is enough that no stream needs any more."""
+        """Compact, once enough of the memory is no longer needed by any stream."""
         if (
             self.worker.table.bytes() > self.worker.table.budget
             or is_worth_compacting(self.worker.engine.workspace)
@@ -473,7 +476,7 @@ cdef class Streams:
         cdef Table table = self.worker.table
         cdef size_t kept
         table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
-        # Half of the table is for transitions, however many configurations there are; less where
+        # Half of the table is for transitions, however many configurations there are; less if
         # memory is limited.
         kept = table.bytes()
         table.budget = max(table.budget, kept + min(kept, max(table.spare, kept // 4)))
@@ -482,7 +485,8 @@ cdef class Streams:
         return 0
 
     cdef int compact_workspace(self) except -1:
-        """A fresh workspace that knows only the expressions of configurations and whole states."""
+        """Rebuild the workspace with only the expressions of configurations and whole states.
+        """
         cdef Engine engine = self.worker.engine
         cdef Table table = self.worker.table
         cdef uint32_t places[MOST_WORDS]
@@ -530,7 +534,7 @@ cdef class Streams:
 
 
 cdef void count_whole(HeldBytes *total, const State *state, int times) noexcept nogil:
-    """Count the bytes that a state at rest takes; with -1 times, take away what was counted."""
+    """Count the bytes that a saved state takes; with -1 times, subtract them."""
     cdef HeldBytes held
     cdef int k
     memset(&held, 0, sizeof(HeldBytes))

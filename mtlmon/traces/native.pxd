@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Traces: many traces of one formula, each at rest between its events. What its parts declare."""
+"""Declarations of the compiled unit for traces: many saved states of one formula."""
 
 include "at_rest.pxd"
 include "waiting.pxd"

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Traces: many traces of one formula, each at rest between its events. The compiled unit."""
+"""The compiled unit for traces: many states of one formula, saved between their events."""
 
 include "at_rest.pxi"
 include "waiting.pxi"

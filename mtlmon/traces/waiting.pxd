@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""Streams that wait for time to pass, the longest wait first, for use from C."""
+"""Declarations for the heap of streams that wait for time to pass."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef struct Waiting:
-    # A stream, and a time-stamp that its earliest pending time-point is not before.
+    # A stream, and a lower bound of the time-stamp of its earliest pending time-point.
     uint64_t time_stamp
     uint32_t number
 
@@ -16,7 +16,7 @@ cdef class WaitingStreams:
     cdef Streams streams
     cdef Waiting *heap
     cdef uint8_t *is_in             # whether a stream is in the heap, by number
-    cdef uint32_t *due              # in order of numbers
+    cdef uint32_t *due              # in the order of numbers
     cdef uint32_t count, capacity, known, is_in_capacity, due_count, due_capacity
 
     cdef int note(self, const uint32_t *numbers, size_t count) except -1 nogil

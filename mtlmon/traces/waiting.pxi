@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Streams that wait for time to pass, the longest wait first.
+"""A heap of the streams that wait for time to pass, with the longest wait first.
 
-Time alone decides a time-point some time after its own time-stamp at the latest. The streams of
-which that is over by now are found without a look at the others: streams with something pending
-are in a heap, by a time-stamp that is at most that of their earliest pending time-point. When a
-stream is at its top and has got further meanwhile, it is put back with the time-stamp it has now.
+Time alone decides a time-point after a bounded delay. The heap finds the streams whose delay is
+over without looking at the others: it holds the streams that have something pending, ordered by a
+lower bound of the time-stamp of their earliest pending time-point. When a stream is at the top and
+has progressed meanwhile, it is put back with its current time-stamp.
 """
 
 from cython cimport final
@@ -16,11 +16,11 @@ from mtlmon.engine.native cimport reserve
 
 @final
 cdef class WaitingStreams:
-    """The streams with something pending.
+    """The streams that have something pending.
 
     Args:
-        streams: these, and others.
-        delay: for how long, at most, a time-point may be pending when time passes.
+        streams: the streams to choose from.
+        delay: how long a time-point can be pending at most while time passes.
 
     Attributes:
         delay: as given.
@@ -36,7 +36,7 @@ cdef class WaitingStreams:
         free(self.due)
 
     cdef int note(self, const uint32_t *numbers, size_t count) except -1 nogil:
-        """Events of these streams have come."""
+        """Note that events of these streams have come."""
         cdef uint64_t earliest = 0
         cdef size_t k
         self.know_all()
@@ -46,9 +46,9 @@ cdef class WaitingStreams:
         return 0
 
     cdef int find_due(self, uint64_t time_stamp) except -1 nogil:
-        """Take out the streams whose earliest pending time-point has waited longer than it may.
+        """Take out the streams whose earliest pending time-point has waited longer than the delay.
 
-        They are `due`, and belong in here again (`note`) once they have been settled.
+        They are then in `due`. Once they have been settled, put them back with `note`.
         """
         cdef uint64_t earliest = 0
         cdef uint32_t number
@@ -93,7 +93,7 @@ cdef class WaitingStreams:
         )
 
     cdef int know_all(self) except -1 nogil:
-        """Have a place for all streams there are."""
+        """Make room for all streams that exist."""
         cdef uint32_t count = self.streams.count
         if count <= self.known:
             return 0
@@ -121,7 +121,7 @@ cdef class WaitingStreams:
         return 0
 
     cdef void pop(self) noexcept nogil:
-        """Take the first one out."""
+        """Remove the first stream from the heap."""
         cdef Waiting last = self.heap[self.count - 1]
         cdef size_t place = 0
         cdef size_t child
