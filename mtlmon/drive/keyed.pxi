@@ -162,8 +162,7 @@ cdef class KeyedMonitors:
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1:
-        """Prepare for events with checked time-stamps: create their streams, clear the verdicts.
-        """
+        """Prepare for events with checked time-stamps: create their streams, clear the verdicts."""
         cdef uint32_t largest = 0
         cdef size_t k
         self.record_count = 0
@@ -216,8 +215,7 @@ cdef class KeyedMonitors:
         return self.waiting.due[self.due_done]
 
     cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil:
-        """Settle the due streams in a range of numbers, as no event is below a time-stamp.
-        """
+        """Settle the due streams in a range of numbers, as no event is below a time-stamp."""
         cdef uint32_t number = self.next_due()
         while number < first + count and number != NO_NUMBER:
             self.done = number - first
@@ -264,8 +262,7 @@ cdef class KeyedMonitors:
         )
 
     cdef int take_from_streams(self) except -1 nogil:
-        """Append the verdicts of the last run, whose first event has the number `done`.
-        """
+        """Append the verdicts of the last run, whose first event has the number `done`."""
         cdef const Owner *owner
         cdef uint32_t k
         for k in range(self.streams.worker.output.count):

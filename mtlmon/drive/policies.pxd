@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Several policies over events of many streams in one pass, for use from C."""
+"""Declarations for monitoring several policies over the events of many streams in one pass."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -11,7 +11,7 @@ from mtlmon.traces.native cimport Owner
 
 
 cdef struct Part:
-    # What one policy's monitors have brought, and how much of it has been taken.
+    # The results of one policy's monitors, and how much of them has been taken.
     const VerdictRecord *records
     const Owner *owners
     uint32_t count
@@ -31,17 +31,17 @@ cdef class VerdictRows:
 
 
 cdef class PolicyMonitors:
-    cdef readonly list monitors     # KeyedMonitors by policy
+    cdef readonly list monitors     # the KeyedMonitors, by policy
     cdef Part *parts
     cdef uint32_t policy_count
-    cdef size_t batch               # events, or streams, that the policies work on in turn
+    cdef size_t batch               # events, or streams, that the policies process in turn
     cdef Resolver resolver
     cdef bint resolves, collects
     cdef object executor
     cdef bint is_wanted[3]          # by kind of verdict
     cdef readonly VerdictRows verdicts, violations
     cdef readonly FirstViolation first
-    cdef uint64_t event_count       # of the events that verdicts have been taken of
+    cdef uint64_t event_count       # events whose verdicts have been taken
     cdef readonly MemoryLimit memory
 
     cdef int check_memory(self) except -1

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Several policies over events of many streams in one pass.
+"""Monitor several policies over the events of many streams in one pass.
 
-Each policy has monitors of its own, which work on some events at a time, one policy after the
-other. Their verdicts are put into the order of events, and for each event into that of policies.
+Each policy has its own monitors. The policies take turns, each processing a batch of events. Their
+verdicts are then sorted by event, and by policy within an event.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -31,7 +31,7 @@ from mtlmon.traces.native cimport NO_NUMBER
 
 cdef enum:
     BATCH = 1 << 13
-    # with a limit on memory, and what an event's verdict takes on its way
+    # the smallest batch, under a memory limit; and what an event's verdict takes in transit
     LEAST_BATCH = 1 << 8
     VERDICT_BYTES = 200
 
@@ -56,8 +56,9 @@ cdef class VerdictRows:
         return self.count
 
     def taken(self):
-        """All rows, which are no longer here: bytes of records, of uint32 numbers of streams, and
-        of uint32 numbers of policies."""
+        """Remove all rows and return them: the bytes of the records, of the uint32 numbers of their
+        streams, and of the uint32 numbers of their policies.
+        """
         rows = (
             (<const char *> self.records)[:self.count * sizeof(VerdictRecord)],
             (<const char *> self.streams)[:self.count * sizeof(uint32_t)],
@@ -94,27 +95,27 @@ cdef class VerdictRows:
 
 @final
 cdef class PolicyMonitors:
-    """Monitors of several policies over the same events of many streams.
+    """Monitors several policies over the same events of many streams.
 
     Args:
-        monitors: a KeyedMonitors for each policy, fresh, and used by nobody else.
-        verdicts: which are wanted: "all", "boolean", "false" or "none".
-        resolve: whether equivalences become the Boolean verdict that they stand for.
-        collect: whether all violations are wanted besides, resolved.
-        find_first: whether the earliest violation is wanted.
-        delays: for each policy, how long no time-point can stay pending, None if there is no such
-            limit; given if `advance` is used.
-        executor: of concurrent.futures, whose threads work on policies; None for this one alone.
-        memory: how much all of it may hold, which is looked at after some thousand events.
+        monitors: a KeyedMonitors for each policy, new and not used elsewhere.
+        verdicts: which verdicts are wanted: "all", "boolean", "false" or "none".
+        resolve: whether equivalences are replaced by their Boolean verdicts.
+        collect: whether to also collect all violations, resolved.
+        find_first: whether to find the earliest violation.
+        delays: for each policy, how long a time-point can stay pending at most, or None if there is
+            no such limit; required if `advance` is used.
+        executor: an executor of concurrent.futures, whose threads process policies; None to use
+            only the calling thread.
+        memory: the limit for everything together, which is checked every few thousand events.
 
     Attributes:
-        memory: as given, or a count without a limit.
-        monitors: these.
-        verdicts: VerdictRows that the calls so far have brought: event by event, for each policy by
-            policy, for each of these in time-point order. At the end, stream takes the place of
-            event.
-        violations: likewise the false time-points, if they are collected.
-        first: the earliest violation so far, None if it is not wanted.
+        memory: as given, or a counter without a limit.
+        monitors: as given.
+        verdicts: the VerdictRows of the calls so far: by event, then by policy, then in time-point
+            order. At the end of the log, they are by stream instead of by event.
+        violations: likewise for the false time-points, if they are collected.
+        first: the earliest violation so far, or None if it is not wanted.
     """
 
     def __cinit__(
@@ -166,19 +167,19 @@ cdef class PolicyMonitors:
         free(self.parts)
 
     def feed(self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX):
-        """Go on to some events.
+        """Process some events.
 
         Args:
             events: for each policy, the events as EventColumns with the atoms of its monitors.
-            numbers: of their streams, contiguous array of type uint32.
-            first: the first one.
-            count: how many; all from `first` on if not given.
+            numbers: the stream numbers of the events, a contiguous array of type uint32.
+            first: the index of the first event to process.
+            count: the number of events; all from `first` on if not given.
 
         Raises:
-            TimeStampError: nothing has happened.
-            LimitError, MemoryError, KeyboardInterrupt: in the middle of an event; the verdicts on
-                those before are there.
-            MemoryLimitError: likewise, or between two events.
+            TimeStampError: a time-stamp is not valid; nothing has changed.
+            LimitError, MemoryError, KeyboardInterrupt: raised in the middle of an event; the
+                verdicts of the events before are available.
+            MemoryLimitError: likewise, or raised between two events.
         """
         cdef EventColumns columns
         cdef KeyedMonitors one
@@ -228,7 +229,7 @@ cdef class PolicyMonitors:
             failures = self._share_out(work)
         for policy in range(self.policy_count):
             one = self.monitors[policy]
-            # Where one has failed, the others do not count for more.
+            # If one policy has failed, the other policies' later events are not counted.
             count = min(count, one.done)
             self.prepare(one, policy)
         columns = events[0]
@@ -241,7 +242,7 @@ cdef class PolicyMonitors:
         return 0
 
     cdef int check_memory(self) except -1:
-        """Between two batches of events: raise MemoryLimitError when too much is held."""
+        """Raise MemoryLimitError if too much is held; call between two batches of events."""
         cdef HeldBytes held
         cdef KeyedMonitors one
         cdef bint is_relieved = False
@@ -260,7 +261,7 @@ cdef class PolicyMonitors:
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept:
-        """The bytes that everything takes."""
+        """Count the bytes that everything takes."""
         cdef KeyedMonitors one
         memset(held, 0, sizeof(HeldBytes))
         for one in self.monitors:
@@ -269,19 +270,19 @@ cdef class PolicyMonitors:
         held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
 
     def _share_out(self, list work):
-        """Let threads do the work; it is done when this returns, and also when it raises."""
+        """Let threads do the work. It is complete when this returns, and also when it raises."""
         futures = [self.executor.submit(self._go_on_one, part) for part in work]
         try:
             return [future.result() for future in futures]
         except BaseException:
-            # A signal. Nothing may go on to work on monitors behind the back of others.
+            # A signal came. No thread may continue to use monitors in the background.
             for future in futures:
                 if not future.cancel():
                     future.exception()
             raise
 
     def _go_on_one(self, tuple work):
-        """Let one policy's monitors go on; the exception that this has raised, or None."""
+        """Run one policy's monitors; return the exception they raised, or None."""
         cdef KeyedMonitors one = self.monitors[work[0]]
         cdef EventColumns columns = work[1]
         cdef const uint32_t *numbers = <const uint32_t *> <size_t> work[2]
@@ -296,9 +297,9 @@ cdef class PolicyMonitors:
         return None
 
     def advance(self, uint64_t time_stamp):
-        """No event comes below a time-stamp.
+        """Declare that no event is below a time-stamp.
 
-        Streams of which nothing has been pending for longer than the delay are left alone.
+        Streams in which nothing has been pending for longer than the delay are not touched.
         """
         cdef KeyedMonitors one
         cdef uint32_t policy, first
@@ -324,7 +325,8 @@ cdef class PolicyMonitors:
             PyErr_CheckSignals()
 
     def finish(self, uint64_t time_stamp, bint is_closed):
-        """The log ends: no event comes below a time-stamp; with `is_closed` none comes at all."""
+        """End the log: no event is below a time-stamp, and with `is_closed` there is none at all.
+        """
         cdef KeyedMonitors one
         cdef uint32_t policy
         cdef size_t first
@@ -342,30 +344,31 @@ cdef class PolicyMonitors:
         self.end_of_time()
 
     cdef void end_of_time(self) noexcept:
-        """What the passing of time has brought belongs to the event before."""
+        """Attribute what the passing of time has brought to the previous event."""
         cdef KeyedMonitors one = self.monitors[0]
         if self.first is not None:
             self.first.begin_event(one.clock)
             self.first.end_event(self.event_count)
 
     def check(self):
-        """Raise MemoryLimitError when too much is held."""
+        """Raise MemoryLimitError if too much memory is held."""
         self.check_memory()
 
     @property
     def stream_count(self):
-        """How many streams there are."""
+        """The number of streams."""
         return max([(<KeyedMonitors> one).streams.count for one in self.monitors])
 
     @property
     def open_count(self):
-        """Time-points whose equivalence has no value yet, where they are resolved."""
+        """The time-points whose equivalence has no value yet, if equivalences are resolved."""
         return self.resolver.open_count
 
     @property
     def earliest_pending(self):
         """The earliest pending time-point of any policy and stream: its time-stamp, its offset and
-        the policy's number; None without one."""
+        the policy's number; None if there is none.
+        """
         cdef KeyedMonitors one
         cdef uint64_t earliest = 0, earliest_offset = 0
         cdef uint64_t time_stamp = 0, offset = 0
@@ -387,7 +390,8 @@ cdef class PolicyMonitors:
         return (earliest, earliest_offset, earliest_policy) if is_found else None
 
     def forget_idle(self, uint64_t clock):
-        """Forget streams that are as good as new, if no event comes below `clock`.
+        """Forget the streams that are as they were before their first event, if none is below
+        `clock`.
 
         Returns:
             Bytes of uint32 numbers, by the number of a stream that which it has now, or 2^32-1 if
@@ -436,7 +440,7 @@ cdef class PolicyMonitors:
     cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil:
         """Take the verdicts of the first `count` events, or streams, of all policies.
 
-        columns: the events, from number `start` on; None for streams.
+        columns: the events, starting at number `start`; None for streams.
         """
         cdef Part *part
         cdef size_t place = 0
@@ -462,7 +466,7 @@ cdef class PolicyMonitors:
             if finds_first:
                 self.first.end_event(self.event_count + place + 1)
                 if self.first.waits_for_time():
-                    # An event matters then even if it brings no verdicts.
+                    # The event then matters even if it brings no verdicts.
                     next_place = place + 1
             place = next_place
         if columns is not None:

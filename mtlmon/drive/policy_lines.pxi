@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Lines of verdicts on several policies and streams.
+"""Write the verdicts of several policies and streams as lines.
 
-A line is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys a tab, line feed, carriage
-return or backslash is written with a backslash before t, n, r or itself.
+A line is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys, a tab, line feed, carriage
+return or backslash is written as a backslash followed by t, n, r or a backslash.
 """
 
 cimport cython
@@ -21,8 +21,9 @@ cdef class PolicyLines:
     """Writes verdicts as lines.
 
     Args:
-        names: of policies in their order; None for one without a name, which no field stands for.
-        keys: the KeyTable that has the keys of streams; None if streams have no keys.
+        names: the names of the policies in order; None for a policy without a name, which has no
+            field.
+        keys: the KeyTable of the streams' keys; None if streams have no keys.
 
     Attributes:
         writer: holds the lines until they are flushed.
@@ -51,10 +52,10 @@ cdef class PolicyLines:
         free(self.both.text)
 
     def put(self, VerdictRows rows not None):
-        """Write rows as lines, and remove them from the rows.
+        """Write the rows as lines, and remove them from `rows`.
 
         Raises:
-            IndexError: a row is of no policy or key that there is.
+            IndexError: a row has a policy or key that does not exist.
         """
         cdef size_t k
         for k in range(rows.count):
@@ -73,7 +74,7 @@ cdef class PolicyLines:
         for k in range(rows.count):
             name = fields = &self.names[rows.policies[k]]
             if self.keys is not None:
-                # Keys may have other numbers than at the last call.
+                # Keys may have been renumbered since the last call.
                 if k == 0 or rows.streams[k] != rows.streams[k - 1]:
                     self.set_key(rows.streams[k])
                 fields = &self.key
@@ -99,7 +100,7 @@ cdef class PolicyLines:
 
 
 def policy_label(str name):
-    """What lines of verdicts on a policy begin with; nothing for one without a name."""
+    """The text that starts the lines of a policy; empty for a policy without a name."""
     cdef Fields field
     cdef bytes text
     if name is None:
@@ -114,12 +115,12 @@ def policy_label(str name):
 
 
 cdef int make_room(Fields *fields, size_t size) except -1 nogil:
-    """Make room for texts of so many characters in all."""
+    """Make room for texts of so many characters in total."""
     return reserve(<void **> &fields.text, &fields.room, size, 1)
 
 
 cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:
-    """Append a text and the tab behind it."""
+    """Append a text and a tab."""
     cdef uint8_t *place
     cdef uint8_t escape
     cdef size_t k

@@ -1,22 +1,22 @@
 # cython: language_level=3
-"""Numbers for the prefixes of lines, for use from C."""
+"""Declarations for the table of line prefixes."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 
 
 cdef struct Prefix:
-    # NULL in a free one
+    # NULL in a free entry
     uint8_t *text
     size_t size
     uint64_t hash
-    # for the caller: how many of its time-points are open
+    # for the caller: how many time-points with this prefix are open
     uint64_t open_count
-    # the next free one, in a free one
+    # in a free entry: the next free entry
     size_t next
 
 
-# no number of a prefix
+# not the number of any prefix
 cdef size_t NO_PREFIX
 
 
@@ -26,8 +26,8 @@ cdef class PrefixTable:
     # numbers, or NONE
     cdef size_t *slots
     cdef size_t slot_mask, used_count
-    cdef size_t text_bytes          # that the texts take
-    # the prefix looked up last, or NONE
+    cdef size_t text_bytes          # bytes that the texts take
+    # the prefix that was looked up last, or NONE
     cdef size_t latest
 
     cdef size_t find(self, const uint8_t *text, size_t size) noexcept nogil

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Numbers for the prefixes of lines, as long as they are needed.
+"""A table that numbers the prefixes of lines, for as long as they are needed.
 
-An open-addressed table of the numbers; a number that is free again is given to the next prefix.
+The table uses open addressing. A number that has become free is given to the next prefix.
 """
 
 cimport cython
@@ -30,7 +30,7 @@ cdef class PrefixTable:
         free(self.slots)
 
     cdef size_t find(self, const uint8_t *text, size_t size) noexcept nogil:
-        """The number of a prefix, NO_PREFIX if it has none."""
+        """The number of a prefix, or NO_PREFIX if it has none."""
         cdef size_t number = self.latest
         if number != NO_PREFIX and is_text(self.prefixes + number, text, size):
             return number
@@ -42,7 +42,7 @@ cdef class PrefixTable:
         return number
 
     cdef size_t add(self, const uint8_t *text, size_t size) noexcept nogil:
-        """A number for a prefix that has none; NO_PREFIX when there is no memory."""
+        """Number a prefix that has no number; NO_PREFIX if there is no memory."""
         cdef size_t number, slot
         cdef uint64_t hash
         cdef uint8_t *copy
@@ -73,7 +73,7 @@ cdef class PrefixTable:
         return number
 
     cdef void remove(self, size_t number) noexcept nogil:
-        """Free a number; slots behind its own that would not be found any more move up."""
+        """Free a number, moving up the slots behind its own that would not be found any more."""
         cdef Prefix *prefix = self.prefixes + number
         cdef size_t slot = self.slot_of(prefix.text, prefix.size, prefix.hash)
         cdef size_t hole = slot
@@ -91,7 +91,7 @@ cdef class PrefixTable:
             if self.slots[slot] == NO_PREFIX:
                 break
             home = <size_t> self.prefixes[self.slots[slot]].hash & self.slot_mask
-            # distances run forward from the home slot, around the table's end
+            # distances run forward from the home slot and wrap around the table's end
             if ((slot - home) & self.slot_mask) >= ((slot - hole) & self.slot_mask):
                 self.slots[hole] = self.slots[slot]
                 hole = slot
@@ -113,7 +113,7 @@ cdef class PrefixTable:
         return self.text_bytes + self.room * sizeof(Prefix) + slots * sizeof(size_t)
 
     cdef bint reserve(self) noexcept nogil:
-        """Make room for one more prefix; False when there is no memory."""
+        """Make room for one more prefix; False if there is no memory."""
         cdef size_t wanted, number, slot
         cdef void *larger
         if self.first_free == NO_PREFIX and self.size == self.room:
@@ -152,7 +152,8 @@ cdef inline bint is_text(const Prefix *prefix, const uint8_t *text, size_t size)
 
 
 cdef inline uint64_t hash_text(const uint8_t *text, size_t size) noexcept nogil:
-    """A multiplicative hash of words of eight bytes, finished by mixing high bits into low ones."""
+    """A multiplicative hash of words of eight bytes, which finally mixes high bits into low bits.
+    """
     cdef uint64_t value = size * <uint64_t> 0x9E3779B97F4A7C15
     cdef uint64_t word
     while size > 0:

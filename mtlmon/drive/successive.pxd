@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One monitor for streams that come one after the other."""
+"""Declarations for monitoring streams one after the other with a single monitor."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
@@ -11,7 +11,7 @@ from mtlmon.verdicts.native cimport Resolver
 
 cdef class SuccessiveMonitor:
     cdef Session monitor
-    cdef Resolver resolver          # None where equivalences are left as they are
+    cdef Resolver resolver          # None if equivalences are not resolved
     cdef EndTime end
     cdef bint is_busy
     cdef uint64_t *time_stamps      # of a block of events

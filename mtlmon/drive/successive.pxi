@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""One monitor for streams that come one after the other, as groups of sorted rows do.
+"""Monitor streams one after the other with a single monitor, such as groups of sorted rows.
 
-Nothing is kept of a stream that has ended, so memory does not depend on their number.
+Nothing is kept of a stream that has ended, so memory does not depend on the number of streams.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -35,15 +35,15 @@ cdef class SuccessiveMonitor:
         mode: as for `Monitor`.
         bdd: as for `Monitor`.
         unit: as for `Monitor`.
-        resolve: give every time-point its Boolean verdict instead of equivalences. Memory then
-            grows with what is open.
+        resolve: replace equivalences by the Boolean verdict of each time-point. Memory then grows
+            with the open time-points.
         end_time: what is known about the time after a stream's last event. None: nothing. A
-            time-stamp: every stream is complete up to and including it. "last": the same with
-            the last time-stamp of each. "inf": no event ever follows.
+            time-stamp: every stream is complete up to and including it. "last": the same with the
+            last time-stamp of each stream. "inf": no event ever follows.
 
     Raises, besides what `Monitor` raises:
         MtlmonError: `end_time` is none of these.
-        TimeStampError: it is negative or above 2^63-1.
+        TimeStampError: `end_time` is negative or above 2^63-1.
     """
 
     def __cinit__(
@@ -75,15 +75,15 @@ cdef class SuccessiveMonitor:
 
     @property
     def pending_count(self):
-        """How many time-points of the present stream the engine keeps as undecided."""
+        """The number of time-points of the current stream that the engine keeps as undecided."""
         return self.monitor.pending_count()
 
     def feed(self, EventColumns events not None, starts):
-        """Go on to events.
+        """Process events.
 
         Args:
-            events: of the present stream, and of those after it.
-            starts: buffer of uint32: the places of events with which another stream begins, in
+            events: events of the current stream, and of the streams after it.
+            starts: a buffer of uint32: the indices of the events that begin another stream, in
                 strictly increasing order.
 
         Returns:
@@ -91,10 +91,10 @@ cdef class SuccessiveMonitor:
             the stream before the first start, 1 the one from there on, and so forth.
 
         Raises:
-            TimeStampError: one is negative or, within a stream, below the one before it; nothing
-                has changed.
-            LimitError, MemoryError, KeyboardInterrupt: in the middle of an event, which leaves the
-                monitor broken.
+            TimeStampError: a time-stamp is negative or, within a stream, below the previous one;
+                nothing has changed.
+            LimitError, MemoryError, KeyboardInterrupt: raised in the middle of an event, which
+                leaves the monitor broken.
         """
         cdef Memory memory = Memory(starts, sizeof(uint32_t), 0)
         cdef const uint32_t *places = <const uint32_t *> memory.buffer.buf
@@ -112,9 +112,9 @@ cdef class SuccessiveMonitor:
             self.is_busy = False
 
     def finish(self):
-        """The present stream has ended: bytes of the verdict records this brings.
+        """End the current stream; return the bytes of the verdict records this brings.
 
-        Another one may follow.
+        Another stream may follow.
         """
         self.begin()
         try:
@@ -125,7 +125,7 @@ cdef class SuccessiveMonitor:
             self.is_busy = False
 
     cdef int begin(self) except -1:
-        """Begin a call, while none else is at work."""
+        """Begin a call, unless another call is active."""
         if self.is_busy:
             raise MtlmonError("the monitor is in use: another call of it has not returned yet")
         self.monitor.require_ready()
@@ -199,7 +199,7 @@ cdef class SuccessiveMonitor:
         return 0
 
     cdef int end_stream(self, uint32_t owner) except -1 nogil:
-        """The present stream ends; the next one is one of which nothing has been read."""
+        """End the current stream; the next one starts from the initial state."""
         cdef Mode mode = self.monitor.state.history.mode
         if self.monitor.pending_count():
             self.monitor.push_finish(&self.end)
@@ -229,7 +229,7 @@ cdef class SuccessiveMonitor:
         return 0
 
     cdef int resolve(self, uint32_t owner) except -1 nogil:
-        """Keep what the verdicts of the monitor's last call settle."""
+        """Keep the verdicts that the monitor's last call has resolved."""
         cdef size_t count = RESOLVED_AT_ONCE
         cdef size_t k
         if not self.resolver.push(self.monitor.verdicts, self.monitor.verdict_count):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Text logs as columns: blocks of bytes in, arrays of time-stamps and letters out."""
+"""Read text logs as columns: blocks of bytes in, arrays of time-stamps and letters out."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -18,10 +18,10 @@ cdef enum:
 cdef class TextEvents:
     """Reads the events of a text log, batch by batch.
 
-    Args as for `Scanner`.
+    The arguments are those of `Scanner`.
 
     Attributes:
-        scanner: knows what has been read, and what was wrong with it.
+        scanner: records what has been read, and which errors occurred.
     """
 
     cdef readonly Scanner scanner
@@ -34,23 +34,23 @@ cdef class TextEvents:
 
     @property
     def held_bytes(self):
-        """The bytes of memory that reading takes, without the block."""
+        """The bytes of memory that reading takes, not including the block."""
         return self.scanner.held_bytes()
 
     def load(self, block):
-        """Make a block of bytes the one that `read` works on; it must not change until then."""
+        """Load a block of bytes for `read`; the block must not change until it has been read."""
         self.block = Block(block)
         self.scanner.load(self.block.data, self.block.size)
         self.status = SCAN_FULL
 
     def load_end(self):
-        """The log has ended: `read` reads its last line, if that has no line feed."""
+        """End the log: `read` then returns a last line that has no line feed."""
         self.block = None
         self.scanner.load_end()
         self.status = SCAN_FULL
 
     def read(self):
-        """The next events of the block.
+        """Return the next events of the block.
 
         Returns:
             Bytes of as many time-stamps as there are events, of 64 bits, and of their letters, each

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The loop from log lines to verdict lines, for use from C."""
+"""Declarations for the loop from log lines to verdict lines."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
@@ -17,17 +17,17 @@ cdef class TextMonitor:
     cdef Resolver resolver
     cdef VerdictFilter filter
     cdef bint resolves
-    # "first": the earliest false time-point so far, which an open one may still precede
+    # for "first": the earliest false time-point so far, which may still come after an open one
     cdef bint wants_first, has_candidate
     cdef VerdictRecord candidate
     cdef readonly bint is_stopped
-    # events that are scanned, of which those before `batch_next` are monitored
+    # the scanned events; those before `batch_next` have been monitored
     cdef uint64_t *time_stamps
     cdef uint64_t *letters
     cdef size_t batch_room, batch_count, batch_next
     cdef ScanStatus status
     cdef Block block
-    # bytes of the log that were loaded, and whether its end was
+    # the bytes of the log that were loaded, and whether its end was loaded
     cdef uint64_t loaded
     cdef bint has_end
     cdef readonly MemoryLimit memory

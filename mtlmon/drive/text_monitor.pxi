@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Text in, text out: the loop from log lines to verdict lines.
+"""The loop from log lines to verdict lines: text in, text out.
 
-scanner -> engine -> filter or resolver -> writer, without Python and without the GIL. Reading and
-writing files is the caller's: it loads blocks, calls `run` until a block is used up, and flushes
-the writer when it sees fit.
+scanner -> engine -> filter or resolver -> writer, without Python and without the GIL. The caller
+reads and writes the files: it loads blocks, calls `run` until a block is used up, and flushes the
+writer when it chooses to.
 """
 
 cimport cython
@@ -67,9 +67,9 @@ cdef class TextMonitor:
     memory: how much all of it may hold; the monitor then has no limit of its own.
 
     Attributes:
-        memory: as given, or a count without a limit.
+        memory: as given, or a counter without a limit.
         writer: holds the lines until they are flushed.
-        is_stopped: nothing more will be written, so there is no need to read on.
+        is_stopped: nothing more will be written, so reading can stop.
     """
 
     def __cinit__(
@@ -87,11 +87,11 @@ cdef class TextMonitor:
         self.monitor = monitor
         self.scanner = Scanner(monitor.atoms, path=path, skip_errors=skip_errors)
         self.writer = Writer(label)
-        # "first" writes one line of its own making
+        # "first" writes a single line, which it creates itself
         self.filter = _FILTERS["all" if verdicts == "first" else verdicts]
         self.wants_first = verdicts == "first"
         self.resolver = Resolver()
-        # these write nothing that depends on equivalences
+        # "first" and "none" write nothing that depends on equivalences
         self.resolves = resolve and verdicts not in ("first", "none")
         self.status = SCAN_EMPTY
         words = self.scanner.letter_words
@@ -109,35 +109,35 @@ cdef class TextMonitor:
         free(self.letters)
 
     def load(self, block):
-        """Make a block of bytes the one that `run` works on; it must not change until then."""
+        """Load a block of bytes for `run`; the block must not change until it has been read."""
         self.block = Block(block)
         self.loaded += self.block.size
         self.scanner.load(self.block.data, self.block.size)
         self.status = SCAN_FULL
 
     def unload(self):
-        """Let go of the block; nothing more can be read."""
+        """Release the block; nothing more can be read."""
         self.status = SCAN_EMPTY
         self.batch_next = self.batch_count = 0
         self.block = None
 
     def load_end(self):
-        """The log has ended: `run` reads its last line, if that has no line feed."""
+        """End the log: `run` then reads a last line that has no line feed."""
         self.block = None
         self.has_end = True
         self.scanner.load_end()
         self.status = SCAN_FULL
 
     def run(self):
-        """Work on the loaded block for a while; return whether there is more to do on it.
+        """Process part of the loaded block; return whether there is more to do.
 
-        It returns early when a block of output waits in the writer, and goes on once that is taken
-        out.
+        Returns early when a block of output waits in the writer; continues once the caller has
+        taken it.
 
         Raises:
-            LogError: a line cannot be read. The verdicts earned before it are in the writer.
-            LimitError: the engine's.
-            MemoryLimitError: more memory is held than it may be. The verdicts on the events so far
+            LogError: a line cannot be read. The verdicts of the lines before it are in the writer.
+            LimitError: raised by the engine.
+            MemoryLimitError: more memory is held than allowed. The verdicts of the events so far
                 are in the writer.
         """
         cdef bint more
@@ -146,7 +146,8 @@ cdef class TextMonitor:
         return more
 
     def end(self, end_time=None):
-        """The log is over: say what is known about the time after it. Go on with `run`.
+        """Declare that the log has ended and what is known about the time after it; call `run`
+        next.
 
         end_time: None (nothing), a time-stamp up to and including which the log is complete,
             "last" (the last time-stamp) or "inf" (no event ever follows).
@@ -162,9 +163,9 @@ cdef class TextMonitor:
         self.deliver()
 
     def settle(self):
-        """Monitor the events that are scanned already, and no others: before a snapshot.
+        """Monitor the events that are already scanned, and no others, to prepare for a snapshot.
 
-        Like `run` it may return early, and then returns True.
+        Like `run`, this may return early, and then returns True.
         """
         cdef bint more
         with nogil:
@@ -173,9 +174,9 @@ cdef class TextMonitor:
 
     @property
     def is_settled(self):
-        """Whether a snapshot can be made: nothing is under way, nor the end of the log loaded.
+        """Whether a snapshot can be made: no work is in progress, and the log's end is not loaded.
 
-        False after `settle`, too, when the line that comes next cannot be read.
+        Also False after `settle` if the next line cannot be read.
         """
         return (
             (self.batch_next == self.batch_count or self.is_stopped)
@@ -188,17 +189,18 @@ cdef class TextMonitor:
     def position(self):
         """How many bytes of the log, from its beginning, a snapshot covers, if one can be made.
 
-        That is up to the end of a line, or within one that is skipped for its length.
+        The position is at the end of a line, or inside a line that is skipped because of its
+        length.
         """
         return self.loaded - self.scanner.unread()
 
     def snapshot(self):
-        """All that is known after the first `position` bytes of the log, as bytes for `restore`.
+        """The state after the first `position` bytes of the log, as bytes for `restore`.
 
-        The lines in the writer are not part of it: they belong before it.
+        The lines in the writer are not part of the snapshot: they belong before it.
 
         Raises:
-            MtlmonError: not settled, or the monitor is broken.
+            MtlmonError: the text monitor is not settled, or the monitor is broken.
         """
         cdef NumberWriter writer = NumberWriter()
         if not self.is_settled:
@@ -219,14 +221,15 @@ cdef class TextMonitor:
         return b"%b%c%b%b" % (_MAGIC, _VERSION, digest(body), body)
 
     def restore(self, snapshot):
-        """Go on from where another text monitor made a snapshot; this one must be fresh.
+        """Continue from the snapshot of another text monitor; this one must be new.
 
-        What is loaded next must be the log from `position` on.
+        The next block to load must be the log from `position` on.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, or one of another formula, mode, version or
-                selection of verdicts, or damaged. The text monitor is then of no use.
-            MtlmonError: something was loaded before.
+            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to another
+                formula, mode, version or selection of verdicts. The text monitor must not be used
+                after that.
+            MtlmonError: a block was loaded before.
         """
         cdef NumberReader reader = NumberReader()
         if self.loaded or self.has_end:
@@ -244,7 +247,7 @@ cdef class TextMonitor:
         read_scanner(reader, self.scanner)
         self.monitor.restore(reader.get_bytes())
         reader.end()
-        # The engine relies on the scanner for time-stamps that do not decrease.
+        # The engine relies on the scanner to reject decreasing time-stamps.
         if self.monitor.state.clock > self.scanner.last.value:
             raise damaged()
 
@@ -254,12 +257,12 @@ cdef class TextMonitor:
 
     @property
     def true_count(self):
-        """Time-points decided to be true, equivalents included."""
+        """The time-points that were decided to be true, including equivalents."""
         return self.monitor.counters["true"]
 
     @property
     def false_count(self):
-        """Time-points decided to be false, equivalents included."""
+        """The time-points that were decided to be false, including equivalents."""
         return self.monitor.counters["false"]
 
     @property
@@ -268,7 +271,8 @@ cdef class TextMonitor:
 
     @property
     def peak_pending(self):
-        """The most undecided time-points that the engine kept at a time, without equivalents."""
+        """The largest number of undecided time-points the engine kept at once, without equivalents.
+        """
         return self.monitor.counters["peak_pending"]
 
     @property
@@ -284,9 +288,9 @@ cdef class TextMonitor:
         )
 
     cdef int work(self, bint scans) except -1 nogil:
-        """The loop; 1 when it returns before the block is used up, else 0.
+        """The loop; returns 1 if it stops before the block is used up, else 0.
 
-        scans: go on with the block when no scanned events are left.
+        scans: whether to scan more of the block when no scanned events are left.
         """
         cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
         cdef size_t words = self.scanner.letter_words
@@ -314,7 +318,7 @@ cdef class TextMonitor:
         return 0
 
     cdef int check_memory(self) except -1 nogil:
-        """Between two batches of events: raise MemoryLimitError when too much is held."""
+        """Raise MemoryLimitError if too much is held; call between two batches of events."""
         cdef HeldBytes held
         cdef bint is_relieved = False
         self.count_held(&held)
@@ -330,7 +334,7 @@ cdef class TextMonitor:
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:
-        """The bytes that everything takes."""
+        """Count the bytes that everything takes."""
         memset(held, 0, sizeof(HeldBytes))
         self.monitor.count_held(held)
         held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
@@ -340,11 +344,11 @@ cdef class TextMonitor:
         )
 
     cdef int push_events(self, size_t words) except -1 nogil:
-        """Monitor the next of the scanned events, up to all, and hand on their verdicts."""
+        """Monitor some or all of the scanned events, and pass on their verdicts."""
         cdef size_t count = self.batch_count - self.batch_next
         if self.wants_first or self.resolves:
-            # The first stops at the very event that settles it, and the resolver has to know
-            # which verdicts are of one event.
+            # "first" stops at the very event that settles it, and the resolver needs to know which
+            # verdicts belong to the same event.
             count = 1
         else:
             self.writer.next_records = &self.monitor.output
@@ -357,12 +361,12 @@ cdef class TextMonitor:
         finally:
             self.writer.is_idle = False
             self.writer.next_records = NULL
-            # Also after an error: the verdicts of the events before.
+            # Also after an error, for the verdicts of the events before it.
             self.deliver()
         return 0
 
     cdef int deliver(self) except -1 nogil:
-        """Hand on the verdicts of the last call of the monitor."""
+        """Pass on the verdicts of the monitor's last call."""
         cdef const VerdictRecord *verdicts = self.monitor.verdicts
         cdef size_t count = self.monitor.verdict_count
         cdef bint has_memory
@@ -379,7 +383,7 @@ cdef class TextMonitor:
         return 0
 
     cdef int write_resolved(self) except -1 nogil:
-        """Write what the resolver has; 0 when there is more of it than a block of output."""
+        """Write the resolver's verdicts; 0 if there are more than a block of output."""
         cdef VerdictRecord records[RESOLVED_AT_ONCE]
         cdef size_t count = RESOLVED_AT_ONCE
         while count == RESOLVED_AT_ONCE:
@@ -419,7 +423,7 @@ cdef class TextMonitor:
         return <uint64_t> self.filter << 2 | self.wants_first << 1 | self.resolves
 
     cdef int read_first(self, NumberReader reader) except -1:
-        """What is known of the earliest false time-point."""
+        """Read what a snapshot says of the earliest false time-point."""
         self.is_stopped = <bint> reader.get(1)
         self.has_candidate = <bint> reader.get(1)
         if self.has_candidate:
@@ -430,9 +434,9 @@ cdef class TextMonitor:
 
 
 cdef bytes checked_body(bytes snapshot):
-    """What follows the head of a snapshot.
+    """The part of a snapshot after its head.
 
-    Raises SnapshotError when this is no undamaged snapshot of this version.
+    Raises SnapshotError if this is not an undamaged snapshot of this version.
     """
     cdef size_t head = len(_MAGIC) + 1
     if len(snapshot) < head + DIGEST_BYTES or not snapshot.startswith(_MAGIC):
@@ -469,7 +473,7 @@ cdef int read_scanner(NumberReader reader, Scanner scanner) except -1:
         raise SnapshotError("lines that cannot be read were skipped before the snapshot")
     after = reader.get(<uint64_t> INT64_MAX + 1)
     if after > 0:
-        # written with no digits that the next one could be compared with
+        # without digits, so that the next time-stamp is not compared with it
         remember_time_stamp(&scanner.last, after - 1, 0)
     for word in range(scanner.letter_words):
         scanner.occurrences[word] = reader.get(UINT64_MAX)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The loop from verdict lines to Boolean verdict lines."""
+"""Declarations for the loop from verdict lines to Boolean verdict lines."""
 
 from libc.stddef cimport size_t
 
@@ -21,7 +21,7 @@ cdef class TextResolver:
     cdef LineStatus status
     # the stream whose verdicts are being written: 0 without a prefix, else its number + 1
     cdef size_t stream
-    # the log is over, and what was held of the streams before this one is written
+    # the log has ended, and the verdicts held for the streams before this one are written
     cdef bint is_ended
     cdef size_t ended_stream
     cdef Block block

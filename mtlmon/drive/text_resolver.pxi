@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Text in, text out: the loop from verdict lines to Boolean verdict lines.
+"""The loop from verdict lines to Boolean verdict lines: text in, text out.
 
 reader -> resolver -> sequencer, if order is wanted -> writer, without Python and without the GIL.
-Reading and writing files is the caller's, as it is for `TextMonitor`.
+The caller reads and writes the files, as for `TextMonitor`.
 """
 
 cimport cython
@@ -53,12 +53,12 @@ cdef class TextResolver:
     memory: how much all of it may hold.
 
     Attributes:
-        memory: as given, or a count without a limit.
+        memory: as given, or a counter without a limit.
         writer: holds the lines until they are flushed.
         true_count: time-points resolved to true.
         false_count: time-points resolved to false.
-        open_count: time-points whose equivalence still waits for its value.
-        held_count: resolved ones that wait for their turn.
+        open_count: time-points whose equivalence has no value yet.
+        held_count: resolved time-points that wait for their turn.
     """
 
     def __cinit__(
@@ -99,40 +99,41 @@ cdef class TextResolver:
 
     @property
     def event_count(self):
-        """Time-points resolved; what progress is counted in."""
+        """The number of resolved time-points, which measures progress."""
         return self.true_count + self.false_count
 
     @property
     def is_stopped(self):
-        """Nothing more will be written, so there is no need to read on: never."""
+        """Always False: reading can never stop early."""
         return False
 
     def load(self, block):
-        """Make a block of bytes the one that `run` works on; it must not change until then."""
+        """Load a block of bytes for `run`; the block must not change until it has been read."""
         self.block = Block(block)
         self.lines.load(self.block.data, self.block.size)
         self.status = LINE_READ
 
     def unload(self):
-        """Let go of the block."""
+        """Release the block."""
         self.block = None
 
     def load_end(self):
-        """The text has ended: `run` reads its last line, if that has no line feed."""
+        """End the text: `run` then reads a last line that has no line feed."""
         self.block = None
         self.lines.load_end()
         self.status = LINE_READ
 
     def run(self):
-        """Work on the loaded block for a while; return whether there is more to do on it.
+        """Process part of the loaded block; return whether there is more to do.
 
-        It returns early when a block of output waits in the writer, and goes on once that is taken
-        out.
+        Returns early when a block of output waits in the writer; continues once the caller has
+        taken it.
 
         Raises:
             LogError: a line cannot be read, or comes too late for the reach. The verdicts resolved
                 before it are in the writer.
-            MemoryLimitError: more memory is held than it may be; likewise.
+            MemoryLimitError: more memory is held than allowed; the writer has the verdicts as
+                above.
         """
         cdef bint more
         with nogil:
@@ -140,12 +141,12 @@ cdef class TextResolver:
         return more
 
     def end(self, end_time=None):
-        """The text is over: `run` writes what is held. No end time has a meaning here."""
+        """End the text: `run` then writes what is held. The end time has no meaning here."""
         self.sequencer.release_all()
         self.is_ended = True
 
     cdef int work(self) except -1 nogil:
-        """The loop; 1 when it returns before the block is used up, else 0."""
+        """The loop; returns 1 if it stops before the block is used up, else 0."""
         cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
         cdef VerdictRecord verdict
         cdef size_t count = 0
@@ -169,7 +170,7 @@ cdef class TextResolver:
         return 0 if not self.is_ended or self.write_held() else 1
 
     cdef int check_memory(self) except -1 nogil:
-        """Raise MemoryLimitError when too much is held."""
+        """Raise MemoryLimitError if too much memory is held."""
         cdef HeldBytes held
         memset(&held, 0, sizeof(HeldBytes))
         held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
@@ -181,7 +182,7 @@ cdef class TextResolver:
         return 0
 
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil:
-        """Resolve what a verdict settles; `write_some` writes it."""
+        """Resolve the time-points that a verdict settles; `write_some` writes them."""
         cdef uint64_t open_count = self.resolver.open_count
         cdef Prefix *prefix
         cdef bint has_memory = self.find_stream(verdict)
@@ -198,7 +199,7 @@ cdef class TextResolver:
         return 0
 
     cdef bint find_stream(self, const VerdictRecord *verdict) noexcept nogil:
-        """Set `stream` to that of the line read last; False when there is no memory.
+        """Set `stream` to the stream of the last line read; False if there is no memory.
 
         A prefix without a number has no open time-points: its Boolean verdicts pass through.
         """
@@ -215,7 +216,7 @@ cdef class TextResolver:
         return True
 
     cdef int hold(self, const VerdictRecord *verdict) except -1 nogil:
-        """Hand what a verdict settles to the sequencer."""
+        """Pass the time-points that a verdict settles to the sequencer."""
         cdef size_t k
         for k in range(self.resolver.outcome_count):
             if self.sequencer.is_late(
@@ -237,7 +238,7 @@ cdef class TextResolver:
         return 0
 
     cdef bint write_some(self) except -1 nogil:
-        """Write what the last verdict settled; False when a block of output waits before that."""
+        """Write what the last verdict settled; False if a block of output waits before that."""
         cdef VerdictRecord records[RESOLVED_AT_ONCE]
         cdef size_t count = RESOLVED_AT_ONCE
         while count == RESOLVED_AT_ONCE:
@@ -261,7 +262,7 @@ cdef class TextResolver:
         return True
 
     cdef bint write_held(self) except -1 nogil:
-        """Write what is held of all streams; False when a block of output waits before that."""
+        """Write what is held of all streams; False if a block of output waits before that."""
         while self.ended_stream < self.sequencer.stream_count:
             self.stream = self.ended_stream
             if not self.write_some():
@@ -270,7 +271,7 @@ cdef class TextResolver:
         return True
 
     cdef bint write(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
-        """Write lines of the present stream; False when there is no memory."""
+        """Write lines of the current stream; False if there is no memory."""
         cdef const uint8_t *text = self.lines.prefix
         cdef size_t size = self.lines.prefix_size
         cdef size_t k
