@@ -1,4 +1,4 @@
-"""Policies checked on a log in one pass: several of them, on one trace or on one for each key."""
+"""Check policies on a log in one pass, on a single trace or on one trace per key."""
 
 from __future__ import annotations
 

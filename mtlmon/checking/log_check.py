@@ -1,4 +1,4 @@
-"""Policies checked on a log: batches of events in, verdicts out, until the log ends."""
+"""Check policies on a log: batches of events in, verdicts out, until the log ends."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 __all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
 
-# Idle keys are looked for when there are twice as many as after the last time, and so many.
+# Look for idle keys when there are this many, and twice as many as after the last time.
 _IDLE_KEYS = 1 << 16
-# How many events, times policies, are worked on before verdicts are taken out.
+# The number of events, times policies, to process before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
 _LEAST_EVENTS = 1 << 13
-# What the verdict of an event takes until it is taken out, about.
+# The approximate size of an event's verdict until it is taken out.
 _VERDICT_BYTES = 100
 
 
 def _executor(policy_count: int) -> ThreadPoolExecutor | None:
-    """Threads for policies, each of which works by itself; None if there is nothing to share."""
+    """Threads for policies, each of which runs separately; None if there is nothing to share."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(processors, policy_count)
     return ThreadPoolExecutor(count, "mtlmon-policies") if count > 1 else None
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:
-    """What is known about the time after every trace of a log whose last time-stamp this is."""
+    """What is known about the time after every trace of a log with this last time-stamp."""
     if end_time == "inf":
         return "inf"
     if end_time == "last":
@@ -57,12 +57,12 @@ def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | Non
 
 
 class PolicyCounts(NamedTuple):
-    """What is known about one policy, equivalents included.
+    """The counts of one policy, including equivalents.
 
     Attributes:
-        events: time-points.
-        true: time-points decided to be true.
-        false: time-points decided to be false.
+        events: the number of time-points.
+        true: time-points that were decided to be true.
+        false: time-points that were decided to be false.
     """
 
     events: int
@@ -75,35 +75,37 @@ class PolicyCounts(NamedTuple):
 
 
 class LogCheck:
-    """Monitors of several policies on the events of a log, in one pass.
+    """Monitors several policies on the events of a log, in one pass.
 
-    The verdicts are those of a monitor for each policy and key. They come event by event, for each
-    event policy by policy; what the end of the log brings comes key by key.
+    The verdicts are those of a separate monitor for each policy and key. They come event by event,
+    and policy by policy within an event; the verdicts at the end of the log come key by key.
 
     Args:
-        policies: of one log.
+        policies: the policies to check on the log.
         mode: as for `Monitor`.
         bdd: likewise.
-        verdicts: which are wanted; "first" is the earliest violation, after which nothing is read:
-            by time-point and policy, with keys by time-stamp, policy and key.
-        resolve: the Boolean verdict of every time-point instead of equivalences.
-        collect: keep all violations, resolved, in `violations`; with "first", that one.
-        advance_every: whenever so much time has passed, let all keys know that it has, so that
-            what time alone decides does not wait for their next event.
-        keep_keys: never forget a key, so that its number stays the same; so it is with `collect`.
-        max_memory: how much memory formulas, monitors, keys, sorting and verdicts that are not
-            taken out yet may hold together: a number of bytes, a text such as "500M", or the
-            MemoryLimit of a run; None for no limit.
+        verdicts: which verdicts are wanted; "first" is the earliest violation, after which nothing
+            is read: by time-point and policy, or, with keys, by time-stamp, policy and key.
+        resolve: whether to report the Boolean verdict of every time-point instead of equivalences.
+        collect: whether to keep all violations, resolved, in `violations`; with "first", only the
+            first one.
+        advance_every: whenever this much time has passed, advance all keys, so that what time alone
+            decides does not wait for the key's next event.
+        keep_keys: whether to never forget a key, so that its number stays the same; `collect`
+            implies this.
+        max_memory: how much memory the formulas, monitors, keys, sorting and waiting verdicts may
+            hold together: a number of bytes, a text such as "500M", or the MemoryLimit of a run;
+            None means no limit.
 
     Attributes:
-        atoms: what the policies speak of, in order of first occurrence.
+        atoms: the atoms of the policies, in order of first occurrence.
         monitors: the native monitors, by policy.
-        first_time_stamp: of the log, None before the first event.
-        is_stopped: the first violation has been found. Counts are then those of the events up to
-            the one at which it was known to be the first, although more may have been read.
-        keys_forgotten: how many keys had nothing left to remember and were forgotten.
-        memory: how much is held, and has been at most. Sources that are given it add what they
-            hold.
+        first_time_stamp: the first time-stamp of the log, or None before the first event.
+        is_stopped: whether the first violation has been found. The counts then cover the events up
+            to the one at which it was known to be the first, although more may have been read.
+        keys_forgotten: the number of keys that had nothing left to remember and were forgotten.
+        memory: how much memory is held, and the peak. Sources that receive this object add what
+            they hold.
 
     Raises:
         MemoryLimitError: the formulas alone take more memory than `max_memory`.
@@ -133,14 +135,14 @@ class LogCheck:
             self.monitors.append(KeyedMonitors(policy.formula, mode, bdd=bdd))
             if self.memory.limit is not None:
                 self.monitors[-1].set_limit(self.memory, len(policies))
-            # Of many policies, some may be too many.
+            # With many policies, the limit may already be exceeded here.
             held += self.monitors[-1].held_bytes
             self.memory.note("expressions", held)
             self.memory.check()
         self.memory.note("expressions", 0)
         self.atoms = tuple(dict.fromkeys(name for one in self.monitors for name in one.atoms))
         self._wants_first = verdicts == "first"
-        # Violations that are kept are of keys by number.
+        # Kept violations refer to keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._collects_first = collect and self._wants_first
         self._executor = _executor(len(self.monitors))
@@ -163,11 +165,11 @@ class LogCheck:
             self._slice = max(1, min(self._slice, share // _VERDICT_BYTES))
         self._advance_every = advance_every
         self._idle_keys = _IDLE_KEYS
-        # how many events were read, and keys, as far as they count
+        # the number of events that were read, and of keys, as far as they count
         self._events = 0
         self._keys: int | None = None
         self._clock: int | None = None
-        # below which no event comes, once the log has ended
+        # once the log has ended: no event is below this time-stamp
         self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
         self.is_stopped = False
@@ -175,17 +177,17 @@ class LogCheck:
 
     @property
     def verdicts(self) -> VerdictRows:
-        """What is wanted and has not been taken out yet."""
+        """The wanted verdicts that have not been taken out yet."""
         return self._native.verdicts
 
     @property
     def violations(self) -> VerdictRows:
-        """The violations collected that have not been taken out yet."""
+        """The collected violations that have not been taken out yet."""
         return self._native.violations
 
     @property
     def counts(self) -> list[PolicyCounts]:
-        """By policy."""
+        """The counts by policy."""
         first = self._native.first
         if self.is_stopped and first is not None:
             events = first.event_count
@@ -197,24 +199,25 @@ class LogCheck:
 
     @property
     def event_count(self) -> int:
-        """How many events were checked."""
+        """The number of events that were checked."""
         first = self._native.first
         return first.event_count if self.is_stopped and first is not None else self._events
 
     @property
     def state_bytes(self) -> int:
-        """What the states of all keys take, without the keys themselves."""
+        """The bytes that the states of all keys take, without the keys themselves."""
         return sum(one.counters["bytes"] for one in self.monitors)
 
     @property
     def key_count(self) -> int:
-        """How many traces there are now."""
+        """The current number of traces."""
         return self._native.stream_count if self._keys is None else self._keys
 
     @property
     def open_first(self) -> tuple[FirstViolation, int] | None:
-        """A violation of which it is not known whether it is the first, and the time-stamp of the
-        earliest undecided time-point."""
+        """A violation that may not be the first one, and the time-stamp of the earliest undecided
+        time-point.
+        """
         first = self._native.first
         earliest = self._earliest_pending()
         if self.is_stopped or first is None or not first.is_found or earliest is None:
@@ -222,7 +225,7 @@ class LogCheck:
         return first, earliest[0]
 
     def pending_keys(self, policy: int) -> list[int]:
-        """The numbers of the traces on which time-points of a policy are undecided."""
+        """The numbers of the traces with undecided time-points of a policy."""
         return self.monitors[policy].pending_streams
 
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
@@ -230,17 +233,17 @@ class LogCheck:
         return self.monitors[policy].pending(number, self._end_clock or 0)
 
     def run(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
-        """Check the log; whenever it yields, there may be verdicts to take out.
+        """Check the log; whenever this yields, there may be verdicts to take out.
 
         Args:
-            source: the log, with (at least) `atoms`.
-            end_time: what is known about the time after the log; for all keys. If nothing is, they
-                are advanced to the last time-stamp of the log, as time is common to all.
+            source: the log, with `atoms` at least.
+            end_time: what is known about the time after the log, for all keys. If nothing is known,
+                all keys advance to the last time-stamp of the log, as they share the same time.
 
         Raises:
-            LimitError, LogError, TableError, OSError: what monitors and sources raise. The verdicts
-                on the events before are there.
-            MemoryLimitError: more memory is held than it may be; likewise.
+            LimitError, LogError, TableError, OSError: raised by monitors and sources. The verdicts
+                on the events before the error are available.
+            MemoryLimitError: more memory is held than allowed; the verdicts are available as above.
         """
         try:
             yield from self._run(source)
@@ -275,7 +278,7 @@ class LogCheck:
                 yield
                 if self.is_stopped:
                     return
-            # Only now that all verdicts with numbers of keys have been taken out.
+            # Only now have all verdicts with numbers of keys been taken out.
             self._forget_idle(source)
 
     def _feed(
@@ -285,7 +288,7 @@ class LogCheck:
         first: int,
         time_stamps: NDArray[np.int64],
     ) -> None:
-        """Go on to the events from `first` on that have these time-stamps.
+        """Process the events from `first` on, which have these time-stamps.
 
         Between events of different periods of `advance_every`, all keys advance.
         """
@@ -316,13 +319,13 @@ class LogCheck:
         self._look_for_first()
 
     def _look_for_first(self) -> None:
-        """Keep the earliest violation; stop once no earlier one, and none beside it, can come."""
+        """Keep the earliest violation; stop once no earlier or simultaneous one can come."""
         first = self._native.first
         if first is None or not first.is_found:
             return
         earliest = self._earliest_pending()
         if first.has_keys:
-            # By key, the same time-stamp may come again.
+            # With keys, the same time-stamp may come again.
             if self._clock is not None and self._clock <= first.time_stamp:
                 return
             is_first = earliest is None or earliest[0] > first.time_stamp
@@ -340,7 +343,7 @@ class LogCheck:
         """The earliest undecided time-point of all traces: time-stamp, offset and policy."""
         if self._end_clock is None:
             return self._native.earliest_pending
-        # What the end has decided does not rest with the others.
+        # What the end has decided is not saved with the other states.
         pending = (
             (point.time_stamp, point.offset, policy)
             for policy in range(len(self.policies))

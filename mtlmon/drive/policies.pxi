@@ -325,8 +325,7 @@ cdef class PolicyMonitors:
             PyErr_CheckSignals()
 
     def finish(self, uint64_t time_stamp, bint is_closed):
-        """End the log: no event is below a time-stamp, and with `is_closed` there is none at all.
-        """
+        """End the log: no event is below a time-stamp; with `is_closed` there is none at all."""
         cdef KeyedMonitors one
         cdef uint32_t policy
         cdef size_t first
@@ -390,8 +389,7 @@ cdef class PolicyMonitors:
         return (earliest, earliest_offset, earliest_policy) if is_found else None
 
     def forget_idle(self, uint64_t clock):
-        """Forget the streams that are as they were before their first event, if none is below
-        `clock`.
+        """Forget the streams that behave like new ones, if no event is below `clock`.
 
         Returns:
             Bytes of uint32 numbers, by the number of a stream that which it has now, or 2^32-1 if

@@ -152,7 +152,7 @@ cdef inline bint is_text(const Prefix *prefix, const uint8_t *text, size_t size)
 
 
 cdef inline uint64_t hash_text(const uint8_t *text, size_t size) noexcept nogil:
-    """A multiplicative hash of words of eight bytes, which finally mixes high bits into low bits.
+    """A multiplicative hash of words of eight bytes, with high bits mixed into low ones at the end.
     """
     cdef uint64_t value = size * <uint64_t> 0x9E3779B97F4A7C15
     cdef uint64_t word

@@ -146,8 +146,7 @@ cdef class TextMonitor:
         return more
 
     def end(self, end_time=None):
-        """Declare that the log has ended and what is known about the time after it; call `run`
-        next.
+        """End the log and declare what is known about the time after it; call `run` next.
 
         end_time: None (nothing), a time-stamp up to and including which the log is complete,
             "last" (the last time-stamp) or "inf" (no event ever follows).
@@ -271,8 +270,7 @@ cdef class TextMonitor:
 
     @property
     def peak_pending(self):
-        """The largest number of undecided time-points the engine kept at once, without equivalents.
-        """
+        """The most undecided time-points that the engine held at once, without equivalents."""
         return self.monitor.counters["peak_pending"]
 
     @property

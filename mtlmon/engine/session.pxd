@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""A session: an engine and the state of one stream."""
+"""Declarations for sessions: an engine and the state of one stream."""
 
 from libc.stdint cimport uint8_t, uint64_t
 
 
 cdef enum Condition:
     READY = 0
-    IN_USE = 1      # a call is at work, reading atoms or in the middle of an event
-    BROKEN = 2      # an error came in the middle of an event
+    IN_USE = 1      # a call is active: it reads atoms or is in the middle of an event
+    BROKEN = 2      # an error occurred in the middle of an event
     FINISHED = 3
 
 
@@ -20,16 +20,16 @@ cdef class Session:
     cdef State state
     cdef dict atom_numbers
     cdef readonly str unknown
-    cdef bint is_strict             # unknown atoms are an error
+    cdef bint is_strict             # whether unknown atoms are an error
     cdef uint64_t *letter
     cdef uint8_t condition
-    cdef object delay               # of decisions, once it is known
+    cdef object delay               # the decision delay, once it is known
     cdef bint knows_delay
-    cdef MemoryLimit memory         # None where none is set, or somebody else sees to it
+    cdef MemoryLimit memory         # None if there is no limit, or if another object checks it
 
-    # After each call the verdicts are those of that call, event by event, for each in the order of
-    # time-points; also after an error, those of the events before it. That time-stamps do not
-    # decrease is for the caller to check.
+    # After each call, these are the verdicts of that call: event by event, and in the order of
+    # time-points for each event. After an error, they are the verdicts of the events before it. The
+    # caller must check that time-stamps do not decrease.
     cdef const VerdictRecord *verdicts
     cdef size_t verdict_count
     cdef size_t letter_words                                # 64-bit words of a letter
@@ -42,7 +42,7 @@ cdef class Session:
     cdef int push_finish(self, const EndTime *end) except -1 nogil
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
 
-    # The parts of `push`, for callers to which no other may come between.
+    # The parts of `push`, for callers that allow no other call in between.
     cdef int enter(self) except -1 nogil
     cdef size_t run(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
@@ -57,12 +57,12 @@ cdef class Session:
     cdef void mark_ready(self) noexcept nogil
     cdef size_t pending_count(self) noexcept nogil
 
-    # Calls that take no event begin with `acquire`, and put back the condition that it returns.
+    # Calls that take no event begin with `acquire`, and restore the condition that it returns.
     cdef uint8_t acquire(self) except 0xFF
     cdef int rebuild_engine(self, uint8_t condition) except -1
 
-    # What it holds, for those who see to the limit: what to count, how much to use for speed, and
-    # to give up what can be done without.
+    # For the code that checks the limit: count what is held, set how much to use for speed, and
+    # release what is not essential.
     cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef void set_limit(self, MemoryLimit memory, size_t monitors)
     cdef int relieve(self) except -1 nogil

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A session: an engine and the state of one stream, with all that native callers need."""
+"""A session: an engine and the state of one stream, with the interface for native callers."""
 
 from cython cimport final
 from libc.stdlib cimport calloc, free
@@ -8,7 +8,7 @@ from libc.string cimport memset
 from mtlmon.engine.memory_limit import CATEGORIES as _CATEGORIES
 from mtlmon.errors import MonitorBrokenError, MtlmonError, UnitError
 
-# What a monitor by itself can hold memory for.
+# The categories of memory that a single monitor can hold.
 _MONITOR_CATEGORIES = (
     "formula", "operators", "pending", "expressions", "transitions", "verdicts"
 )
@@ -24,7 +24,7 @@ cdef extern from *:
     bint compare_and_set(uint8_t *target, int expected, int wanted) nogil
 
 cdef class Session:
-    """One stream on its way through one formula: `Monitor` without what only Python asks for.
+    """One stream being monitored against one formula: `Monitor` without the Python-only parts.
 
     Takes the arguments of `Monitor`.
     """
@@ -70,7 +70,7 @@ cdef class Session:
             self.check_memory()
 
     def __dealloc__(self):
-        # Not by the program: the garbage collector may have taken it away already.
+        # Do not use the program here: the garbage collector may have cleared it already.
         free_state(&self.state)
         free(self.letter)
         free(self.output.records)
@@ -78,7 +78,7 @@ cdef class Session:
     # ---- native callers --------------------------------------------------------------------
 
     cdef int enter(self) except -1 nogil:
-        """Begin a call: until `leave`, all other calls are refused."""
+        """Begin a call: all other calls are refused until `leave`."""
         if not compare_and_set(&self.condition, READY, IN_USE):
             with gil:
                 self._refuse()
@@ -88,13 +88,13 @@ cdef class Session:
         self.condition = READY
 
     cdef void mark_broken(self) noexcept nogil:
-        """Instead of `leave`, when what was said so far is lost: no call can follow."""
+        """Use instead of `leave` when the current state is lost: no call can follow."""
         self.condition = BROKEN
 
     cdef size_t run(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
     ) except? 0 nogil:
-        """Like `push`, between `enter` and `leave`."""
+        """Do the same as `push`, between `enter` and `leave`."""
         cdef size_t done
         cdef bint is_done = False
         self.output.count = 0
@@ -106,7 +106,7 @@ cdef class Session:
         finally:
             if not is_done:
                 self.condition = BROKEN
-            # Also those of the events before one that failed.
+            # Also take the verdicts of the events before a failed one.
             self.verdicts = self.output.records
             self.verdict_count = self.output.count
         return done
@@ -114,7 +114,7 @@ cdef class Session:
     cdef size_t push(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
     ) except? 0 nogil:
-        """Go on to the next events; returns how many, at least one and all unless verdicts wait.
+        """Process the next events; return how many: at least one, and all unless verdicts wait.
 
         The letter of event k begins at letters[k * letter_words].
         """
@@ -125,7 +125,7 @@ cdef class Session:
         return done
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
-        """No event comes below a time-stamp."""
+        """Declare that no event is below a time-stamp."""
         cdef bint is_done = False
         self.enter()
         self.state.history.verdict_count = 0
@@ -139,7 +139,7 @@ cdef class Session:
         return 0
 
     cdef int push_end(self) except -1 nogil:
-        """No event comes at all."""
+        """Declare that no event comes at all."""
         cdef bint is_done = False
         self.enter()
         try:
@@ -151,7 +151,7 @@ cdef class Session:
         return 0
 
     cdef int push_finish(self, const EndTime *end) except -1 nogil:
-        """The stream has ended, and this is known about the time after it."""
+        """End the stream, with what is known about the time after it."""
         cdef uint64_t last = self.state.time_stamp
         cdef uint64_t complete_up_to = last if end.kind == END_LAST else end.time_stamp
         if end.kind == END_INFINITE:
@@ -161,7 +161,7 @@ cdef class Session:
         return self.push_time(0)
 
     cdef void _leave_engine(self, bint is_done) noexcept nogil:
-        """Hand on what the engine said outside the table, and leave."""
+        """Pass on the verdicts that the engine produced outside the table, and leave."""
         self.verdicts = self.state.history.verdicts
         self.verdict_count = self.state.history.verdict_count if is_done else 0
         self.condition = READY if is_done else BROKEN
@@ -180,7 +180,7 @@ cdef class Session:
         return True
 
     cdef void close(self) noexcept nogil:
-        """Take no further event, unless a call is at work or the state is broken."""
+        """Refuse further events, unless a call is active or the state is broken."""
         compare_and_set(&self.condition, READY, FINISHED)
 
     cdef int require_ready(self) except -1:
@@ -189,7 +189,7 @@ cdef class Session:
         return 0
 
     cdef int _refuse(self) except -1:
-        """Say why no call can begin."""
+        """Raise the error that says why no call can begin."""
         if self.condition == FINISHED:
             raise MtlmonError("the monitor is finished: no event can follow")
         self.require_sound(self.condition)
@@ -208,13 +208,13 @@ cdef class Session:
         return self.condition == BROKEN
 
     cdef void mark_ready(self) noexcept nogil:
-        """Be ready again, for a state that somebody else has put in place."""
+        """Accept calls again, after other code has replaced the state."""
         self.condition = READY
 
     cdef uint8_t acquire(self) except 0xFF:
-        """Begin a call that takes no event, and so may come after the end too.
+        """Begin a call that takes no event, and so may also come after the end.
 
-        Returns the condition that was, which the call puts back.
+        Returns the previous condition, which the caller restores.
         """
         cdef uint8_t condition
         for condition in (READY, FINISHED, BROKEN):
@@ -224,7 +224,7 @@ cdef class Session:
         return 0xFF
 
     cdef int rebuild_engine(self, uint8_t condition) except -1:
-        """Leave what an error has left behind, but for the state."""
+        """Discard what an error has left behind, except for the state."""
         if condition == BROKEN:
             memory = self.engine.workspace.memory
             shift = self.engine.workspace.memo_shift
@@ -244,7 +244,7 @@ cdef class Session:
     # ---- memory ----------------------------------------------------------------------------
 
     cdef void count_held(self, HeldBytes *held) noexcept nogil:
-        """Add the bytes that everything of the monitor takes."""
+        """Add the bytes that all parts of the monitor take."""
         self.engine.count_held(held)
         held_by_state(&self.state, held)
         held.of[HELD_TRANSITIONS] += self.table.held_bytes()
@@ -252,14 +252,14 @@ cdef class Session:
         held.of[HELD_OPERATORS] += self.letter_words * sizeof(uint64_t)
 
     cdef void set_limit(self, MemoryLimit memory, size_t monitors):
-        """Belong to a run with a limit, as one of so many monitors."""
+        """Join a run with a limit, as one of so many monitors."""
         self.engine.set_limit(memory)
         self.engine.workspace.set_memo_share(memory.share(8 * monitors))
         self.table.set_budget(memory.share(8 * monitors))
 
     cdef int relieve(self) except -1 nogil:
-        """Give up what can be done without: the transition table, and what is left of old
-        expressions."""
+        """Release memory that is not essential: the transition table, remains of old expressions.
+        """
         self.table.structure(&self.state)
         self.table.forget(NULL, 0, 0)
         self.table.shrink()
@@ -268,7 +268,7 @@ cdef class Session:
         return 0
 
     cdef int check_memory(self) except -1 nogil:
-        """Between two events: raise MemoryLimitError when too much is held."""
+        """Raise MemoryLimitError if too much memory is held; call between two events."""
         cdef HeldBytes held
         cdef bint is_relieved = False
         memset(&held, 0, sizeof(HeldBytes))
@@ -286,9 +286,9 @@ cdef class Session:
 
     @property
     def max_memory(self):
-        """How many bytes the monitor's structures may hold, None without a limit.
+        """How many bytes the monitor's structures may hold; None means no limit.
 
-        It can be set, for instance to go on after a `MemoryLimitError`.
+        You can set it, for instance to continue after a `MemoryLimitError`.
         """
         return None if self.memory is None else self.memory.limit
 
@@ -306,10 +306,10 @@ cdef class Session:
             self.memory = None
 
     def snapshot(self):
-        """The monitor's state as bytes, for `restore` in any process.
+        """Return the monitor's state as bytes, for `restore` in any process.
 
-        It is compact, and the same whatever the machine or the BDD back end. It does not hold the
-        formula.
+        The snapshot is compact, and the same on any machine and with any BDD back end. It does not
+        include the formula.
         """
         self.enter()
         try:
@@ -319,13 +319,13 @@ cdef class Session:
             self.leave()
 
     def restore(self, snapshot):
-        """Go on from where another monitor of the same formula and mode made a snapshot.
+        """Continue from a snapshot of another monitor of the same formula and mode.
 
-        It does not matter what this monitor has seen, nor whether it is finished or broken.
+        The previous state of this monitor does not matter, even if it is finished or broken.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, or one of another formula, mode or version,
-                or damaged; the state is unchanged.
+            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to another
+                formula, mode or version; the state is unchanged.
         """
         cdef State state
         cdef uint8_t condition = self.acquire()
@@ -341,9 +341,9 @@ cdef class Session:
             self.condition = condition
 
     def reset(self):
-        """Begin anew, with a stream of which nothing has been read; also after an error.
+        """Start again with a new stream; this also works after an error.
 
-        What was learnt about the formula is kept, so that this is quicker than a new monitor.
+        What was learnt about the formula is kept, so this is faster than creating a new monitor.
         """
         cdef State state
         cdef uint8_t condition = self.acquire()
@@ -366,8 +366,8 @@ cdef class Session:
     def pending(self):
         """The undecided time-points, as `PendingTimePoint`s in order of time.
 
-        Those that are known to be equivalent to earlier ones are not among them. Each is a pair
-        (time_stamp, offset), and says until when it can stay undecided.
+        Time-points that are known to be equivalent to earlier ones are not included. Each item is a
+        pair (time_stamp, offset), and says until when it can stay undecided.
         """
         from mtlmon.engine.pending import PendingTimePoint, decision_delay
 
@@ -394,14 +394,15 @@ cdef class Session:
 
     @property
     def counters(self):
-        """What the engine has done so far: for diagnosis, not for decisions.
+        """Counters of what the engine has done so far: for diagnosis, not for decisions.
 
-        events, true, false (with equivalents), pending, peak_pending (entries of the history),
+        events, true, false (including equivalents), pending, peak_pending (entries of the history),
         bdd_operations, memo_flushes and compactions (of the workspace's tables), table_hits and
-        table_flushes (of the transition table: events it answered, times it forgot all).
+        table_flushes (of the transition table: the events that it answered, and how often it forgot
+        everything).
 
-        held_bytes is the memory that the monitor's own structures take at the moment, which
-        `max_memory` limits. It is made up of held_formula, held_operators, held_pending,
+        held_bytes is the memory that the monitor's own structures currently take, which
+        `max_memory` limits. It is the sum of held_formula, held_operators, held_pending,
         held_expressions, held_transitions and held_verdicts.
         """
         cdef HeldBytes held

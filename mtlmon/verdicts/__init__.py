@@ -1,1 +1,1 @@
-"""Verdicts: equivalences to Booleans, in order, in arrays."""
+"""Verdicts: resolving equivalences, sorting verdicts, and storing them in arrays."""

@@ -1,4 +1,4 @@
-"""Arrays of verdicts: structured arrays of numpy, one record a verdict.
+"""Arrays of verdicts: structured arrays of numpy, with one record per verdict.
 
 >>> from mtlmon import Monitor
 >>> monitor = Monitor("request IMPLIES EVENTUALLY[0,5] response")
@@ -47,7 +47,7 @@ FALSE, TRUE, EQUIVALENT = range(3)
 """The kinds of verdicts."""
 
 _KINDS = ("false", "true", "equivalent")
-# Verdicts that iteration makes at a time.
+# The number of verdicts that iteration creates at a time.
 _CHUNK = 1024
 # How many verdicts the representation of an array shows.
 _SHOWN = 6
@@ -64,10 +64,10 @@ _FIELDS = {
 
 @cache
 def verdict_type() -> np.dtype[np.void]:
-    """The type of verdict arrays.
+    """The type of the records in verdict arrays.
 
     Fields: `time_stamp`, `offset`; `kind` (0 false, 1 true, 2 equivalent); `reference_time_stamp`
-    and `reference_offset` of the earlier time-point, which mean something for kind 2 only.
+    and `reference_offset` of the earlier time-point, which are meaningful for kind 2 only.
     """
     return np.dtype(
         {
@@ -80,11 +80,11 @@ def verdict_type() -> np.dtype[np.void]:
 
 
 def as_records(verdicts: NDArray[np.void]) -> NDArray[np.void]:
-    """A contiguous array of type `verdict_type()`, the same one where it can be.
+    """A contiguous array of type `verdict_type()`: the given array if possible, else a copy.
 
     Raises:
-        MtlmonError: it is not one-dimensional, or a field is missing, holds no integers or one
-            that is out of range.
+        MtlmonError: the array is not one-dimensional, a field is missing or does not hold integers,
+            or a value is out of range.
     """
     array = np.asarray(verdicts)
     names = array.dtype.names or ()
@@ -122,25 +122,26 @@ def _check_range(name: str, column: NDArray[np.integer]) -> None:
 
 
 class VerdictArray:
-    """Verdicts in the order in which a monitor gave them, 40 bytes each.
+    """Verdicts in the order in which a monitor produced them, at 40 bytes each.
 
-    Indexing with an integer or iterating gives `Verdict` objects; slices, Boolean arrays and arrays
-    of indices give arrays of verdicts, `first + second` both one after the other.
+    Indexing with an integer and iterating give `Verdict` objects. Slices, Boolean arrays and arrays
+    of indices give arrays of verdicts, and `first + second` concatenates two arrays.
 
     Args:
-        records: one-dimensional array with the fields of `verdict_type()`.
+        records: a one-dimensional array with the fields of `verdict_type()`.
 
     Attributes:
-        records: the same as a contiguous array of `verdict_type()`; `numpy.asarray` returns it too.
+        records: the verdicts as a contiguous array of `verdict_type()`; `numpy.asarray` returns it
+            too.
         time_stamp: an array of int64.
         offset: an array of uint64.
-        kind: array of uint8: FALSE, TRUE or EQUIVALENT.
-        reference_time_stamp: an array of int64; 0 in what monitors give unless the kind is
-            EQUIVALENT.
-        reference_offset: an array of uint64; 0 likewise.
+        kind: an array of uint8: FALSE, TRUE or EQUIVALENT.
+        reference_time_stamp: an array of int64; in the arrays of monitors, it is 0 unless the kind
+            is EQUIVALENT.
+        reference_offset: an array of uint64; likewise.
 
     Raises:
-        MtlmonError: `records` are no such array.
+        MtlmonError: `records` is not such an array.
     """
 
     __slots__ = ("records",)
@@ -212,10 +213,10 @@ class VerdictArray:
         return capsules
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """The same as an Arrow record batch, its columns named like the fields.
+        """Convert to an Arrow record batch, with columns named like the fields.
 
         `kind` is a dictionary of the strings "false", "true" and "equivalent"; references are null
-        where there are none.
+        where there is none.
 
         Raises:
             MtlmonError: pyarrow is not installed.
@@ -237,7 +238,7 @@ class VerdictArray:
         return library.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a data frame: `kind` is categorical, references are of type Int64 or NA.
+        """Convert to a data frame: `kind` is categorical, references are of type Int64 or NA.
 
         Raises:
             MtlmonError: pandas is not installed.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Verdicts: equivalences to Booleans, in order, in arrays. What its parts declare."""
+"""Declarations of the compiled unit for verdicts."""
 
 include "resolver.pxd"
 include "order.pxd"

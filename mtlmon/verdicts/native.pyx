@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Verdicts: equivalences to Booleans, in order, in arrays. The compiled unit."""
+"""The compiled unit for verdicts: resolving equivalences, sorting verdicts, arrays."""
 
 include "resolver.pxi"
 include "order.pxi"

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Verdict records as objects."""
+"""Convert verdict records to objects."""
 
 from libc.string cimport memcpy
 
@@ -8,7 +8,7 @@ from mtlmon.engine.native cimport VerdictRecord, new_verdict
 
 
 def verdicts_of(records):
-    """The list of `Verdict`s that a one-dimensional array of verdict records stands for."""
+    """The list of `Verdict`s for a one-dimensional array of verdict records."""
     cdef Memory memory = Memory(records, sizeof(VerdictRecord), 0)
     cdef VerdictRecord record
     cdef Py_ssize_t k

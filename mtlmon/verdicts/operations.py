@@ -1,7 +1,8 @@
-"""What to do with verdicts: resolve equivalences, look for violations, count.
+"""Operations on verdicts: resolve equivalences, find violations, count.
 
-A stream of verdicts is any iterable of them. That of a monitor's call, `monitor(events)`, also
-tells which time-points are pending, so that order costs no more waiting than it must.
+A stream of verdicts is any iterable of them. The stream that calling a monitor returns,
+`monitor(events)`, also tells which time-points are pending, so that ordered output waits no longer
+than necessary.
 
 >>> from mtlmon import Monitor, Summary, first, resolve, violations
 >>> events = [(1, ["p"]), (1, ["p"]), (2, ["q"]), (9, ["p"]), (9, []), (20, ["q"])]
@@ -85,30 +86,30 @@ def resolve(
     reach: int | None = None,
     max_memory: SupportsIndex | str | None = None,
 ) -> VerdictArray | NDArray[np.void] | ResolvedVerdicts:
-    """The Boolean verdict of every time-point, as early as it is known.
+    """Return the Boolean verdict of every time-point, as early as it is known.
 
     Args:
-        verdicts: an iterable of verdicts, or an array of them: a `VerdictArray`, or one of numpy
+        verdicts: an iterable of verdicts, or an array of them: a `VerdictArray`, or a numpy array
             with the same fields (`mtlmon.verdicts.arrays`).
-        in_order: in the order of time-points. A verdict then waits until nothing before it is
-            undecided. Of `monitor(events)` that is known; of other iterables only if the reach is
-            given, and without it all wait for the end.
-        reach: no verdict of the formula waits longer than that for its events, in time units
+        in_order: whether to return verdicts in the order of time-points. A verdict then waits until
+            nothing before it is undecided. `monitor(events)` provides this information; for other
+            iterables it follows from the reach. Without a reach, all verdicts wait for the end.
+        reach: no verdict of the formula waits longer than this for its events, in time units
             (`mtlmon.analysis.reach.decision_delay`).
-        max_memory: how much memory what is open and what waits for its turn may take: a number of
-            bytes, or a text such as "500M"; None for no limit.
+        max_memory: how much memory the open time-points and the waiting verdicts may take: a number
+            of bytes, or a text such as "500M"; None means no limit.
 
     Returns:
         An iterator, whose `open_count` says how many equivalences are not resolved yet; of an
         array, an array. Time-points that stay undecided do not occur.
 
     Raises:
-        MtlmonError: an equivalence to a time-point that is not earlier, or a verdict that comes
-            after later ones that the reach let pass.
-        MemoryLimitError: more than `max_memory` is held; all verdicts resolved until then have been
-            given out, those of an array are in the exception's attribute `verdicts`.
+        MtlmonError: an equivalence refers to a time-point that is not earlier, or a verdict comes
+            after later ones that the reach has already released.
+        MemoryLimitError: more than `max_memory` is held. All verdicts resolved until then have been
+            returned; for an array, they are in the exception's attribute `verdicts`.
     """
-    # where these were never imported nothing is an array, and importing them takes long
+    # If this module was never imported, nothing is an array, and importing it takes long.
     arrays = sys.modules.get("mtlmon.verdicts.arrays")
     if arrays is not None and isinstance(verdicts, arrays.VerdictArray):
         resolved_records = resolve(verdicts.records, in_order=in_order, max_memory=max_memory)
@@ -125,25 +126,25 @@ def resolve(
 def violations(
     verdicts: Iterable[Verdict], *, in_order: bool = False, reach: int | None = None
 ) -> Iterator[Verdict]:
-    """The false verdicts of a stream, equivalences resolved; arguments as in `resolve`."""
+    """The false verdicts of a stream, with equivalences resolved; arguments as in `resolve`."""
     return ResolvedVerdicts(verdicts, in_order=in_order, reach=reach, only_false=True)
 
 
 def first(verdicts: Iterable[Verdict], *, reach: int | None = None) -> Verdict | None:
-    """The earliest violation, None if there is none.
+    """The earliest violation, or None if there is none.
 
-    Of `monitor(events)`, and with a reach as in `resolve`, reading stops as soon as nothing before
-    it is undecided; else at the end of the stream. Time-points before it that are undecided at the
-    end do not count.
+    For `monitor(events)`, and with a reach as in `resolve`, reading stops as soon as nothing before
+    the violation is undecided; otherwise it stops at the end of the stream. Time-points before the
+    violation that are undecided at the end do not count.
     """
     return first_violation(verdicts, reach)
 
 
 class Summary:
-    """Counts of verdicts, equivalences resolved. `str(summary)` is a small table.
+    """Counts of verdicts, with equivalences resolved. `str(summary)` is a small table.
 
     Args:
-        verdicts: what to count; `update` counts more.
+        verdicts: the verdicts to count; `update` counts more.
 
     >>> from mtlmon import Monitor, Summary
     >>> monitor, summary = Monitor("EVENTUALLY[0,5] p"), Summary()
@@ -168,7 +169,7 @@ class Summary:
         self._counter.update(verdicts)
 
     def watch(self, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-        """Count the verdicts of a stream while they pass through."""
+        """Count the verdicts of a stream while passing them through."""
         self._note_source(verdicts)
         for verdict in verdicts:
             self._counter.add(verdict)
@@ -180,19 +181,20 @@ class Summary:
 
     @property
     def true(self) -> int:
-        """Time-points that are true, equivalent ones included."""
+        """The number of true time-points, including equivalent ones."""
         return self._counter.true_count
 
     @property
     def false(self) -> int:
-        """Time-points that are false, equivalent ones included."""
+        """The number of false time-points, including equivalent ones."""
         return self._counter.false_count
 
     @property
     def undecided(self) -> int:
-        """Time-points that have no value yet.
+        """The number of time-points that have no value yet.
 
-        Of a monitor's stream all of them; else those that equivalences speak of.
+        For a monitor's stream, these are all such time-points; for other streams, only those that
+        equivalences mention.
         """
         pending = self._counter.reference_count
         if self._monitor is not None:
@@ -201,17 +203,17 @@ class Summary:
 
     @property
     def equivalent(self) -> int:
-        """Time-points whose verdict was an equivalence."""
+        """The number of time-points whose verdict was an equivalence."""
         return self._counter.equivalent_count
 
     @property
     def total(self) -> int:
-        """All time-points."""
+        """The number of all time-points."""
         return self.true + self.false + self.undecided
 
     @property
     def first_violation(self) -> Verdict | None:
-        """The earliest false time-point's verdict, None if there is none."""
+        """The verdict of the earliest false time-point, or None if there is none."""
         return self._counter.first_violation
 
     def __str__(self) -> str:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Boolean verdicts put into the order of their streams, for use from C."""
+"""Declarations for sorting Boolean verdicts into the order of their streams."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
@@ -8,24 +8,24 @@ from mtlmon.engine.native cimport VerdictRecord
 
 
 cdef struct Held:
-    # neighbouring time-points of one value, and a node of its stream's heap
+    # consecutive time-points with the same value; also a node of its stream's heap
     uint64_t time_stamp
     uint64_t offset
     uint64_t length
     size_t left
-    # the next free one, in a free node
+    # in a free node: the next free node
     size_t right
     uint8_t kind
 
 
 cdef struct StreamOrder:
-    # the heap; NONE when nothing is held
+    # the heap; NONE if nothing is held
     size_t first
-    # the held run that came last, which the next time-point may extend; or NONE
+    # the held run that was added last, which the next time-point may extend; or NONE
     size_t latest
-    # the largest time-stamp that verdicts have come for
+    # the largest time-stamp of the verdicts so far
     uint64_t time_stamp
-    # the time-point after the last one released
+    # the time-point after the last one that was released
     uint64_t next_time_stamp
     uint64_t next_offset
 

@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""Boolean verdicts put into the order of their streams.
+"""Sort Boolean verdicts into the order of their streams.
 
-A verdict is held until no earlier time-point can be open any more. What is known about that is one
-of two things: the earliest pending time-point of the monitor (`set_bound`), or a reach: a verdict
-at time-stamp T says that every time-point before T - reach has its verdict. Without either, all is
-held to the end. Of the time-points at T - reach itself, those are released that continue the
-offsets released already, for offsets count from 0 without gaps.
+A verdict is held until no earlier time-point can be open any more. There are two ways to know this:
+the earliest pending time-point of the monitor (`set_bound`), or a reach: a verdict at time-stamp T
+implies that every time-point before T - reach has its verdict. Without either, all verdicts are
+held to the end. Of the time-points at T - reach itself, those that continue the released offsets
+are released, as offsets count from 0 without gaps.
 
-What is held of a stream is a skew heap of runs of neighbours (D. Sleator, R. Tarjan,
-"Self-adjusting heaps", SIAM Journal on Computing 15, 1986): no balance to keep, and merged from the
-top down without recursion.
+The held verdicts of a stream form a skew heap of runs of consecutive time-points (D. Sleator, R.
+Tarjan, "Self-adjusting heaps", SIAM Journal on Computing 15, 1986): it needs no balancing, and is
+merged from the top down without recursion.
 """
 
 cimport cython
@@ -22,13 +22,13 @@ from mtlmon.engine.native cimport VerdictRecord, set_boolean
 
 @cython.final
 cdef class Sequencer:
-    """Holds Boolean verdicts until nothing before them is open.
+    """Holds Boolean verdicts until no time-point before them is open.
 
     reach: how far apart in time a time-point and the verdicts written before its own may be, None
         if that is not known.
 
     Attributes:
-        held_count: how many verdicts are held.
+        held_count: the number of held verdicts.
     """
 
     def __cinit__(self, reach=None):
@@ -42,7 +42,7 @@ cdef class Sequencer:
         free(self.streams)
 
     cdef bint add(self, size_t stream, const Run *run) noexcept nogil:
-        """Hold the verdicts of a run of time-points; False when there is no memory."""
+        """Hold the verdicts of a run of time-points; False if there is no memory."""
         cdef StreamOrder *order
         cdef Held *item
         cdef size_t number
@@ -90,7 +90,7 @@ cdef class Sequencer:
         )
 
     cdef bint reserve_stream(self, size_t stream) noexcept nogil:
-        """Make sure that there is a stream of this number; False when there is no memory."""
+        """Make sure that the stream with this number exists; False if there is no memory."""
         while stream >= self.stream_count:
             if self.stream_count == self.stream_room and not enlarge(
                 <void **> &self.streams, &self.stream_room, sizeof(StreamOrder)
@@ -105,24 +105,24 @@ cdef class Sequencer:
         return True
 
     cdef void note(self, size_t stream, uint64_t time_stamp) noexcept nogil:
-        """A verdict of any kind has come for a time-point of this time-stamp."""
+        """Note that a verdict of any kind has come for a time-point of this time-stamp."""
         if time_stamp > self.streams[stream].time_stamp:
             self.streams[stream].time_stamp = time_stamp
 
     cdef void set_bound(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
-        """No time-point before this one is open."""
+        """Declare that no time-point before this one is open."""
         self.has_bound = True
         self.bound_time_stamp = time_stamp
         self.bound_offset = offset
 
     cdef void release_all(self) noexcept nogil:
-        """Nothing more will come."""
+        """Declare that nothing more will come."""
         self.set_bound(UINT64_MAX, UINT64_MAX)
 
     cdef size_t next(
         self, size_t stream, VerdictRecord *verdicts, size_t capacity
     ) noexcept nogil:
-        """Release up to `capacity` verdicts of a stream, in order; 0 when all must wait."""
+        """Release up to `capacity` verdicts of a stream, in order; 0 if all must wait."""
         cdef StreamOrder *order
         cdef Held *item
         cdef size_t count = 0
@@ -154,7 +154,7 @@ cdef class Sequencer:
         return count
 
     cdef uint64_t releasable(self, const StreamOrder *order) noexcept nogil:
-        """How many time-points of the first run held need not wait any more."""
+        """How many time-points of the first held run no longer need to wait."""
         cdef const Held *item = self.held + order.first
         cdef uint64_t horizon
         if self.has_bound:
@@ -175,14 +175,14 @@ cdef class Sequencer:
         return 0
 
     cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that verdicts take that wait for their turn."""
+        """The bytes that the waiting verdicts take."""
         return self.held_room * sizeof(Held) + self.stream_room * sizeof(StreamOrder)
 
     cdef size_t merge(self, size_t one, size_t other) noexcept nogil:
-        """The heap of two heaps.
+        """Merge two heaps into one.
 
-        The nodes of the right spines alternate in order of time; each gets as its left child what
-        follows on the spine, and as its right child what was its left one.
+        The nodes of the right spines are merged in order of time. Each node gets the rest of the
+        spine as its left child, and its former left child as its right child.
         """
         cdef size_t root = NONE
         cdef size_t *place = &root
@@ -206,7 +206,7 @@ cdef inline bint is_before(const Held *one, const Held *other) noexcept nogil:
 
 
 cdef bint enlarge(void **items, size_t *room, size_t item_size) noexcept nogil:
-    """Double the room of an array; False when there is no memory and it stays as it is."""
+    """Double the room of an array; False if there is no memory, and then the array is unchanged."""
     cdef size_t wanted = max(<size_t> 64, 2 * room[0])
     cdef void *larger
     if wanted > SIZE_MAX // item_size // 2:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Resolving verdict objects and arrays of verdicts, for use from C."""
+"""Declarations for resolving verdict objects and arrays of verdicts."""
 
 from libc.stddef cimport size_t
 
@@ -21,10 +21,10 @@ cdef class Resolution:
     cdef Resolver resolver
     cdef Sequencer sequencer
     cdef bint in_order
-    # whose pending time-points tell what may still come, or None
+    # whose pending time-points tell which verdicts may still come, or None
     cdef Session monitor
     cdef Records taken
-    cdef MemoryLimit memory         # None without a limit
+    cdef MemoryLimit memory         # None if there is no limit
 
     cdef int take(self, list verdicts) except -1
     cdef int check_memory(self, object verdicts) except -1
@@ -43,7 +43,7 @@ cdef class Resolution:
 cdef class ResolvedVerdicts:
     cdef Resolution resolution
     cdef object verdicts
-    # the same, if whole events can be taken from it, or None
+    # the source as a stream, if whole events can be taken from it, or None
     cdef VerdictStream stream
     cdef bint only_false, is_over
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Resolving verdict objects and arrays of verdicts."""
+"""Resolve verdict objects and arrays of verdicts."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cython cimport final
@@ -24,26 +24,29 @@ from mtlmon.engine.native cimport (
 from mtlmon.errors import MemoryLimitError, MtlmonError
 
 cdef uint64_t LARGEST_TIME_STAMP = <uint64_t> 0x7FFFFFFFFFFFFFFF
-# what no iterator gives
+# a value that no iterator returns
 cdef object END = object()
 
 
 @final
 cdef class Resolution:
-    """Gives time-points their Boolean verdicts while the verdicts of a stream come in.
+    """Resolves equivalences to Boolean verdicts while the verdicts of a stream come in.
 
     Args:
-        in_order: give verdicts in the order of time-points. They then wait until nothing before
-            them is undecided, of which `monitor` or `reach` tell; without both, until `finish`.
-        reach: no verdict of the formula waits longer than that for its events, in time units.
-        monitor: the monitor that the verdicts come from. Every call takes all it gave since.
-        max_memory: how much memory what is open and what waits for its turn may take: a number of
-            bytes, or a text such as "500M"; None for no limit. Beyond it, calls raise
+        in_order: whether to return verdicts in the order of time-points. They then wait until
+            nothing before them is undecided, as `monitor` or `reach` tells; without both, until
+            `finish`.
+        reach: no verdict of the formula waits longer than this for its events, in time units.
+        monitor: the monitor that produces the verdicts. Every call takes all verdicts that the
+            monitor has produced since the last call.
+        max_memory: how much memory the open time-points and the waiting verdicts may take: a number
+            of bytes, or a text such as "500M"; None means no limit. Above the limit, calls raise
             `MemoryLimitError`, with what they would have returned in its attribute `verdicts`.
 
     Attributes:
-        open_count: time-points whose equivalence still waits for its value. Memory grows with
-            what is open, neighbours counting as one, and with what waits for its turn.
+        open_count: the number of time-points whose equivalence has no value yet. Memory grows with
+            the open time-points, where consecutive ones count as one, and with the verdicts that
+            wait for their turn.
 
     >>> from mtlmon import Monitor, Resolution
     >>> monitor, resolution = Monitor("EVENTUALLY[0,5] p"), Resolution()
@@ -62,7 +65,7 @@ cdef class Resolution:
             raise MtlmonError(f"a reach is at least 0, not {reach}")
         self.resolver = Resolver()
         self.resolver.is_flat = True
-        # a reach beyond all time-stamps holds all to the end, as none does
+        # a reach beyond all time-stamps holds everything to the end, as no reach does
         self.sequencer = Sequencer(None if reach is None or reach > LARGEST_TIME_STAMP else reach)
         self.in_order = in_order
         self.monitor = monitor
@@ -79,17 +82,18 @@ cdef class Resolution:
         return self.resolver.open_count
 
     def push(self, verdicts):
-        """Take verdicts and return those time-points' that are known now.
+        """Take verdicts and return the verdicts of the time-points that are now known.
 
         Args:
-            verdicts: of one event or several, as `step`, `advance` and `finish` return them.
+            verdicts: the verdicts of one or several events, as `step`, `advance` and `finish`
+                return them.
 
         Returns:
             Boolean verdicts, in the order of time-points.
 
         Raises:
-            MtlmonError: an equivalence to a time-point that is not earlier, or a verdict that comes
-                after later ones that the reach let pass.
+            MtlmonError: an equivalence refers to a time-point that is not earlier, or a verdict
+                comes after later ones that the reach has already released.
         """
         self.take(list(verdicts))
         resolved = self.fetch_all()
@@ -97,7 +101,7 @@ cdef class Resolution:
         return resolved
 
     def push_array(self, verdicts):
-        """The same as `push`, but from array to array.
+        """Do the same as `push`, with arrays as input and output.
 
         Args:
             verdicts: a one-dimensional structured array with the fields of
@@ -107,8 +111,9 @@ cdef class Resolution:
             An array of that type, in the order in which the values became known.
 
         Raises:
-            MtlmonError: as `push`; a field is missing or holds no integers, a kind is none, a
-                time-stamp is out of range. The message tells the index. Nothing was taken then.
+            MtlmonError: as for `push`; or a field is missing or does not hold integers, a kind is
+                not valid, or a time-stamp is out of range. The message names the index. In these
+                cases nothing was taken.
         """
         from mtlmon.verdicts.arrays import as_records, verdict_type
 
@@ -143,17 +148,17 @@ cdef class Resolution:
             free(resolved.items)
 
     def finish(self):
-        """The verdicts that waited for their turn: nothing more will come."""
+        """Return the verdicts that waited for their turn, as nothing more will come."""
         self.end()
         return self.fetch_all()
 
     @property
     def held_bytes(self):
-        """The bytes of memory that what is open and what waits for its turn take."""
+        """The bytes of memory that the open time-points and the waiting verdicts take."""
         return self.resolver.held_bytes() + self.sequencer.held_bytes()
 
     cdef int check_memory(self, object verdicts) except -1:
-        """Raise MemoryLimitError, with these verdicts, when too much is held."""
+        """Raise MemoryLimitError, with these verdicts, if too much memory is held."""
         cdef HeldBytes held
         if self.memory is None:
             return 0
@@ -169,7 +174,7 @@ cdef class Resolution:
         return 0
 
     cdef int take(self, list verdicts) except -1:
-        """Resolve what verdicts settle; `fetch` gives it out."""
+        """Resolve the time-points that these verdicts settle; `fetch` returns them."""
         cdef size_t count = <size_t> len(verdicts)
         cdef size_t k
         cdef Verdict verdict
@@ -191,7 +196,7 @@ cdef class Resolution:
         return 0
 
     cdef void look_at_monitor(self) noexcept nogil:
-        """Let the sequencer know what is pending, once all that is not has come."""
+        """Tell the sequencer what is pending, once all other verdicts have come."""
         cdef uint64_t time_stamp, offset
         if self.monitor is None:
             return
@@ -201,7 +206,7 @@ cdef class Resolution:
             self.sequencer.release_all()
 
     cdef ResolveStatus resolve(self, const VerdictRecord *records, size_t count) noexcept nogil:
-        """Give verdicts to the resolver, and what they settle to the sequencer."""
+        """Pass verdicts to the resolver, and the verdicts they settle to the sequencer."""
         cdef size_t k
         if not self.resolver.push(records, count):
             return OUT_OF_MEMORY
@@ -224,7 +229,7 @@ cdef class Resolution:
         self.sequencer.release_all()
 
     cdef bint fetch(self, VerdictRecord *record) noexcept nogil:
-        """Give out the next verdict; False when there is none."""
+        """Return the next verdict; False if there is none."""
         if self.in_order:
             return self.sequencer.next(0, record, 1) > 0
         return self.resolver.next(record, 1) > 0
@@ -252,7 +257,7 @@ cdef class Resolution:
         return self.fetch_into(resolved)
 
     cdef ResolveStatus fetch_into(self, Records *resolved) noexcept nogil:
-        """Append to an array all verdicts that can be given out."""
+        """Append all verdicts that can be released to an array."""
         while True:
             if resolved.count == resolved.room and not reserve(resolved, resolved.count + 1):
                 return OUT_OF_MEMORY
@@ -263,11 +268,11 @@ cdef class Resolution:
 
 @final
 cdef class ResolvedVerdicts:
-    """An iterator over the Boolean verdicts behind a stream of verdicts.
+    """An iterator over the Boolean verdicts that resolve a stream of verdicts.
 
     Attributes:
-        open_count: time-points whose equivalence still waits for its value; after the end, those
-            that got none.
+        open_count: the number of time-points whose equivalence has no value yet; after the end,
+            those that got none.
     """
 
     def __cinit__(
@@ -302,10 +307,10 @@ cdef class ResolvedVerdicts:
             self.advance()
 
     cdef int advance(self) except -1:
-        """Resolve the next event's verdicts, or the next one where events are not known."""
+        """Resolve the next event's verdicts, or the next verdict if events are not known."""
         cdef Verdict verdict
         cdef list verdicts
-        # All that is resolved has been given out.
+        # All resolved verdicts have been returned.
         self.resolution.check_memory(())
         if self.stream is not None:
             verdicts = self.stream.next_event()
@@ -328,12 +333,12 @@ cdef class VerdictCounter:
     """Counts the verdicts of a stream, resolved.
 
     Attributes:
-        true_count: time-points that are true, equivalents included.
-        false_count: time-points that are false, equivalents included.
-        open_count: time-points whose equivalence still waits for its value.
-        reference_count: time-points that those wait for.
+        true_count: true time-points, including equivalents.
+        false_count: false time-points, including equivalents.
+        open_count: time-points whose equivalence has no value yet.
+        reference_count: time-points that the open ones refer to.
         equivalent_count: verdicts that were equivalences.
-        first_violation: the earliest false time-point's verdict so far, or None.
+        first_violation: the verdict of the earliest false time-point so far, or None.
     """
 
     cdef Resolver resolver
@@ -374,7 +379,7 @@ cdef class VerdictCounter:
             raise MemoryError
         if verdict.record.kind == VERDICT_EQUIVALENT:
             self.equivalent_count += 1
-        # the earliest member of a class has a Boolean verdict
+        # the earliest member of an equivalence class has a Boolean verdict
         elif verdict.record.kind == VERDICT_FALSE and (
             self.first_violation is None
             or comes_before(&verdict.record, &self.first_violation.record)
@@ -383,9 +388,9 @@ cdef class VerdictCounter:
 
 
 def first_violation(verdicts, reach=None):
-    """The earliest false time-point's verdict, or None; stops reading once nothing is before it.
+    """The earliest false time-point's verdict, or None; stops once nothing before it is open.
 
-    Equivalences need no resolving for that: the earliest member of a class has a Boolean verdict.
+    This needs no resolving: the earliest member of an equivalence class has a Boolean verdict.
     """
     cdef VerdictStream stream = verdicts if isinstance(verdicts, VerdictStream) else None
     cdef Verdict found = None
@@ -443,7 +448,7 @@ cdef object not_earlier(Verdict verdict):
 
 
 cdef int check(const VerdictRecord *records, size_t count) except -1:
-    """Refuse an array of which a record is no verdict."""
+    """Refuse an array that has a record which is not a verdict."""
     cdef size_t k
     for k in range(count):
         if records[k].kind > VERDICT_EQUIVALENT:
@@ -471,7 +476,7 @@ cdef int raise_error_of(ResolveStatus status) except -1:
 
 
 cdef bint reserve(Records *records, size_t count) noexcept nogil:
-    """Make room for so many records, at least twice as many as before; False without memory."""
+    """Make room for so many records, at least doubling the room; False if there is no memory."""
     cdef size_t wanted = max(count, 2 * records.room)
     cdef void *larger
     if count <= records.room:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The resolver of equivalence verdicts, for use from C."""
+"""Declarations for the resolver of equivalence verdicts."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
@@ -8,29 +8,29 @@ from mtlmon.engine.native cimport NumberReader, NumberWriter, VerdictKind, Verdi
 
 
 cdef struct Run:
-    # the time-points of one time-stamp from `offset` on
+    # the time-points of one time-stamp, starting at `offset`
     uint64_t time_stamp
     uint64_t offset
     uint64_t length
-    # in a chain: the next run, or the next free one; among outcomes: the VerdictKind
+    # in a chain: the next run, or the next free one; in outcomes: the VerdictKind
     size_t next
 
 
 cdef struct Chain:
-    # the open time-point whose equivalents these are
+    # the open time-point that these time-points are equivalent to
     uint64_t stream
     uint64_t time_stamp
     uint64_t offset
-    # numbers of runs; `first` is NONE in a free slot
+    # indices of runs; `first` is NONE in a free slot
     size_t first
     size_t last
 
 
 cdef class Resolver:
     cdef readonly uint64_t open_count, true_count, false_count
-    # which stream the verdicts to come belong to: references stay within one
+    # the stream of the next verdicts: references stay within a stream
     cdef uint64_t stream
-    # verdicts come one by one, not event by event
+    # whether verdicts come one by one instead of event by event
     cdef bint is_flat
     cdef Chain *chains
     cdef size_t chain_count, chain_mask
@@ -38,7 +38,7 @@ cdef class Resolver:
     cdef size_t run_count, run_room, free_run
     cdef Run *outcomes
     cdef size_t outcome_count, outcome_room
-    # how far `next` has come
+    # the position of `next`
     cdef size_t outcome_index
     cdef uint64_t outcome_position
 

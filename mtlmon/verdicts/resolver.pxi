@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""From equivalence verdicts to Boolean ones.
+"""Resolve equivalence verdicts to Boolean verdicts.
 
-The resolver keeps, for every open time-point that others are equivalent to, the chain of those
-others; when its Boolean verdict comes, they all get it. Neighbouring time-points of one
-time-stamp are kept as one run, so memory grows with the runs of equivalents that are open.
+For every open time-point that others are equivalent to, the resolver keeps the chain of those
+others; when its Boolean verdict comes, they all get it. Consecutive time-points of one time-stamp
+are kept as one run, so memory grows with the number of open runs of equivalents.
 
-Several streams may share a resolver: the caller sets `stream` before `push`.
+Several streams can share a resolver: the caller sets `stream` before `push`.
 """
 
 cimport cython
@@ -31,12 +31,12 @@ cdef size_t NONE = SIZE_MAX
 
 @cython.final
 cdef class Resolver:
-    """Gives each time-point of a stream of verdicts its Boolean value.
+    """Assigns a Boolean value to each time-point of a stream of verdicts.
 
     Attributes:
-        open_count: the number of time-points whose equivalence still waits for its value.
-        true_count: how many became true.
-        false_count: how many became false.
+        open_count: the number of time-points whose equivalence has no value yet.
+        true_count: the number of time-points that became true.
+        false_count: the number of time-points that became false.
     """
 
     def __cinit__(self):
@@ -48,11 +48,11 @@ cdef class Resolver:
         free(self.outcomes)
 
     def resolve(self, verdicts):
-        """Take the verdicts of one event and return those that have a Boolean value now.
+        """Take the verdicts of one event and return those that now have a Boolean value.
 
-        verdicts: (time_stamp, offset, value) triples in time-point order, the value a bool or,
-        for an equivalence, the (time_stamp, offset) of the earlier time-point. The same triples
-        come back, in time-point order, with bools only.
+        verdicts: (time_stamp, offset, value) triples in time-point order. The value is a bool or,
+        for an equivalence, the (time_stamp, offset) of the earlier time-point. The result has such
+        triples in time-point order, with bools only.
         """
         cdef VerdictRecord record
         cdef VerdictRecord *records
@@ -82,13 +82,14 @@ cdef class Resolver:
         return resolved
 
     cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
-        """Take the verdicts of one event, in time-point order; `next` gives what they resolve.
+        """Take the verdicts of one event, in time-point order; `next` returns what they resolve.
 
-        What an earlier call resolved must have been fetched. False when there is no memory.
+        The verdicts that an earlier call resolved must have been fetched. False if there is no
+        memory.
 
-        The equivalences come first and the latest first, so that a reference is still known when
-        it is itself the subject of an equivalence or a Boolean verdict of the same event. Where
-        events are not known (`is_flat`), equivalents of equivalents are looked for instead.
+        Equivalences are processed first, in reverse order, so that a reference is still known if it
+        is itself the subject of an equivalence or of a Boolean verdict of the same event. If events
+        are not known (`is_flat`), equivalents of equivalents are looked up instead.
         """
         cdef size_t k
         self.outcome_count = self.outcome_index = 0
@@ -105,7 +106,7 @@ cdef class Resolver:
         return True
 
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil:
-        """Fetch up to `capacity` resolved verdicts, in time-point order; 0 when there are none."""
+        """Fetch up to `capacity` resolved verdicts, in time-point order; 0 if there are none."""
         cdef size_t count = 0
         cdef Run *run
         while count < capacity and self.outcome_index < self.outcome_count:
@@ -122,7 +123,7 @@ cdef class Resolver:
         return count
 
     cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil:
-        """Give streams other numbers; False when there is no memory.
+        """Renumber the streams; False if there is no memory.
 
         Stream `lanes` * k + i becomes `lanes` * new_numbers[k] + i.
         """
@@ -151,14 +152,14 @@ cdef class Resolver:
         return True
 
     cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that open time-points and those to be given out take."""
+        """The bytes that the open time-points and the verdicts to be fetched take."""
         return (
             (0 if self.chains == NULL else (self.chain_mask + 1) * sizeof(Chain))
             + (self.run_room + self.outcome_room) * sizeof(Run)
         )
 
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil:
-        """Append a time-point, and the equivalents it has itself, to the chain of its reference."""
+        """Append a time-point, with its own equivalents, to the chain of its reference."""
         cdef size_t slot, own, number
         cdef Chain *chain
         cdef Run *run
@@ -294,7 +295,7 @@ cdef class Resolver:
         return slot
 
     cdef void remove(self, size_t slot) noexcept nogil:
-        """Free a slot, moving up those behind it that would not be found any more."""
+        """Free a slot, moving up the slots behind it that would not be found any more."""
         cdef size_t hole = slot
         cdef size_t home
         self.chain_count -= 1
@@ -303,14 +304,14 @@ cdef class Resolver:
             if self.chains[slot].first == NONE:
                 break
             home = hash_chain(self.chains + slot) & self.chain_mask
-            # distances run forward from the home slot, around the table's end
+            # distances run forward from the home slot and wrap around the table's end
             if ((slot - home) & self.chain_mask) >= ((slot - hole) & self.chain_mask):
                 self.chains[hole] = self.chains[slot]
                 hole = slot
         self.chains[hole].first = NONE
 
     cdef void clear(self) noexcept nogil:
-        """Forget what is open, all of which stays so; the counts stay too."""
+        """Forget the open time-points, all of which stay open in the counts."""
         cdef size_t slot
         self.outcome_count = self.outcome_index = 0
         self.outcome_position = 0
@@ -324,7 +325,7 @@ cdef class Resolver:
         self.free_run = NONE
 
     cdef bint reserve_chain(self) noexcept nogil:
-        """Make sure that one more chain fits; False when there is no memory."""
+        """Make sure that one more chain fits; False if there is no memory."""
         cdef Chain *old = self.chains
         cdef size_t old_size = 0 if old == NULL else self.chain_mask + 1
         cdef size_t slot, place, size
@@ -350,7 +351,7 @@ cdef class Resolver:
         return True
 
     cdef size_t new_run(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
-        """A run of one time-point, NONE when there is no memory."""
+        """A run of one time-point, or NONE if there is no memory."""
         cdef size_t number = self.free_run
         cdef void *larger
         if number != NONE:
@@ -369,7 +370,8 @@ cdef class Resolver:
         return number
 
     def snapshot(self):
-        """The open equivalences of stream 0 as bytes, for `restore` in any process; no digest.
+        """The open equivalences of stream 0 as bytes, for `restore` in any process; without a
+        digest.
 
         Time-stamps are written as distances from the latest one, which keeps them short.
         """
@@ -385,10 +387,10 @@ cdef class Resolver:
         return writer.taken()
 
     def restore(self, snapshot):
-        """Go on from where another resolver made a snapshot; this one must be fresh.
+        """Continue from the snapshot of another resolver; this one must be new.
 
         Raises:
-            SnapshotError: the bytes are no snapshot; the resolver is then of no use.
+            SnapshotError: the bytes are not a snapshot; the resolver must not be used after that.
         """
         cdef NumberReader reader = NumberReader()
         cdef uint64_t latest, _chain
@@ -399,7 +401,7 @@ cdef class Resolver:
         reader.end()
 
     cdef uint64_t latest(self) noexcept nogil:
-        """A time-stamp that no open one is above."""
+        """An upper bound of the open time-stamps."""
         cdef uint64_t latest = 0
         cdef size_t slot, number
         if self.chain_count == 0:
@@ -408,7 +410,7 @@ cdef class Resolver:
             number = self.chains[slot].first
             if number == NONE:
                 continue
-            # the time-points of a chain are later than the one that they are equivalent to
+            # the time-points of a chain are later than the time-point they are equivalent to
             while number != self.chains[slot].last:
                 latest = max(latest, self.runs[number].time_stamp)
                 number = self.runs[number].next
@@ -470,7 +472,7 @@ cdef class Resolver:
 
 
 cdef void *enlarged(Run *runs, size_t *room) noexcept nogil:
-    """The array with twice the room, or NULL when there is no memory and it stays as it is."""
+    """Double the room of the array; NULL if there is no memory, and then it is unchanged."""
     cdef size_t wanted = max(<size_t> 64, 2 * room[0])
     cdef void *larger
     if wanted > SIZE_MAX // sizeof(Run) // 2:

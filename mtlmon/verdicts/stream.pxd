@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The verdicts of a stream of events, for use from C."""
+"""Declarations for the verdicts of a stream of events."""
 
 from mtlmon.engine.native cimport Session
 
@@ -9,7 +9,7 @@ cdef class VerdictStream:
     cdef object events
     cdef size_t event_count
     cdef object end_time
-    # the verdicts of the last event, of which those before `place` have been given out
+    # the verdicts of the last event; those before `place` have been returned
     cdef list verdicts
     cdef Py_ssize_t place
     cdef bint is_over

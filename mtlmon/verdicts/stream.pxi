@@ -12,7 +12,8 @@ from mtlmon.errors import EventError, EventTypeError, TimeStampError
 cdef class VerdictStream:
     """An iterator over the verdicts of a stream of events, as early as they are known.
 
-    Made by calling a monitor. What works on whole events, such as `resolve`, takes them from it.
+    Calling a monitor creates one. Functions that work on whole events, such as `resolve`, take the
+    events' verdicts from it.
 
     Attributes:
         monitor: the monitor.
@@ -38,7 +39,7 @@ cdef class VerdictStream:
         return self.verdicts[self.place - 1]
 
     cdef list next_event(self):
-        """The verdicts of the last event that are left, or those of the next; None at the end."""
+        """The remaining verdicts of the last event, or those of the next; None at the end."""
         cdef list verdicts = self.verdicts[self.place:]
         self.verdicts = []
         self.place = 0
@@ -54,7 +55,7 @@ cdef class VerdictStream:
 
 
 cpdef list step_of_stream(Session monitor, event, size_t index):
-    """`Monitor.step` to an event, which is a pair; errors say that it is number `index`."""
+    """Call `Monitor.step` with an event, which is a pair; errors carry its number `index`."""
     try:
         time_stamp, atoms = event
     except (TypeError, ValueError):
