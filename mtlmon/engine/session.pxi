@@ -258,8 +258,7 @@ cdef class Session:
         self.table.set_budget(memory.share(8 * monitors))
 
     cdef int relieve(self) except -1 nogil:
-        """Release memory that is not essential: the transition table, remains of old expressions.
-        """
+        """Release inessential memory: the transition table, and remains of old expressions."""
         self.table.structure(&self.state)
         self.table.forget(NULL, 0, 0)
         self.table.shrink()

@@ -1,1 +1,1 @@
-"""Text: log lines to events, verdicts to lines."""
+"""Text: read log lines as events, and write verdicts as lines."""

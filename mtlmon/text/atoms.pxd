@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The table of the atoms that a formula names, for use from C."""
+"""Declarations for the table of the atoms that a formula names."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -27,12 +27,14 @@ cdef class AtomTable:
     cdef list names
     cdef AtomSlot *slots
     cdef size_t slot_mask
-    # PERF: lengths (modulo 64) of the atoms by first byte; most irrelevant atoms end here, unhashed
+    # PERF: lengths (modulo 64) of the atoms by first byte; rejects most irrelevant atoms without
+    # hashing
     cdef uint64_t lengths[256]
-    # PERF: one-byte atoms need no look-up: their word in the letter, and their bit (0: not there)
+    # PERF: one-byte atoms need no look-up: their word in the letter, and their bit (0: not in the
+    # table)
     cdef uint32_t single_word[256]
     cdef uint64_t single_bit[256]
-    # PERF: the atoms of up to 16 bytes, each in a place of its own, so that looking one up takes no
+    # PERF: the atoms of up to 16 bytes, each in its own place, so that looking one up takes no
     # branch; NULL if there are more than 64 atoms
     cdef ShortAtom *short_atoms
     cdef uint64_t multipliers[2]
@@ -51,9 +53,9 @@ cdef inline size_t short_place(AtomTable table, uint64_t first, uint64_t second)
 
 
 cdef inline uint64_t short_letter(AtomTable table, uint64_t first, uint64_t second) noexcept nogil:
-    """The letter with the bit of a name of 1 to 16 bytes, which is 0 if the table has no such name.
+    """The letter with the bit of a name of 1 to 16 bytes; 0 if the table has no such name.
 
-    first, second: the name with zeros after it, as `load_text` loads it.
+    first, second: the name padded with zeros, as `load_text` loads it.
     """
     cdef const ShortAtom *atom = table.short_atoms + short_place(table, first, second)
     return atom.bit & (

@@ -1,8 +1,7 @@
 # cython: language_level=3
-"""The table of the atoms that a formula names: from the bytes of a name to its bit in a letter.
+"""The table of the atoms that a formula names: maps the bytes of a name to a bit in a letter.
 
-A *letter* is the set of atoms of a time-point as 64-bit words, bit i of them standing for
-`atoms[i]`.
+A *letter* is the set of atoms of a time-point as 64-bit words; bit i of them represents `atoms[i]`.
 """
 
 cimport cython
@@ -13,7 +12,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
-    # of finding places for short atoms, after some of which the table is doubled
+    # attempts to find places for short atoms; after some of them, the table is doubled
     ATTEMPTS = 48
     ATTEMPTS_PER_SIZE = 8
 
@@ -43,7 +42,7 @@ cdef class AtomTable:
         free(self.short_atoms)
 
     cdef int fill(self) except -1:
-        """Enter the atoms into the hash table and the short cuts before it."""
+        """Add the atoms to the hash table and to the shortcuts before it."""
         cdef size_t index, position
         cdef size_t size = 8
         cdef size_t wanted = 2 * <size_t> len(self.names)
@@ -74,14 +73,14 @@ cdef class AtomTable:
         return 0
 
     cdef int fill_short(self) except -1:
-        """Enter the short atoms into a table in which no two of them share a place."""
+        """Add the short atoms to a table in which no two of them share a place."""
         cdef ShortAtom atoms[64]
         cdef size_t count = 0, index
         cdef unsigned bits = 3
         cdef unsigned attempt
         cdef bytes name
         for index, name in enumerate(self.names):
-            # neither a longer name nor one with such a byte is read as a short one
+            # longer names, and names with such a byte, are not read as short names
             if len(name) <= LONGEST_SHORT and b"\0" not in name:
                 padded = name.ljust(LONGEST_SHORT, b"\0")
                 atoms[count].first = int.from_bytes(padded[:8], "little")
@@ -91,7 +90,7 @@ cdef class AtomTable:
         while 1 << bits < 2 * count:
             bits += 1
         self.multipliers[:] = [0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93]
-        # 64 atoms find places of their own in 2^11 once in three attempts
+        # 64 atoms find their own places in 2^11 in one of three attempts
         for attempt in range(ATTEMPTS):
             if self.place_short(atoms, count, bits + attempt // ATTEMPTS_PER_SIZE):
                 break
@@ -100,7 +99,7 @@ cdef class AtomTable:
         return 0
 
     cdef int place_short(self, const ShortAtom *atoms, size_t count, unsigned bits) except -1:
-        """Fill a table of 2^bits places; if two atoms share one, leave none and return False."""
+        """Fill a table of 2^bits places; if two atoms share a place, empty it and return False."""
         cdef size_t size = <size_t> 1 << bits
         cdef size_t k
         cdef ShortAtom *place
@@ -118,7 +117,7 @@ cdef class AtomTable:
         return True
 
     cdef void add(self, const uint8_t *name, size_t length, uint64_t *letter) noexcept nogil:
-        """Set the bit of an atom in a letter; a name that the table does not hold changes nothing.
+        """Set the bit of an atom in a letter; ignore a name that is not in the table.
 
         length: at least 1.
         """
@@ -146,7 +145,7 @@ cdef class AtomTable:
 
 
 cdef uint64_t hash_name(const uint8_t *name, size_t length) noexcept nogil:
-    """A hash over length and bytes, eight bytes at a time."""
+    """A hash of the length and the bytes, eight bytes at a time."""
     cdef uint64_t value = length * <uint64_t> 0x9E3779B97F4A7C15
     cdef uint64_t word
     while length > 0:

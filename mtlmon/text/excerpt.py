@@ -1,4 +1,4 @@
-"""Messages about log lines that cannot be read: the place, and the line shortened around it."""
+"""Messages about unreadable log lines: the position, and the line shortened around it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LENGTH = 60
 def describe(message: str, line: bytes, place: int, **values: int) -> tuple[str, int]:
     """Fill in a message about a byte of a line; return it and the column (1-based, characters).
 
-    `{word}` and `{character}` in the message stand for what begins at the place.
+    `{word}` and `{character}` in the message are replaced by the word or character at the position.
     """
     before = line[:place].decode(errors="replace")
     after = line[place:].removesuffix(b"\r").decode(errors="replace")
@@ -26,14 +26,14 @@ def describe(message: str, line: bytes, place: int, **values: int) -> tuple[str,
 
 
 def name_character(character: str) -> str:
-    """A character for a message: quoted, or its code if it is not printable."""
+    """Describe a character in a message: quoted, or its code if it is not printable."""
     if character.isprintable():
         return f"'{character}'"
     return f"control character 0x{ord(character):02X}"
 
 
 def excerpt(line: str, place: int) -> str:
-    """A line shortened around a place (an index), unprintable characters escaped."""
+    """Shorten a line around a position (an index), and escape unprintable characters."""
     first = max(0, min(place - LENGTH // 2, len(line) - LENGTH))
     shortened = escaped(line[first : first + LENGTH])
     return ("..." if first > 0 else "") + shortened + ("..." if first + LENGTH < len(line) else "")

@@ -1,4 +1,4 @@
-"""What a file is that somebody takes for a text log, guessed from a line that is none."""
+"""Guess the format of a file that was passed as a text log, from a line that is not valid."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Guess", "guess_format"]
 
 
 class Guess(NamedTuple):
-    """What a line looks like.
+    """The format that a line seems to have.
 
     Attributes:
         words: the end of a message about the line.
-        format: the format of tables that it is, as options call it; None if it is none.
-        advice: what to do on the command line, if the format alone does not say it.
+        format: the matching table format, as named in options; None if there is none.
+        advice: what to do on the command line, if the format alone does not tell.
     """
 
     words: str
@@ -57,11 +57,11 @@ _NAME = rb"\"?[A-Za-z_][\w .-]*\"?"
 
 
 def guess_format(line: bytes, number: int) -> Guess | None:
-    """What a line without a time-stamp looks like.
+    """Guess the format of a line without a time-stamp.
 
     Args:
-        line: that cannot be read.
-        number: of the line, from 1; magic bytes and headers come first in a file.
+        line: the line that cannot be read.
+        number: the line number, from 1; magic bytes and headers come first in a file.
 
     >>> guess_format(b'{"ts": 1}', 7).words
     'this looks like JSON'

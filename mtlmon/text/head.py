@@ -1,7 +1,7 @@
 """The first part of a text log, for messages about names that did not occur.
 
-The scanner passes over names that the formula does not have, at the speed of the disk. Which names
-a log does have is asked only at its end, if some atom never occurred; then the first blocks tell.
+The scanner skips names that the formula does not have, at the speed of the disk. The names in a log
+matter only at its end, if some atom never occurred; they are then read from the first blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LogHead:
     """The beginning of a log, as bytes.
 
     Attributes:
-        is_full: there is nothing to be added.
+        is_full: whether nothing more will be added.
     """
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class LogHead:
         self.is_full = False
 
     def add(self, block: bytes | memoryview) -> None:
-        """Add the next block of the log, as far as it still belongs to the head."""
+        """Add the next block of the log, up to the size limit of the head."""
         part = bytes(block[: HEAD_BYTES - self._size])
         self._parts.append(part)
         self._size += len(part)
         self.is_full = self._size >= HEAD_BYTES
 
     def names(self) -> list[str]:
-        """Names of atoms in the lines that are whole, in order of first occurrence."""
+        """The names of atoms in complete lines, in order of first occurrence."""
         text = b"".join(self._parts)
         if self.is_full:
             text = text[: text.rfind(b"\n") + 1]
@@ -49,11 +49,11 @@ class LogHead:
 
 
 def _names(text: str) -> Iterator[str]:
-    # Not at the top, where it would make the start of the command slower.
+    # Not imported at the top, where it would slow down the start of the command.
     import re
 
     event = re.compile(r"[ \t]*@[0-9]+(?=[ \t(]|$)")
-    # Names in quotes, and plain ones as the scanner reads them.
+    # Quoted names, and plain names as the scanner reads them.
     item = re.compile(r'"((?:[^"\\]|\\["\\])+)"|([^ ()",\x00-\x1f\x7f]+)')
     for line in text.split("\n"):
         begun = event.match(line)

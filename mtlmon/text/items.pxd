@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The reader of the items of a log line, for use from C."""
+"""Declarations for the reader of the items of a log line."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
@@ -18,7 +18,7 @@ cdef class ItemReader:
     cdef uint8_t classes[256]
     cdef uint8_t *unescaped
     cdef size_t unescaped_room
-    # why the last line could not be read, and where
+    # why and where the last line could not be read
     cdef LineError error
     cdef const uint8_t *error_place
 

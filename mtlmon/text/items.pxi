@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The items of a log line: from the text after its time-stamp to a letter.
+"""Read the items of a log line, from the text after its time-stamp, into a letter.
 
-Items are atoms, plain or quoted, in parentheses, before `()` or neither. A run of items ends with a
-line feed, so the inner loops need no check against an end.
+Items are atoms, plain or quoted. They may be in parentheses or be followed by `()`. A run of items
+ends with a line feed, so the inner loops need no bounds check.
 """
 
 cimport cython
@@ -12,7 +12,7 @@ from libc.stdlib cimport free, realloc
 
 
 cdef enum:
-    # 64 bytes, the last of which may begin an atom
+    # 64 bytes, the last of which may start an atom
     WINDOW_ROOM = 64 + LONGEST_SHORT
     WINDOW_WORTH = 24
 
@@ -21,7 +21,7 @@ cdef enum:
 cdef class ItemReader:
     """Reads items into letters.
 
-    table: the atoms to look for; bit i of a letter says whether the i-th one stands on the line.
+    table: the atoms to find; bit i of a letter says whether the line has the i-th atom.
     """
 
     def __cinit__(self, AtomTable table not None):
@@ -35,7 +35,8 @@ cdef class ItemReader:
     cdef const uint8_t *read_items(
         self, const uint8_t *place, const uint8_t *stop, uint64_t *letter
     ) noexcept nogil:
-        """Add the rest of a line to a letter; return the next line's beginning, NULL on an error.
+        """Add the rest of a line to a letter; return the start of the next line, or NULL on an
+        error.
 
         stop: the end of the lines.
         """
@@ -47,7 +48,7 @@ cdef class ItemReader:
                 place = read_window(self, item, letter)
                 if (place - 1)[0] == c'\n':
                     return place
-                # where parentheses and quotes are in use, one item at a time is faster
+                # if parentheses and quotes are used, reading item by item is faster
                 has_windows = place - item >= WINDOW_WORTH
             if place[0] == c' ' or place[0] == c'\t':
                 place += 1
@@ -61,7 +62,7 @@ cdef class ItemReader:
                     return NULL
 
     cdef const uint8_t *read_item(self, const uint8_t *place, uint64_t *letter) noexcept nogil:
-        """Read an item of any form; return the byte after it, NULL on an error."""
+        """Read an item of any form; return the byte after it, or NULL on an error."""
         cdef const uint8_t *classes = self.classes
         cdef const uint8_t *item = place
         cdef const uint8_t *name
@@ -99,7 +100,7 @@ cdef class ItemReader:
     cdef const uint8_t *read_quoted(
         self, const uint8_t *place, const uint8_t **name, size_t *name_length
     ) noexcept nogil:
-        """Read text in double quotes; return the byte after it, NULL on an error."""
+        """Read text in double quotes; return the byte after it, or NULL on an error."""
         cdef const uint8_t *quote = place
         cdef const uint8_t *text = place + 1
         cdef size_t length = 0
@@ -143,15 +144,15 @@ cdef class ItemReader:
 cdef inline const uint8_t *read_window(
     ItemReader reader, const uint8_t *place, uint64_t *letter
 ) noexcept nogil:
-    """Read plain atoms; return the next line's beginning, or the place before what is left to read.
+    """Read plain atoms; return the start of the next line, or of what is left to read.
 
-    WINDOW_ROOM bytes can be read, and letters have one word. Where `classify_64` finds nothing, all
-    is left to read.
+    WINDOW_ROOM bytes must be readable, and letters have one word. If `classify_64` finds nothing,
+    everything is left to read.
 
-    PERF: loops over names of random lengths mispredict at each of them, and so do branches on
-    whether the formula names an atom: lines of about six atoms, of a hundred, took 54 ns instead
-    of 43. A memo of all atoms that ever occurred took 46, and for atoms that do not recur 8 ns
-    more an atom. A lone atom is read faster by `read_item` (11 instead of 18 ns).
+    PERF: loops over names of random lengths cause a branch misprediction for each name, as do
+    branches on whether the formula names an atom: lines of about six atoms, of a hundred, took 54
+    ns instead of 43. A memo of all atoms that ever occurred took 46 ns, and 8 ns more per atom for
+    atoms that do not recur. A single atom is read faster by `read_item` (11 instead of 18 ns).
     """
     cdef uint64_t ends, others
     cdef uint64_t first, second

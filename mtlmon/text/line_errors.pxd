@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What can be wrong with a line of a log or of verdicts."""
+"""The possible errors in a line of a log or of verdicts."""
 
 cdef enum LineError:
     NO_ERROR
@@ -7,7 +7,7 @@ cdef enum LineError:
     TIME_STAMP_TOO_LARGE
     LINE_TOO_LONG
     OUT_OF_MEMORY
-    # of a log
+    # errors in a log
     EMPTY_TIME_STAMP
     TIME_STAMP_NOT_INTEGER
     TIME_STAMP_DECREASES
@@ -19,7 +19,7 @@ cdef enum LineError:
     EMPTY_QUOTE
     BAD_ESCAPE
     NO_BLANK
-    # of verdicts
+    # errors in verdicts
     NO_COLON
     NO_OFFSET
     OFFSET_TOO_LARGE

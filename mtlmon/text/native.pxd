@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Text: log lines to events, verdicts to lines. What its parts declare."""
+"""Declarations of the compiled unit for text: log lines and verdict lines."""
 
 include "swar.pxd"
 include "line_errors.pxd"

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Text: log lines to events, verdicts to lines. The compiled unit."""
+"""The compiled unit for text: reads log lines as events, and writes verdicts as lines."""
 
 include "atoms.pxi"
 include "items.pxi"

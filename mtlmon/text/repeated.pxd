@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Lines that are the same as the one before, byte for byte.
+"""Recognise lines that are identical to the previous line, byte for byte.
 
-Where hardly any event matters, most lines have no atoms, and then runs of equal lines are long.
+If hardly any event matters, most lines have no atoms, and runs of equal lines are long.
 """
 
 from libc.stddef cimport size_t
@@ -12,9 +12,9 @@ from libc.string cimport memset
 cdef enum:
     # longer lines are not compared
     LONGEST_REPEATED = 32
-    # PERF: so many repetitions lead to expect more. A line found by comparison takes 1 ns instead
-    # of 5, but where it is not found the branch is mispredicted: lines over two random atoms are
-    # best never compared.
+    # PERF: after this many repetitions, more are expected. A line that is recognised takes 1 ns
+    # instead of 5, but a failed comparison is a mispredicted branch: lines over two random atoms
+    # are best never compared.
     EXPECTED_AFTER = 8
 
 
@@ -27,10 +27,10 @@ cdef inline const uint8_t *read_repeated(
     size_t capacity,
     size_t *count,
 ) noexcept nogil:
-    """Add events for lines with the text of the last one, which stands from `line` to `place`.
+    """Add events for the lines that repeat the last line, whose text is from `line` to `place`.
 
-    LONGEST_REPEATED bytes can be read from any place up to `stop`. The last event of `count` is
-    that of the last line, with a letter of one word. Returns the place after those lines.
+    LONGEST_REPEATED bytes must be readable from any place up to `stop`. The last event of `count`
+    is that of the last line, with a letter of one word. Returns the place after those lines.
     """
     cdef size_t size = <size_t> (place - line)
     cdef size_t n = count[0]
@@ -52,7 +52,7 @@ cdef inline const uint8_t *read_repeated(
 
 
 cdef inline void load_masks(size_t size, uint64_t *masks) noexcept nogil:
-    """Masks of the bytes that count among LONGEST_REPEATED."""
+    """Load masks that select the first `size` of LONGEST_REPEATED bytes."""
     cdef uint8_t bytes[LONGEST_REPEATED]
     memset(bytes, 0, sizeof(bytes))
     memset(bytes, 0xFF, size)

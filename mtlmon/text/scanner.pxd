@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The reader of text logs, for use from C."""
+"""Declarations for the reader of text logs."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t, uint64_t
 cdef enum ScanStatus:
     SCAN_FULL  # the batch is full; there may be more in the block
     SCAN_EMPTY  # every complete line of the block has been read
-    SCAN_ERROR  # the next line cannot be read; `note_failure` keeps why
+    SCAN_ERROR  # the next line cannot be read; `note_failure` records why
 
 
 cdef class Scanner:
@@ -19,17 +19,17 @@ cdef class Scanner:
     cdef readonly uint64_t line_count
     cdef readonly uint64_t skipped_count
 
-    cdef readonly object failure  # the LogError or None
+    cdef readonly object failure  # the LogError, or None
 
     cdef ItemReader items
     cdef uint64_t *occurrences
 
-    # the block: lines from `cursor` to `stop` are complete, `rest` to `limit` is not looked at yet
+    # the block: lines from `cursor` to `stop` are complete, `rest` to `limit` has not been examined
     cdef const uint8_t *cursor
     cdef const uint8_t *stop
     cdef const uint8_t *rest
     cdef const uint8_t *limit
-    # the beginning of a line whose end is not there yet
+    # the start of a line whose end has not arrived yet
     cdef uint8_t *carry
     cdef size_t carry_size, carry_room
     cdef bint carry_is_line, in_long_line

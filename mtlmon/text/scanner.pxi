@@ -1,12 +1,12 @@
 # cython: language_level=3
 """The reader of text logs: blocks of bytes in, time-stamps and letters out.
 
-One time-point a line, `@TS atom atom ...`. A *letter* is the set of atoms of a time-point as
-64-bit words, bit i of them standing for `atoms[i]`; atoms that are not listed are ignored.
+Each line has one time-point, `@TS atom atom ...`. A *letter* is the set of atoms of a time-point as
+64-bit words; bit i of them represents `atoms[i]`. Atoms that are not listed are ignored.
 
-The scanner works on runs of complete lines, each of which ends with a line feed, so the inner
-loops need no check against the end of the block. What follows the last line feed of a block is
-kept in `carry` until the rest of its line arrives; results never depend on where blocks end.
+The scanner processes runs of complete lines. Each line ends with a line feed, so the inner loops
+need no check against the end of the block. The text after the last line feed of a block is kept in
+`carry` until the rest of its line arrives; results never depend on where blocks end.
 """
 
 cimport cython
@@ -21,14 +21,14 @@ from libc.string cimport memchr, memcpy
 from mtlmon.errors import LogError
 
 cdef enum:
-    # every longer line passes through `carry`, where its length is checked
+    # longer lines always pass through `carry`, which checks their length
     PIECE = 1 << 20
     LONGEST_LINE = 64 << 20
-    # a larger carry is given back once its line is read
+    # a larger carry is freed once its line is read
     CARRY_KEPT = 1 << 20
     # '@', the digits of a time-stamp and a tail can be read as words
     QUICK_ROOM = 1 + LONGEST_DIGITS + LONGEST_TAIL
-    # 18 digits never overflow, so only what follows them is checked
+    # 18 digits never overflow, so only the digits after them are checked
     UNCHECKED_DIGITS = 18
     BATCH_WORDS = 4096
 
@@ -37,7 +37,7 @@ MAX_LINE_BYTES = LONGEST_LINE
 
 @cython.final
 cdef class Scanner:
-    """The native reader of text logs, fed with blocks of bytes.
+    """The native reader of text logs, which takes blocks of bytes.
 
     atoms: the names to look for; bit i of a letter says whether atoms[i] stands on the line.
     path: the log's name in error messages.
@@ -54,7 +54,7 @@ cdef class Scanner:
         self.occurrences = <uint64_t *> calloc(self.letter_words, sizeof(uint64_t))
         if self.occurrences == NULL:
             raise MemoryError
-        # letters of several words are not kept
+        # letters of several words are not memoised
         if self.letter_words == 1:
             self.tails.buckets = <TailBucket *> calloc(TAIL_BUCKETS, sizeof(TailBucket))
             if self.tails.buckets == NULL:
@@ -68,7 +68,7 @@ cdef class Scanner:
 
     @property
     def absent(self):
-        """The atoms that stood on no line so far, in their order."""
+        """The atoms that have not occurred so far, in order."""
         cdef size_t index
         return tuple(
             atom
@@ -78,17 +78,17 @@ cdef class Scanner:
 
     @property
     def last_time_stamp(self):
-        """The time-stamp of the last line read, None before the first."""
+        """The time-stamp of the last line read, or None before the first line."""
         return self.last.value if self.last.is_known else None
 
     def feed(self, data):
-        """Take a block of the log and return the events of the lines it completes.
+        """Take a block of the log and return the events of the lines that it completes.
 
-        An event is (time-stamp, letter), the letter an int whose bit i stands for atoms[i].
-        When a line cannot be read, the events before it are returned and the next call raises.
+        An event is (time-stamp, letter); the letter is an int whose bit i represents atoms[i]. If a
+        line cannot be read, the events before it are returned and the next call raises.
 
         Raises:
-            LogError: a line that cannot be read (unless `skip_errors`).
+            LogError: a line cannot be read (unless `skip_errors`).
         """
         cdef Py_buffer view
         self.check_failure()
@@ -100,10 +100,10 @@ cdef class Scanner:
             PyBuffer_Release(&view)
 
     def finish(self):
-        """End the log: return the event of a last line without line feed, if there is one.
+        """End the log: return the event of a last line without a line feed, if there is one.
 
         Raises:
-            LogError: that line, or one before it, cannot be read (unless `skip_errors`).
+            LogError: the last line, or one before it, cannot be read (unless `skip_errors`).
         """
         self.check_failure()
         self.load_end()
@@ -112,13 +112,13 @@ cdef class Scanner:
         return events
 
     cdef int check_failure(self) except -1:
-        """Raise the error that ended the reading, if one did."""
+        """Raise the error that ended the reading, if there is one."""
         if self.failure is not None:
             raise self.failure
         return 0
 
     cdef list read_events(self):
-        """The events of the loaded block, up to its end or a line that cannot be read."""
+        """The events of the loaded block, up to its end or to a line that cannot be read."""
         cdef size_t words = self.letter_words
         cdef size_t capacity = max(1, BATCH_WORDS // words)
         cdef size_t count = 0, k, word
@@ -145,9 +145,9 @@ cdef class Scanner:
             free(letters)
 
     cdef int note_failure(self) except -1:
-        """Describe the line in error in `failure`, before the block goes; it stays the only one.
+        """Store an error in `failure` that describes the bad line, before the block is released.
 
-        Raises MemoryError when memory is what was missing.
+        No later error replaces it. Raises MemoryError if the failure was a lack of memory.
         """
         cdef size_t size = self.carry_size
         cdef size_t before = 0
@@ -185,7 +185,7 @@ cdef class Scanner:
         return 0
 
     cdef void load(self, const uint8_t *data, size_t size) noexcept nogil:
-        """Make a block the one to scan; it must stay until `scan` returns SCAN_EMPTY."""
+        """Load a block to scan; it must stay valid until `scan` returns SCAN_EMPTY."""
         self.rest = data
         self.limit = data + size
 
@@ -195,7 +195,7 @@ cdef class Scanner:
         self.load(<const uint8_t *> b"\n", 1 if line_is_open else 0)
 
     cdef bint next_lines(self) noexcept nogil:
-        """Set `cursor` and `stop` to the next run of complete lines; False when there is none."""
+        """Set `cursor` and `stop` to the next run of complete lines; False if there is none."""
         cdef const uint8_t *line_feed
         cdef size_t size
         if self.carry_is_line:
@@ -264,21 +264,21 @@ cdef class Scanner:
             self.carry_room = 0
 
     cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that the beginning of a line takes whose end is not there yet, and the memo."""
+        """The bytes that the start of an incomplete line and the memo take."""
         cdef size_t held = self.carry_room + self.letter_words * sizeof(uint64_t)
         if self.tails.buckets != NULL:
             held += TAIL_BUCKETS * sizeof(TailBucket)
         return held
 
     cdef size_t unread(self) noexcept nogil:
-        """How many of the bytes that were loaded are not scanned: those after the last event."""
+        """The number of loaded bytes that are not scanned yet: those after the last event."""
         cdef size_t size = <size_t> (self.limit - self.rest) + <size_t> (self.stop - self.cursor)
         return size if self.carry_is_line else size + self.carry_size
 
     cdef ScanStatus scan(
         self, uint64_t *time_stamps, uint64_t *letters, size_t capacity, size_t *count
     ) noexcept nogil:
-        """Read events into the two arrays until the batch is full or the block at its end.
+        """Read events into the two arrays until the batch is full or the block ends.
 
         The letter of event k begins at letters[k * letter_words].
         """
@@ -337,7 +337,7 @@ cdef class Scanner:
     cdef const uint8_t *scan_time_stamp(
         self, const uint8_t *place, uint64_t *time_stamp
     ) noexcept nogil:
-        """Read the digits after '@' and return the byte after them, NULL on an error."""
+        """Read the digits after '@' and return the byte after them, or NULL on an error."""
         cdef const uint8_t *digits = place
         cdef const uint8_t *unchecked = place + UNCHECKED_DIGITS
         cdef uint64_t value = 0
@@ -371,7 +371,7 @@ cdef class Scanner:
     cdef const uint8_t *scan_line(
         self, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
     ) noexcept nogil:
-        """Read a line from its '@' on; return the beginning of the next, NULL on an error."""
+        """Read a line from its '@' on; return the start of the next line, or NULL on an error."""
         cdef const uint8_t *digits = place + 1
         cdef const uint8_t *tail
         if place[0] != c'@':
@@ -386,7 +386,7 @@ cdef class Scanner:
         return place
 
 
-# PERF: the functions of the hot loop are not methods, because the compiler does not inline those.
+# PERF: the functions of the hot loop are not methods, because the compiler does not inline methods.
 
 
 cdef inline const uint8_t *scan_lines_alike(
@@ -397,12 +397,12 @@ cdef inline const uint8_t *scan_lines_alike(
     size_t capacity,
     size_t *count,
 ) noexcept nogil:
-    """Read lines as long as their time-stamps have as many digits as the one before.
+    """Read lines as long as each time-stamp has as many digits as the previous one.
 
-    Stops at a line that has to be read by `scan_line`.
+    Stops at a line that `scan_line` has to read.
 
-    PERF: the next line's beginning depends on nothing but the place of a line feed, so the time for
-    finding that is most of what a line costs.
+    PERF: the start of the next line depends only on the place of a line feed, so most of the time
+    for a line is spent on finding the line feed.
     """
     # copies, which no store to the arrays can change
     cdef LastTimeStamp last = scanner.last
@@ -434,7 +434,7 @@ cdef inline const uint8_t *scan_lines_alike(
                 break
         differs = (last.value ^ present.value) | (letters[n * words] ^ letter)
         letter = letters[n * words]
-        # PERF: no branch, since letters are as good as random
+        # PERF: no branch, since letters are practically random
         repeats = (repeats + 1) & (0 - <size_t> (differs == 0))
         last = present
         time_stamps[n] = last.value
@@ -454,7 +454,7 @@ cdef inline const uint8_t *scan_lines_alike(
 cdef const uint8_t *read_tail(
     Scanner scanner, const uint8_t *tail, uint64_t *letter
 ) noexcept nogil:
-    """Read a line after its time-stamp into a letter; return the next line, NULL on an error."""
+    """Read a line after its time-stamp into a letter; return the next line, or NULL on an error."""
     cdef const uint8_t *next_line
     cdef size_t word, size
     for word in range(scanner.letter_words):
@@ -489,7 +489,7 @@ cdef const uint8_t *last_line_feed(const uint8_t *data, size_t size) noexcept no
 
 
 cdef str error_message(LineError error):
-    """What is wrong, for `_excerpt.describe` to fill in."""
+    """The message of an error, which `_excerpt.describe` completes."""
     if error == NO_TIME_STAMP:
         return "expected '@' and a time-stamp, not {character}"
     if error == EMPTY_TIME_STAMP:

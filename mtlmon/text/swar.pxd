@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Eight characters in a 64-bit word, worked on at once (SIMD within a register).
+"""Process eight characters in a 64-bit word at once (SIMD within a register).
 
-The first character stands in the lowest byte, on machines of either byte order. The multiplications
-that take eight digits to a number and back are widely known; see H. S. Warren, "Hacker's Delight",
-chapters 2 and 6, for searching bytes in a word.
+The first character is in the lowest byte, on machines of either byte order. The multiplications
+that convert between eight digits and a number are widely known; see H. S. Warren, "Hacker's
+Delight", chapters 2 and 6, for searching bytes in a word.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -87,7 +87,7 @@ cdef inline void store_word(uint8_t *place, uint64_t word) noexcept nogil:
 
 
 cdef inline void store_half_word(uint8_t *place, uint32_t text) noexcept nogil:
-    """Write the four characters of a 32-bit word."""
+    """Write the four characters in a 32-bit word."""
     cdef uint8_t characters[4]
     characters[0] = <uint8_t> text
     characters[1] = <uint8_t> (text >> 8)
@@ -97,53 +97,53 @@ cdef inline void store_half_word(uint8_t *place, uint32_t text) noexcept nogil:
 
 
 cdef inline uint64_t find_byte(uint64_t word, uint8_t byte) noexcept nogil:
-    """A word whose lowest bit set is the highest one of the first such byte; 0 if there is none.
+    """A word whose lowest set bit is the highest bit of the first such byte; 0 if there is none.
 
-    What is set above that bit means nothing.
+    The bits above that one are meaningless.
     """
     word ^= <uint64_t> byte * <uint64_t> 0x0101010101010101
     return (word - <uint64_t> 0x0101010101010101) & ~word & <uint64_t> 0x8080808080808080
 
 
 cdef inline size_t found_at(uint64_t found) noexcept nogil:
-    """The index of the byte found; `found` is not 0."""
+    """The index of the byte that was found; `found` is not 0."""
     return <size_t> trailing_zeros(found) // 8
 
 
 cdef inline void load_text(
     const uint8_t *place, size_t size, uint64_t *first, uint64_t *second
 ) noexcept nogil:
-    """Load up to 16 characters into two words, with zeros after them; 16 bytes are read."""
+    """Load up to 16 characters into two words, padded with zeros; reads 16 bytes."""
     first[0] = load_word(place) & load_word(first_bytes + 2 * WORD_SIZE - size)
     second[0] = load_word(place + WORD_SIZE) & load_word(first_bytes + 3 * WORD_SIZE - size)
 
 
 cdef inline uint64_t bytes_through(uint64_t found) noexcept nogil:
-    """All bits of the bytes up to the one found, and its own."""
+    """All bits of the bytes up to and including the one that was found."""
     return found ^ (found - 1)
 
 
 cdef inline uint64_t digits_in(uint64_t text) noexcept nogil:
-    """The digits in a word of text, each a byte from 0 to 9; any other character is above 9."""
+    """The digits in a word of text, each as a byte from 0 to 9; other characters are above 9."""
     return text ^ <uint64_t> 0x3030303030303030
 
 
 cdef inline bint are_digits(uint64_t digits) noexcept nogil:
-    """Whether all bytes of what `digits_in` returned are digits."""
+    """Whether all bytes of a result of `digits_in` are digits."""
     return (
         (digits | (digits + <uint64_t> 0x7676767676767676)) & <uint64_t> 0x8080808080808080
     ) == 0
 
 
 cdef inline uint64_t value_of(uint64_t digits) noexcept nogil:
-    """The number that eight digits make, most significant first."""
+    """The number with these eight digits, most significant first."""
     digits = (digits * 10 + (digits >> 8)) & <uint64_t> 0x00FF00FF00FF00FF
     digits = (digits * 100 + (digits >> 16)) & <uint64_t> 0x0000FFFF0000FFFF
     return (digits * 10000 + (digits >> 32)) & <uint64_t> 0x00000000FFFFFFFF
 
 
 cdef inline uint64_t digits_of(uint64_t value) noexcept nogil:
-    """The eight digits of a number below 10^8, most significant first, without the text's zeros."""
+    """The eight digits of a number below 10^8, most significant first, as bytes from 0 to 9."""
     cdef uint64_t fours = value // 10000 | (value % 10000) << 32
     # 10486 / 2^20 and 103 / 2^10 are as good as 1/100 below 10,000 and 1/10 below 100
     cdef uint64_t hundreds = (fours * 10486 >> 20) & <uint64_t> 0x0000007F0000007F
@@ -153,7 +153,7 @@ cdef inline uint64_t digits_of(uint64_t value) noexcept nogil:
 
 
 cdef inline size_t leading_zeros(uint64_t digits) noexcept nogil:
-    """How many zeros to leave out before writing digits; the last one stays."""
+    """How many zeros to omit before writing digits; the last digit always stays."""
     return <size_t> trailing_zeros(digits | <uint64_t> 1 << 63) // 8
 
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""A memo of tails: what short lines say after their time-stamp, with the letters they stand for.
+"""A memo of tails, the text of short lines after the time-stamp, with their letters.
 
-A tail begins right after a time-stamp and ends with its line feed, the only one it has. Short ones,
-of up to 16 bytes, are kept in two words with zeros after them and compared whole, so what is
-recalled is what reading the tail yields. Most logs of short lines have few different tails; where
-they have many, a bucket forgets the older one of its two.
+A tail begins right after a time-stamp and ends with its only line feed. Short tails, of up to 16
+bytes, are kept in two words padded with zeros and compared as a whole, so a recalled letter is
+always what reading the tail would yield. Most logs of short lines have few different tails; if
+there are many, a bucket forgets the older of its two tails.
 """
 
 from libc.stddef cimport size_t
@@ -15,8 +15,8 @@ cdef enum:
     LONGEST_TAIL = 16
     TAIL_BUCKET_BITS = 9
     TAIL_BUCKETS = 1 << TAIL_BUCKET_BITS
-    # PERF: new tails are learned at once as long as few were new, then one in 16, so that those
-    # which hardly ever recur cost little
+    # PERF: new tails are learned immediately as long as few were new; later one in 16, so that
+    # tails that hardly ever recur cost little
     LEARNED_AT_ONCE = 1 << 12
     LEARNED_LATER = 16
 
@@ -27,7 +27,7 @@ cdef struct Tail:
 
 
 cdef struct TailBucket:
-    # the newer one, then the older one
+    # the newer tail, then the older one
     Tail tails[2]
 
 
@@ -40,12 +40,12 @@ cdef struct TailMemo:
 cdef inline const uint8_t *recall_tail(
     const TailMemo *memo, const uint8_t *text, uint64_t *letter
 ) noexcept nogil:
-    """Set the letter of the tail at a place; return the next line's beginning, NULL if not known.
+    """Look up the letter of the tail at a place; return the next line, or NULL if not known.
 
-    LONGEST_TAIL bytes can be read.
+    LONGEST_TAIL bytes must be readable.
 
-    PERF: the branch on the place of the line feed costs little where lines are short; finding it
-    among 16 bytes without one took 0.6 ns more for every line.
+    PERF: the branch on the place of the line feed costs little if lines are short; finding it among
+    16 bytes without a branch took 0.6 ns more for every line.
     """
     cdef uint64_t first = load_word(text)
     cdef uint64_t second
@@ -89,7 +89,7 @@ cdef inline bint is_tail(const Tail *tail, uint64_t first, uint64_t second) noex
 cdef inline void learn_tail(
     TailMemo *memo, const uint8_t *text, size_t size, uint64_t letter
 ) noexcept nogil:
-    """Enter a tail that was read; LONGEST_TAIL bytes can be read."""
+    """Add a tail that was read; LONGEST_TAIL bytes must be readable."""
     cdef uint64_t first, second
     cdef TailBucket *bucket
     memo.new_count += 1

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The time-stamp of the last line, and reading one that is written with as many digits.
+"""The time-stamp of the last line, and a fast reader for the next one with as many digits.
 
-Neighbouring lines mostly share their time-stamp, or the next one has as many digits. Both are
-recognised by comparing words, without a loop over digits.
+Consecutive lines usually share their time-stamp, or the next time-stamp has as many digits. Both
+cases are recognised by comparing words, without a loop over digits.
 """
 
 from libc.stddef cimport size_t
@@ -10,7 +10,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 
 cdef enum:
-    # three words hold these: up to 3 digits, then twice eight
+    # three words hold these: up to 3 digits, then twice 8 digits
     LONGEST_DIGITS = 19
 
 cdef extern from *:
@@ -23,20 +23,20 @@ cdef extern from *:
 cdef struct LastTimeStamp:
     bint is_known
     uint64_t value
-    # how many digits it was written with, 0 where no other can be read alike
+    # the number of digits it was written with; 0 if no other can be compared with it
     size_t digit_count
-    # the digits in words, which have zeros before the first digit, and what takes those that
-    # follow it in the text out of its word
+    # the digits in words, with zeros before the first digit, and shifts that remove from a word the
+    # text after the digits
     uint64_t top, middle, low
     unsigned shift
-    # the value without the last eight digits
+    # the value without its last eight digits
     uint64_t above
 
 
 cdef inline void remember_time_stamp(
     LastTimeStamp *last, uint64_t value, size_t digit_count
 ) noexcept nogil:
-    """Make a time-stamp the last one. It may begin with any number of zeros."""
+    """Set the last time-stamp. It may begin with any number of zeros."""
     cdef uint64_t above = value // EIGHT_DIGITS
     last.is_known = True
     last.value = value
@@ -49,11 +49,11 @@ cdef inline void remember_time_stamp(
 
 
 cdef inline bint read_alike(LastTimeStamp *last, const uint8_t *text) noexcept nogil:
-    """Read a time-stamp with as many digits as the last one, their count not being 0.
+    """Read a time-stamp with as many digits as the last one, whose digit count is not 0.
 
-    It becomes the last one. What follows these digits is not looked at. False, and `last` is of no
-    more use, if they are not digits or if the time-stamp is below the last one or too large. Reads
-    up to LONGEST_DIGITS bytes.
+    It becomes the last time-stamp. The text after these digits is not examined. Returns False, and
+    leaves `last` unusable, if they are not digits or if the time-stamp is below the last one or too
+    large. Reads up to LONGEST_DIGITS bytes.
     """
     cdef uint64_t low
     cdef uint64_t value = last.value
@@ -74,7 +74,7 @@ cdef inline bint read_alike(LastTimeStamp *last, const uint8_t *text) noexcept n
 
 
 cdef inline bint has_same_above(const LastTimeStamp *last, const uint8_t *text) noexcept nogil:
-    """Whether the digits before the last eight, of which there are some, are the last ones."""
+    """Whether the digits before the last eight, of which there are some, are unchanged."""
     cdef uint64_t first = digits_in(load_word(text)) << last.shift
     if last.digit_count <= 2 * WORD_SIZE:
         return first == last.middle

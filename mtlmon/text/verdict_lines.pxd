@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The reader of verdict lines, for use from C."""
+"""Declarations for the reader of verdict lines."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
@@ -10,23 +10,24 @@ from mtlmon.engine.native cimport VerdictRecord
 cdef enum LineStatus:
     LINE_READ
     LINE_NONE  # every complete line of the block has been read
-    LINE_ERROR  # the next line cannot be read; `failure` tells why
+    LINE_ERROR  # the next line cannot be read; `failure` says why
 
 
 cdef class VerdictLines:
     cdef readonly str path
     cdef readonly uint64_t line_count
-    # what stands before the time-point of the line read last, with its tab; empty if there is none
+    # the text before the time-point of the last line read, including its tab; empty if there is
+    # none
     cdef const uint8_t *prefix
     cdef size_t prefix_size
-    # the block from what is not read yet to its end
+    # the block, from the first unread byte to its end
     cdef const uint8_t *rest
     cdef const uint8_t *limit
-    # the beginning of a line whose end was not in its block; whole if `carry_is_line`
+    # the start of a line whose end was not in its block; complete if `carry_is_line`
     cdef uint8_t *carry
     cdef size_t carry_size, carry_room
     cdef bint carry_is_line
-    # the line read last
+    # the last line read
     cdef const uint8_t *line
     cdef const uint8_t *line_end
     cdef LineError error

@@ -2,8 +2,9 @@
 """The reader of verdict lines: blocks of bytes in, verdict records out.
 
 A line is `ts:offset true`, `ts:offset false` or `ts:offset = ts':offset'`, where ts':offset' is the
-earlier time-point. Fields may stand before it, each followed by a tab (a policy, a key); tabs, line
-feeds and backslashes within them are escaped, so they are compared and written as they are.
+earlier time-point. Fields may precede it, each followed by a tab (a policy, a key). Tabs, line
+feeds and backslashes within fields are escaped, so fields are compared and written without
+decoding.
 """
 
 cimport cython
@@ -44,7 +45,7 @@ cdef class VerdictLines:
     path: the file's name in error messages.
 
     Attributes:
-        line_count: lines read.
+        line_count: the number of lines read.
     """
 
     def __cinit__(self, str path not None="<verdicts>"):
@@ -54,7 +55,7 @@ cdef class VerdictLines:
         free(self.carry)
 
     cdef void load(self, const uint8_t *data, size_t size) noexcept nogil:
-        """Make a block the one to read; it must stay until `read` returns LINE_NONE."""
+        """Load a block to read; it must stay valid until `read` returns LINE_NONE."""
         self.rest = data
         self.limit = data + size
 
@@ -77,7 +78,7 @@ cdef class VerdictLines:
                 continue
             self.prefix = place
             self.prefix_size = 0
-            # a key may begin like a time-stamp, so what fails is looked at once more
+            # a key may begin like a time-stamp, so a line that fails is parsed once more
             if self.parse(place, end, verdict):
                 return LINE_READ
             tab = last_tab(place, end)
@@ -91,7 +92,7 @@ cdef class VerdictLines:
         return LINE_NONE if self.error == NO_ERROR else LINE_ERROR
 
     cdef bint next_line(self) noexcept nogil:
-        """Set `line` and `line_end` to the next complete line; False when there is none."""
+        """Set `line` and `line_end` to the next complete line; False if there is none."""
         cdef const uint8_t *line_feed
         cdef size_t size = <size_t> (self.limit - self.rest)
         if self.carry_is_line:
@@ -139,7 +140,7 @@ cdef class VerdictLines:
     cdef bint parse(
         self, const uint8_t *place, const uint8_t *end, VerdictRecord *verdict
     ) noexcept nogil:
-        """Read a verdict that ends at `end`, where a carriage return or a line feed stands."""
+        """Read a verdict that ends at `end`, where a carriage return or a line feed is."""
         place = self.parse_time_point(place, &verdict.time_stamp, &verdict.offset)
         if place == NULL:
             return False
@@ -194,7 +195,7 @@ cdef class VerdictLines:
         return False
 
     cdef object failure(self, str message=None):
-        """The error of the line read last: its own, or one with this message."""
+        """The error of the last line read: its own error, or one with this message."""
         if self.error == OUT_OF_MEMORY:
             return MemoryError()
         line = <bytes> self.line[:self.line_end - self.line]
@@ -209,7 +210,7 @@ cdef class VerdictLines:
 
 
 cdef inline const uint8_t *parse_number(const uint8_t *place, uint64_t *value) noexcept nogil:
-    """Read digits, of which there is at least one; NULL when the number has more than 64 bits."""
+    """Read digits, at least one; NULL if the number has more than 64 bits."""
     cdef const uint8_t *start = place
     cdef uint64_t number = 0
     cdef uint64_t digit
@@ -232,7 +233,7 @@ cdef inline bint is_earlier_reference(const VerdictRecord *verdict) noexcept nog
 
 
 cdef const uint8_t *last_tab(const uint8_t *start, const uint8_t *end) noexcept nogil:
-    """The last tab before `end`, NULL if there is none."""
+    """The last tab before `end`, or NULL if there is none."""
     while end != start:
         end -= 1
         if end[0] == c'\t':

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The writer of verdict lines, for use from C."""
+"""Declarations for the writer of verdict lines."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -15,17 +15,18 @@ cdef enum VerdictFilter:
 
 
 cdef enum:
-    # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word
-    # beyond them; a label comes on top
+    # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word after
+    # them; a label comes on top
     LINE_ROOM = 104
     LONGEST_LABEL = 4096
-    # room is made for so many lines at a time
+    # room is made for this many lines at a time
     LINES_AT_ONCE = 512
 
 
 cdef struct Prefix:
-    # a time-stamp's text with its colon: `high_size` characters of two words, for the digits
-    # before the last eight, and `low` for these; its last three begin at bit `units_shift`
+    # the text of a time-stamp with its colon: `high_size` characters of two words, for the digits
+    # before the last eight, and `low` for the last eight; the last three digits begin at bit
+    # `units_shift`
     uint64_t time_stamp
     uint64_t thousands
     unsigned units_shift
@@ -37,24 +38,24 @@ cdef struct Prefix:
 
 
 cdef class Writer:
-    # what every line begins with, and how much room a line takes at most
+    # the text at the start of every line, and how much room a line takes at most
     cdef readonly bytes label
     cdef const uint8_t *label_text
     cdef size_t label_size, line_room
     cdef uint8_t *data
-    # what is written stands from `taken` up to `size`
+    # the written text is from `taken` up to `size`
     cdef size_t taken, size, room
-    # for a signal handler, while its owner is at work on something else: nobody changes any of
-    # this, and the records whose lines come next, if there are any, and which of these are wanted
+    # for a signal handler, while the owner does other work: nothing changes any of these fields;
+    # and the records whose lines come next, if there are any, with the kinds that are wanted
     cdef bint is_idle
     cdef const Verdicts *next_records
     cdef VerdictFilter next_filter
     # the last time-stamps, kept because most lines share them
     cdef Prefix prefix, reference_prefix
-    # what follows the time-point of a verdict, by its kind: a word and how much of it counts
+    # the text after the time-point of a verdict, by its kind: a word, and how much of it counts
     cdef uint64_t ends[3]
     cdef size_t end_sizes[3]
-    # the numbers below 1000 in three digits, and without zeros before them, their size in the
+    # the numbers below 1000 with three digits, and without leading zeros, with their size in the
     # highest byte
     cdef uint32_t three_digits[1000]
     cdef uint32_t few_digits[1000]

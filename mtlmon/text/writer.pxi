@@ -20,7 +20,7 @@ from mtlmon.engine.native cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VERDICT_TRU
 from os import strerror
 
 cdef enum:
-    # a larger buffer is given back once it is empty
+    # a larger buffer is freed once it is empty
     ROOM_KEPT = 1 << 20
 
 MAX_LABEL_BYTES = LONGEST_LABEL
@@ -37,7 +37,7 @@ VERDICT_FILTERS = {
 cdef class Writer:
     """A growing buffer of verdict lines, emptied by `flush`.
 
-    label: what every line begins with, of at most MAX_LABEL_BYTES.
+    label: the text at the start of every line, of at most MAX_LABEL_BYTES.
     """
 
     def __cinit__(self, bytes label not None=b""):
@@ -77,7 +77,7 @@ cdef class Writer:
     def put(self, records, str verdicts not None="all"):
         """Append the lines of verdict records, a contiguous array of `verdict_type()`.
 
-        verdicts: which of them: "all", "boolean", "false" or "none".
+        verdicts: which verdicts to write: "all", "boolean", "false" or "none".
         """
         cdef Memory memory = Memory(records, sizeof(VerdictRecord), 0)
         cdef const VerdictRecord *first = <const VerdictRecord *> memory.buffer.buf
@@ -96,7 +96,7 @@ cdef class Writer:
             raise MemoryError("mtlmon: out of memory")
 
     def take(self):
-        """Remove what is written from the buffer and return it, as bytes."""
+        """Remove the written lines from the buffer and return them as bytes."""
         text = PyBytes_FromStringAndSize(
             <const char *> self.data + self.taken, <Py_ssize_t> self.pending()
         )
@@ -106,11 +106,11 @@ cdef class Writer:
     def flush(self, int file_descriptor):
         """Write the buffer to a file, waiting as long as it takes.
 
-        What was written is counted here, not in Python: a signal handler that raises can neither
-        lose a line nor write one twice.
+        The written bytes are counted here, not in Python, so that a signal handler that raises can
+        neither lose a line nor write one twice.
 
         Raises:
-            OSError: the file takes no more.
+            OSError: the file accepts no more bytes.
         """
         cdef Py_ssize_t written
         cdef int error
@@ -128,7 +128,7 @@ cdef class Writer:
         self.clear()
 
     cdef size_t pending(self) noexcept nogil:
-        """How many bytes wait to be written."""
+        """The number of bytes that wait to be written."""
         return self.size - self.taken
 
     cdef void clear(self) noexcept nogil:
@@ -139,7 +139,7 @@ cdef class Writer:
             self.room = 0
 
     cdef bint reserve(self, size_t count) noexcept nogil:
-        """Make room for some lines; False when there is no memory."""
+        """Make room for some lines; False if there is no memory."""
         cdef size_t wanted
         cdef void *larger
         if count > (SIZE_MAX // 2 - self.size) // self.line_room:
@@ -155,7 +155,7 @@ cdef class Writer:
         return True
 
     cdef bint append(self, const uint8_t *text, size_t size) noexcept nogil:
-        """Append text that stands before a line's verdict; False when there is no memory."""
+        """Append text that precedes a line's verdict; False if there is no memory."""
         if size > self.room - self.size and not self.reserve(size // LINE_ROOM + 1):
             return False
         memcpy(self.data + self.size, text, size)
@@ -165,7 +165,7 @@ cdef class Writer:
     cdef bint write_behind(
         self, const uint8_t *text, size_t size, const VerdictRecord *verdict
     ) noexcept nogil:
-        """Append a line that begins with a text; False when there is no memory."""
+        """Append a line that begins with a text; False if there is no memory."""
         if size > self.room - self.size or self.room - self.size - size < LINE_ROOM:
             if not self.reserve(size // LINE_ROOM + LINES_AT_ONCE):
                 return False
@@ -178,7 +178,7 @@ cdef class Writer:
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil:
-        """Append the lines of the verdicts that pass the filter; False when there is no memory."""
+        """Append the lines of the verdicts that pass the filter; False if there is no memory."""
         cdef size_t part
         if filter == FILTER_NONE:
             return True
@@ -196,7 +196,7 @@ cdef size_t put_wanted_lines(
     Writer writer, uint8_t *place, const VerdictRecord *verdicts, size_t count,
     VerdictFilter filter
 ) noexcept nogil:
-    """Write the lines of the verdicts that pass the filter; return how many bytes these are.
+    """Write the lines of the verdicts that pass the filter; return the number of bytes.
 
     There must be `line_room` bytes for each of the verdicts.
     """
@@ -216,12 +216,12 @@ cdef uint8_t *put_lines(
     size_t count,
     const bint *wanted,
 ) noexcept nogil:
-    """Write lines where there is room for them; return the place after them.
+    """Write lines into existing room; return the place after them.
 
-    PERF: Boolean verdicts follow each other at random, so their texts are looked up rather than
-    branched on. An equivalence is a branch: where half the verdicts are, at random, the branch
-    costs 2 ns a line, as much as writing a second time-point after every verdict would.
-    Making the digits of every number by arithmetic, without tables, took 5.5 ns a line instead
+    PERF: Boolean verdicts follow each other at random, so their texts are looked up without
+    branches. An equivalence is a branch: if half the verdicts are equivalences, at random, the
+    branch costs 2 ns a line, as much as writing a second time-point after every verdict would cost.
+    Computing the digits of every number by arithmetic, without tables, took 5.5 ns a line instead
     of 2.1.
     """
     cdef const VerdictRecord *verdict
@@ -270,7 +270,7 @@ cdef uint8_t *put_lines(
 cdef inline uint8_t *put_line(
     Writer writer, uint8_t *place, const VerdictRecord *verdict
 ) noexcept nogil:
-    """Write one line where there is room for it; return the place after it."""
+    """Write one line into existing room; return the place after it."""
     if verdict.time_stamp != writer.prefix.time_stamp:
         set_prefix(writer, &writer.prefix, verdict.time_stamp)
     place = put_time_point(writer, place, &writer.prefix, verdict.offset)
@@ -299,10 +299,10 @@ cdef inline uint8_t *put_time_point(
 
 
 cdef inline void set_prefix(Writer writer, Prefix *prefix, uint64_t time_stamp) noexcept nogil:
-    """Make a prefix the text of a time-stamp with its colon.
+    """Set a prefix to the text of a time-stamp with its colon.
 
-    PERF: time-stamps grow by little: what stands before the last three digits or at least before
-    the last eight is kept.
+    PERF: time-stamps grow slowly, so the digits before the last three, or at least those before the
+    last eight, are kept.
     """
     cdef uint64_t thousands = time_stamp // 1000
     cdef uint64_t high_value, digits, units
@@ -326,7 +326,7 @@ cdef inline void set_prefix(Writer writer, Prefix *prefix, uint64_t time_stamp) 
 
 
 cdef Prefix prefix_from(uint64_t high_value) noexcept nogil:
-    """A prefix with no more than the digits before the last eight."""
+    """A prefix with only the digits before the last eight."""
     cdef Prefix prefix
     cdef uint8_t text[3 * WORD_SIZE]
     memset(&prefix, 0, sizeof(prefix))
@@ -339,7 +339,7 @@ cdef Prefix prefix_from(uint64_t high_value) noexcept nogil:
 
 
 cdef inline uint8_t *put_offset(Writer writer, uint8_t *place, uint64_t offset) noexcept nogil:
-    """Write a number in decimal, and some bytes more; return the place after it."""
+    """Write a number in decimal, and some extra bytes; return the place after the number."""
     cdef uint32_t text
     if offset < 1000:
         text = writer.few_digits[offset]
@@ -362,7 +362,7 @@ cdef inline uint8_t *put_offset(Writer writer, uint8_t *place, uint64_t offset) 
 
 
 cdef uint8_t *put_integer(uint8_t *place, uint64_t value) noexcept nogil:
-    """As `put_offset`, without tables."""
+    """Do the same as `put_offset`, without tables."""
     cdef uint64_t high = value // EIGHT_DIGITS
     cdef uint64_t digits
     cdef size_t zeros

@@ -370,8 +370,7 @@ cdef class Resolver:
         return number
 
     def snapshot(self):
-        """The open equivalences of stream 0 as bytes, for `restore` in any process; without a
-        digest.
+        """The open equivalences of stream 0 as bytes, for `restore` in any process; has no digest.
 
         Time-stamps are written as distances from the latest one, which keeps them short.
         """
