@@ -1,1 +1,1 @@
-"""Arrays: buffers of numpy and Arrow as columns, cells and keys."""
+"""Arrays: read numpy and Arrow buffers as columns, cells and keys."""

@@ -1,4 +1,4 @@
-"""Arrow tables as columns of events, read where they lie."""
+"""Read Arrow tables as columns of events, without copying."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 def columns_of_table(
     atoms: tuple[str, ...], table: object, time: str, is_strict: bool
 ) -> list[EventColumns]:
-    """The record batches of a table, or of whatever gives one away, as columns of events.
+    """The record batches of a table, or of any object that exports one, as columns of events.
 
     Args:
-        atoms: those of the formula.
-        table: has `__arrow_c_array__` or `__arrow_c_stream__`.
+        atoms: the atoms of the formula.
+        table: an object with `__arrow_c_array__` or `__arrow_c_stream__`.
         time: the name of the column of time-stamps.
-        is_strict: columns that are neither are an error.
+        is_strict: whether columns that are neither time-stamps nor atoms are an error.
 
     Raises:
         MtlmonError: pyarrow is not installed.
-        EventTypeError: no table, or columns of the wrong type.
-        EventError: missing or unknown columns, nulls.
+        EventTypeError: the object is not a table, or a column has the wrong type.
+        EventError: columns are missing or unknown, or have nulls.
     """
     whole = _table(table)
     names = whole.schema.names

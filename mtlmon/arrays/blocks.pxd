@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Blocks of bytes that native loops work on, for use from C."""
+"""Declarations for blocks of bytes that native loops process."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t

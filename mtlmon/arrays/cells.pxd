@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Cells of text in columns of Arrow, read where they lie, for use from C."""
+"""Declarations for text cells in Arrow columns, which are read without copying."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -19,8 +19,8 @@ cdef class TextCells:
     cdef readonly size_t count
     cdef list memory
     cdef Offsets offsets
-    cdef const uint8_t *validity    # NULL when no cell is null
-    cdef size_t first               # where the cells begin in `validity`
+    cdef const uint8_t *validity    # NULL if no cell is null
+    cdef size_t first               # the index of the first cell in `validity`
     cdef const uint8_t *text
 
 

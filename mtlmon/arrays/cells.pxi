@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Cells of text in columns of Arrow, read where they lie.
+"""Read text cells in Arrow columns, without copying.
 
-The layouts are those of the Arrow columnar format, "Variable-size Binary Layout" and
-"Variable-size List Layout". Files may say anything, so offsets are checked before they are used.
+The layouts are those of the Arrow columnar format, "Variable-size Binary Layout" and "Variable-size
+List Layout". Files can contain anything, so offsets are checked before they are used.
 """
 
 from cython cimport final
@@ -14,11 +14,11 @@ from libc.string cimport memcpy
 
 cdef enum:
     VIEW_BYTES = 16
-    # of texts that a view holds itself
+    # the largest size of a text that is stored in the view itself
     INLINE_BYTES = 12
 
-# Of all texts of a column. Views may share what they are about, so that a small file can ask for
-# more than any memory has.
+# The limit for all texts of a column. Views can share their data, so a small file can ask for more
+# memory than any machine has.
 cdef uint64_t MOST_TEXT = <uint64_t> 1 << 32
 
 # The buffers of an empty array may be missing.
@@ -27,7 +27,7 @@ cdef const uint8_t *NOTHING = <const uint8_t *> b"\0\0\0\0\0\0\0\0"
 
 @final
 cdef class Offsets:
-    """Where each of `count` texts or lists begins in what they are parts of.
+    """The boundaries of `count` texts or lists in the data that contains them.
 
     buffer: of integers of 32 bits, or 64 if is_large; None if there are no texts.
     first: the place of the first one among them.
@@ -62,7 +62,7 @@ cdef bint are_increasing(Offsets offsets, size_t limit) noexcept nogil:
         for k in range(offsets.count):
             decreases |= offset_at(offsets, k + 1) < offset_at(offsets, k)
     else:
-        # PERF: of one size, so that compilers use vector instructions
+        # PERF: offsets of one size, so that compilers use vector instructions
         for k in range(offsets.count):
             decreases |= small_offset(offsets.place, k + 1) < small_offset(offsets.place, k)
     return not decreases and <uint64_t> offsets.last() <= limit
@@ -76,14 +76,14 @@ cdef inline int32_t small_offset(const char *place, size_t k) noexcept nogil:
 
 @final
 cdef class TextCells:
-    """The cells of a column of texts.
+    """The cells of a text column.
 
     count: how many there are.
     first: the place of the first one in the buffers of the array.
     validity, offsets, text: these buffers, or None.
     is_large: offsets have 64 bits.
 
-    Raises ValueError: they do not belong together.
+    Raises ValueError: the buffers do not fit together.
     """
 
     def __cinit__(self, size_t count, size_t first, validity, offsets, text, bint is_large):
@@ -106,25 +106,25 @@ cdef class TextCells:
 
 
 cdef struct Piece:
-    # one of the buffers that views are about
+    # one of the buffers that views refer to
     const uint8_t *text
     size_t size
 
 
 def texts_of_views(size_t count, size_t first, validity, views, list pieces):
-    """The texts of a column of views, one after the other.
+    """Concatenate the texts of a column of views.
 
     count, first, validity: as `TextCells` takes them; a null is an empty text here.
     views: 16 bytes each, as in the "Variable-size Binary View Layout".
     pieces: the buffers that longer texts are in, or None.
 
-    Views of nulls may be anything, also where a library has found nothing wrong with a column, so
-    they are not looked at.
+    Views of nulls can contain anything, even if a library has validated the column, so they are not
+    read.
 
     Returns:
         Bytes of int64 offsets, one more than there are views, and the texts.
 
-    Raises ValueError: a view reaches beyond the buffers.
+    Raises ValueError: a view reaches beyond its buffer.
     """
     cdef Memory memory
     cdef Piece *places = NULL
@@ -199,7 +199,7 @@ cdef inline bint is_set(const uint8_t *bits, size_t k) noexcept nogil:
 cdef inline const uint8_t *view_text(
     const uint8_t *view, const Piece *pieces, size_t piece_count, size_t *length
 ) noexcept nogil:
-    """The text of a view, NULL if it is not within its buffer."""
+    """The text of a view, or NULL if it is not within its buffer."""
     cdef int32_t size, piece, start
     memcpy(&size, view, sizeof(size))
     length[0] = <size_t> size
@@ -217,7 +217,7 @@ cdef inline const uint8_t *view_text(
 
 
 cdef Memory contiguous(object buffer, size_t size):
-    """The bytes of a buffer, of which there are at least so many."""
+    """The bytes of a buffer, which must have at least this size."""
     cdef Memory memory
     if buffer is None:
         raise ValueError("an Arrow array without one of its buffers")

@@ -1,26 +1,26 @@
 # cython: language_level=3
-"""Events in columns of arrays."""
+"""Declarations for events in columns of arrays."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef enum:
-    # Little enough for events and verdicts to stay in the first-level cache.
+    # Small enough for events and verdicts to stay in the first-level cache.
     BLOCK_EVENTS = 256
 
 
 cdef enum ColumnKind:
-    BYTES       # the atom holds at event k when byte k is not 0
-    BITMAP      # ... when bit first + k is set, from the least significant one of each byte on
-    MASKS       # ... when bit `first` of the 64-bit integer k is set
+    BYTES       # the atom holds at event k if byte k is not 0
+    BITMAP      # ... if bit first + k is set, from the least significant bit of each byte on
+    MASKS       # ... if bit `first` of the 64-bit integer k is set
     LETTERS     # integer k is a letter, of which the bits in `known` count
 
 
 cdef struct Column:
     ColumnKind kind
     const char *data
-    Py_ssize_t stride       # bytes from event to event
+    Py_ssize_t stride       # bytes from one event to the next
     size_t first
     uint64_t known
     uint32_t atom
@@ -33,7 +33,7 @@ cdef class Memory:
 
 cdef class EventColumns:
     cdef readonly size_t count
-    cdef list memory                # what the columns lie in
+    cdef list memory                # the buffers that hold the columns
     cdef const char *time_stamps
     cdef Py_ssize_t time_stride
     cdef Column *columns

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Events in columns of arrays.
+"""Read events from columns of arrays.
 
-What arrays mean is for `mtlmon.drive.feeding` to find out. Here they are columns in plain memory,
-read where they lie, a block of events at a time.
+`mtlmon.drive.feeding` interprets arrays. Here, they are columns in plain memory, which are read
+without copying, a block of events at a time.
 """
 
 from cpython.buffer cimport (
@@ -22,11 +22,11 @@ from mtlmon.engine.native cimport reserve
 from mtlmon.errors import TimeStampError
 
 
-# As for Block: the garbage collector must not drop the array before its buffer is released.
+# As for Block: the garbage collector must not clear the array before its buffer is released.
 @no_gc
 @final
 cdef class Memory:
-    """The one-dimensional buffer of an array, held as long as this object lives."""
+    """The one-dimensional buffer of an array, held for as long as this object exists."""
 
     def __cinit__(self, array, Py_ssize_t item_size, size_t count, bint is_writable=False):
         cdef int flags = PyBUF_STRIDES | PyBUF_FORMAT
@@ -46,12 +46,12 @@ cdef class Memory:
 
 @final
 cdef class EventColumns:
-    """Events in columns: their time-stamps, and the atoms that some column speaks of.
+    """Events in columns: their time-stamps, and the atoms that have a column.
 
-    time_stamps: buffer of at least `count` items of type int64.
+    time_stamps: a buffer of at least `count` items of type int64.
 
-    Arrays must not change while they are fed. If they do, verdicts are about events of any kind,
-    but decreasing time-stamps are found out.
+    Arrays must not change while they are fed. If they do, the verdicts belong to arbitrary events,
+    but decreasing time-stamps are detected.
     """
 
     def __cinit__(self, time_stamps, size_t count):
@@ -65,11 +65,11 @@ cdef class EventColumns:
         free(self.columns)
 
     def add_bytes(self, uint32_t atom, array):
-        """The atom holds at event k when byte k is not 0."""
+        """The atom holds at event k if byte k is not 0."""
         self._add(BYTES, atom, array, 1, self.count)
 
     def add_bitmap(self, uint32_t atom, bitmap, size_t first):
-        """The atom holds at event k when bit first + k of the bytes is set, as Arrow counts."""
+        """The atom holds at event k if bit first + k of the bytes is set, in Arrow's bit order."""
         cdef Column *column = self._add(BITMAP, atom, bitmap, 1, (first + self.count + 7) // 8)
         if column.stride != 1:
             self.column_count -= 1
@@ -77,7 +77,7 @@ cdef class EventColumns:
         column.first = first
 
     def add_bit_of_masks(self, uint32_t atom, masks, size_t bit):
-        """The atom holds at event k when this bit, below 64, of the 64-bit integer k is set."""
+        """The atom holds at event k if this bit, below 64, of the 64-bit integer k is set."""
         if bit >= 64:
             raise ValueError(f"no bit {bit} among 64")
         self._add(MASKS, atom, masks, sizeof(uint64_t), self.count).first = bit
@@ -85,7 +85,7 @@ cdef class EventColumns:
     def add_letters(self, uint32_t atom_count, masks, uint32_t word=0):
         """Bit i of the 64-bit integer k says whether atom 64 * word + i holds at event k.
 
-        atom_count: how many there are in all words.
+        atom_count: the number of atoms in all words.
         """
         cdef uint32_t first = 64 * word
         if word and first >= atom_count:
@@ -116,10 +116,10 @@ cdef class EventColumns:
     cdef int check_time_stamps(
         self, uint64_t clock, size_t first_index, size_t first, size_t last
     ) except -1:
-        """Refuse those of events first, ..., last - 1 that are negative, below the clock or
+        """Refuse time-stamps of events first, ..., last - 1 that are negative, too low or
         decreasing.
 
-        first_index: what event 0 is called in errors.
+        first_index: the number of event 0 in errors.
         """
         cdef size_t k
         cdef int64_t time_stamp
@@ -141,19 +141,19 @@ cdef class EventColumns:
         raise TimeStampError(message, index=first_index + k)
 
     cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept:
-        """That of the last event, or `clock` if there is none."""
+        """The time-stamp of the last event, or `clock` if there is none."""
         if self.count == 0:
             return clock
         return <uint64_t> read_integer(self.time_stamps, self.time_stride, self.count - 1)
 
     cdef uint64_t time_stamp_of(self, size_t index) noexcept nogil:
-        """That of an event, which is known not to be negative."""
+        """The time-stamp of an event, which is known not to be negative."""
         return <uint64_t> read_integer(self.time_stamps, self.time_stride, index)
 
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
     ) noexcept nogil:
-        """Copy events first, ..., first + count - 1; the letter of each has so many words."""
+        """Copy events first, ..., first + count - 1; each letter has the given number of words."""
         cdef const char *start = self.time_stamps + <Py_ssize_t> first * self.time_stride
         cdef size_t k
         if self.time_stride == sizeof(int64_t):
@@ -169,7 +169,7 @@ cdef class EventColumns:
 
 
 cdef inline int64_t read_integer(const char *start, Py_ssize_t stride, size_t k) noexcept nogil:
-    # Arrow and numpy may have integers at any address.
+    # Integers of Arrow and numpy can be at any address.
     cdef int64_t value
     memcpy(&value, start + <Py_ssize_t> k * stride, sizeof(int64_t))
     return value
@@ -178,9 +178,9 @@ cdef inline int64_t read_integer(const char *start, Py_ssize_t stride, size_t k)
 cdef size_t first_decrease(
     const char *start, Py_ssize_t stride, size_t count, int64_t last
 ) noexcept nogil:
-    """The first integer that is less than the one before it, or than `last`; or `count`.
+    """The index of the first integer below the one before it, or below `last`; or `count`.
 
-    PERF: a block of them at a time, without branches, so that compilers use vector instructions.
+    PERF: processes blocks without branches, so that compilers use vector instructions.
     """
     cdef size_t k = 0
     cdef size_t j, end
@@ -209,7 +209,7 @@ cdef size_t first_decrease(
 cdef void read_column(
     const Column *column, size_t first, size_t count, uint64_t *letters, size_t words
 ) noexcept nogil:
-    """Put what a column says about its atom into letters, the atom's word of which comes first."""
+    """Add a column's atom to letters; the pointer is at the atom's word in the first letter."""
     cdef const char *start = column.data + <Py_ssize_t> first * column.stride
     cdef uint32_t bit = column.atom & 63
     cdef size_t k

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""Numbers for the keys of rows, for use from C."""
+"""Declarations for the table that numbers the keys of rows."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef struct Slot:
-    uint32_t number     # NONE in a free one
+    uint32_t number     # NONE in a free slot
     uint32_t tag        # the upper half of the key's hash
 
 
@@ -20,12 +20,13 @@ cdef class KeyTable:
     cdef size_t count
     cdef Slot *slots
     cdef size_t slot_mask
-    # One text after the other; of several columns, each but the last has its length before it.
+    # The texts one after the other; with several columns, every text but the last has its length
+    # before it.
     cdef uint8_t *texts
     cdef size_t text_room
-    cdef uint64_t *ends             # of the texts in `texts`, by number
+    cdef uint64_t *ends             # the ends of the texts in `texts`, by number
     cdef size_t end_room
-    cdef uint8_t *joined            # the texts of one row with several columns
+    cdef uint8_t *joined            # the joined texts of one row with several columns
     cdef size_t joined_room
     cdef uint64_t seed[3]
 

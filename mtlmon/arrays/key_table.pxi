@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Numbers for the keys of rows, in the order in which they first occur.
+"""Number the keys of rows, in the order in which they first occur.
 
-An open-addressed table of numbers beside an arena of texts: about 24 bytes for a key and its text.
+The table uses open addressing; the texts are in an arena. A key takes about 24 bytes and its text.
 """
 
 cimport cython
@@ -31,17 +31,17 @@ cdef extern from *:
     void prefetch "mtlmon_prefetch"(const void *place) noexcept nogil
 
 cdef enum:
-    # rows whose slots are on their way from memory while others are looked up
+    # how many rows ahead slots are prefetched from memory
     AHEAD = 32
     SMALLEST_SIZE = 64
 
-# What stands for no number: so many keys are too many.
+# Not a number: the table is full before it has this many keys.
 cdef uint32_t NONE = UINT32_MAX
 
 
 @cython.final
 cdef class KeyTable:
-    """Numbers of keys, each of which has a text in every one of `columns` columns.
+    """Numbers the keys, each of which has a text in each of `columns` columns.
 
     seed: of the hash function, 24 bytes; chosen at random if not given, so that nobody can choose
         keys that collide.
@@ -61,7 +61,7 @@ cdef class KeyTable:
             self.seed[k] |= 1
         self.columns = columns
         self.resize(SMALLEST_SIZE)
-        # so that there is a place even for empty texts
+        # so that even empty texts have a valid address
         self.text_room = grow(<void **> &self.texts, 0, SMALLEST_SIZE, 1)
 
     def __dealloc__(self):
@@ -75,21 +75,21 @@ cdef class KeyTable:
 
     @property
     def memory(self):
-        """The bytes of memory that are in use for keys."""
+        """The bytes of memory that are used for keys."""
         return (
             (self.slot_mask + 1) * sizeof(Slot) + self.count * sizeof(uint64_t) + self.text_size()
         )
 
     @property
     def held_bytes(self):
-        """The bytes of memory that are held for keys, with what is not in use yet."""
+        """The bytes of memory that are held for keys, including room that is not used yet."""
         return (
             (self.slot_mask + 1) * sizeof(Slot) + self.end_room * sizeof(uint64_t)
             + self.text_room + self.joined_room
         )
 
     def key(self, size_t number):
-        """The texts of the key with this number, a tuple with one of each column."""
+        """The texts of the key with this number, as a tuple with one text for each column."""
         cdef list texts = []
         cdef Text text
         cdef size_t k
@@ -101,9 +101,9 @@ cdef class KeyTable:
         return tuple(texts)
 
     def column(self, numbers, size_t column):
-        """The texts in one column of the keys with these numbers.
+        """The texts of the keys with these numbers, in one column.
 
-        numbers: contiguous array of type uint32.
+        numbers: a contiguous array of type uint32.
 
         Returns:
             Bytes of int64 offsets, one more than there are numbers, and the texts one after the
@@ -139,7 +139,8 @@ cdef class KeyTable:
     def keep(self, new_numbers):
         """Give keys new numbers, in the same order, and forget others.
 
-        new_numbers: by the present number, bytes of uint32 items; 2^32-1 for those to forget.
+        new_numbers: bytes of uint32 items, indexed by the current number; 2^32-1 for keys to
+        forget.
         """
         cdef Memory memory = Memory(new_numbers, 1, 0)
         cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
@@ -179,7 +180,7 @@ cdef class KeyTable:
         numbers: contiguous array of as many integers of type uint32 as there are rows.
 
         Raises:
-            LimitError: more than 2^32 - 1 keys.
+            LimitError: there are more than 2^32 - 1 keys.
         """
         cdef TextCells column
         cdef Memory memory
@@ -201,9 +202,9 @@ cdef class KeyTable:
             self.number_joined(cells, <uint32_t *> memory.buffer.buf)
 
     def number_dictionary(self, TextCells dictionary not None, indices, size_t count, numbers):
-        """Write the number of each row's key, an entry of a dictionary.
+        """Write the number of each row's key, given as an index into a dictionary.
 
-        indices: contiguous array of `count` integers of type int32, none of them null.
+        indices: a contiguous array of `count` integers of type int32, none of them null.
         """
         cdef Memory places = Memory(indices, sizeof(int32_t), count)
         cdef Memory memory = writable_numbers(numbers, count)
@@ -241,7 +242,7 @@ cdef class KeyTable:
         return 0
 
     cdef int number_joined(self, list cells, uint32_t *numbers) except -1:
-        """For several columns: the text of a key is all of its texts with their lengths."""
+        """With several columns, the text of a key consists of all its texts with their lengths."""
         cdef TextCells column
         cdef size_t rows = (<TextCells> cells[0]).count
         cdef size_t row, length, size
@@ -286,7 +287,7 @@ cdef class KeyTable:
         return 0
 
     cdef uint32_t number_of(self, Text text, uint64_t hash) except? 4294967295 nogil:
-        """The number of a key, a new one if it has none; NONE after an error."""
+        """The number of a key, which is new if the key has none; NONE after an error."""
         cdef uint32_t tag = <uint32_t> (hash >> 32)
         cdef size_t position = hash & self.slot_mask
         cdef Slot *slot = self.slots + position
@@ -309,7 +310,7 @@ cdef class KeyTable:
         return slot.number
 
     cdef int append(self, Text text) except -1 nogil:
-        """Keep the text of a new key."""
+        """Store the text of a new key."""
         cdef size_t size = self.text_size()
         if self.count >= <size_t> NONE - 1:
             with gil:
@@ -328,7 +329,7 @@ cdef class KeyTable:
         return 0
 
     cdef int resize(self, size_t size) except -1 nogil:
-        """Give all keys slots in a table of another size."""
+        """Move all keys to slots in a table of another size."""
         cdef Slot *slots = <Slot *> malloc(size * sizeof(Slot))
         cdef size_t k
         cdef Slot *slot
@@ -365,7 +366,7 @@ cdef class KeyTable:
         return text
 
     cdef Text column_text(self, size_t number, size_t column) noexcept nogil:
-        """What a key has in one column."""
+        """The text of a key in one column."""
         cdef Text text = self.text_of(number)
         cdef const uint8_t *end = text.place + text.length
         cdef uint64_t length = text.length
@@ -401,7 +402,7 @@ cdef Memory writable_numbers(object array, size_t count):
 
 
 cdef size_t grow(void **block, size_t room, size_t needed, size_t item_size) except? 0 nogil:
-    """Make room for at least `needed` items; returns for how many there is."""
+    """Make room for at least `needed` items; return the number of items there is room for."""
     cdef void *grown
     cdef size_t wanted
     if needed <= room:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Arrays: buffers of numpy and Arrow as columns, cells and keys. What its parts declare."""
+"""Declarations of the compiled unit for arrays: columns, cells and keys."""
 
 include "blocks.pxd"
 include "columns.pxd"

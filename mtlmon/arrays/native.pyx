@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Arrays: buffers of numpy and Arrow as columns, cells and keys. The compiled unit."""
+"""The compiled unit for arrays: reads numpy and Arrow buffers as columns, cells and keys."""
 
 include "blocks.pxi"
 include "columns.pxi"

@@ -1,1 +1,1 @@
-"""The engine: one formula, one state, one event at a time."""
+"""The engine: processes one event at a time for one formula and one state."""

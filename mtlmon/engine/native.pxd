@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The engine: one formula, one state, one event at a time. What its parts declare."""
+"""Declarations of the compiled unit for the engine."""
 
 include "structures/clock.pxd"
 include "structures/memory.pxd"

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The engine: one formula, one state, one event at a time. The compiled unit."""
+"""The compiled unit for the engine, which processes one event at a time."""
 
 include "structures/signals.pxi"
 include "structures/memo.pxi"

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One event: the values of all subformulas, children first, then the history."""
+"""Declarations for processing one event."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -12,19 +12,20 @@ cdef struct Register:
     # A pending time-point.
     uint64_t time_stamp
     uint64_t offset
-    uint64_t weight             # time-points it stands for: itself and its equivalents
+    uint64_t weight             # time-points it represents: itself and its equivalents
 
 
 cdef struct State:
-    # All that a monitor remembers. Expressions are numbers of the engine's workspace. What is
-    # marked as structure is out of date while `is_structured` is false; then the configuration,
-    # which is a number of a transition table, and the registers say the same.
+    # Everything that a monitor remembers. Expressions are numbers of the engine's workspace. The
+    # fields marked as structure are out of date while `is_structured` is false; then the
+    # configuration, which is a number of a transition table, and the registers hold the same
+    # information.
     uint32_t configuration
     bint is_structured
     Register *registers         # of the pending time-points, in order of time, from the base on
     uint32_t register_base
     uint32_t register_count
-    History history             # structure, but for its counters and verdicts
+    History history             # structure, except for its counters and verdicts
     Family *families            # by family; structure
     uint32_t family_count
     Witnesses *witnesses        # by SINCE; structure
@@ -33,15 +34,15 @@ cdef struct State:
     uint32_t previous_count
     uint64_t time_stamp         # of the last event
     uint64_t offset             # of the last event
-    uint64_t clock              # no event comes below
+    uint64_t clock              # no event is below it
     uint64_t event_count
     uint64_t stamp              # number of the last event or advance
 
 
 cdef struct Moment:
-    # The event under way, or a time without one, as the images of slots need it.
+    # The current event, or a time without an event, as the images of slots need it.
     uint64_t time_stamp
-    uint64_t changed            # bits of the kinds of variables that stand for something else now
+    uint64_t changed            # bits of the kinds of variables whose meaning has changed
     Family *families
     FamilyEvent *family_events
     const Expression *fixed_images
@@ -55,15 +56,15 @@ cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil
 
 
 cdef class Engine:
-    # A program at work in one thread: the workspace, and scratch memory for one event.
+    # A program in use by one thread: the workspace, and scratch memory for one event.
     cdef Program program
     cdef Workspace workspace
-    cdef bint is_shared                 # somebody else sees to the compaction of the workspace
-    cdef bint kinds_are_exact           # no two kinds of variables share a bit
+    cdef bint is_shared                 # whether other code sees to the compaction of the workspace
+    cdef bint kinds_are_exact           # whether no two kinds of variables share a bit
     cdef Expression *values             # by instruction
     cdef Expression *fixed_images       # by fixed slot
     cdef FamilyEvent *family_events     # by family
-    cdef uint32_t *present_members      # by instruction: its obligation of the last event
+    cdef uint32_t *present_members      # by instruction: its obligation from the last event
     cdef Expression **roots
     cdef uint32_t root_count, root_capacity
     cdef uint8_t *is_mentioned

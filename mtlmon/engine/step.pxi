@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""One event: the values of all subformulas, children first, then the history.
+"""Process one event: evaluate all subformulas, children first, then update the history.
 
-The values at the present time-point are expressions over obligations about later ones. An event
-gives every variable of before an *image*: the expression over the variables of now that it equals.
+The values at the current time-point are expressions over obligations about later ones. An event
+gives every previous variable an *image*: the expression over the new variables that it equals.
 Everything stored is rewritten by these images, each stored expression once.
 """
 
@@ -28,7 +28,7 @@ CHECKS = bool(MTLMON_CHECKS)
 
 
 cdef int init_state(State *state, Program program, Mode mode) except -1:
-    """A state that has seen no event. To be freed by `free_state` even after an error."""
+    """Initialise a state that has seen no event. Free it with `free_state` even after an error."""
     memset(state, 0, sizeof(State))
     state.configuration = NO_CONFIGURATION
     state.is_structured = True
@@ -79,7 +79,7 @@ cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil:
 cdef Expression image_at_anchor(
     Workspace workspace, void *context, uint32_t slot, uint64_t anchor
 ) except? NO_EXPRESSION nogil:
-    """What a slot becomes, for time-points of the time-stamp `anchor` if it is a placeholder."""
+    """The image of a slot, for time-points of the time-stamp `anchor` if it is a placeholder."""
     cdef Moment *moment = <Moment *> context
     cdef const OuterUntil *outer
     cdef uint32_t family
@@ -104,19 +104,19 @@ cdef Expression image_at_anchor(
 cdef Expression image_of_slot(
     Workspace workspace, void *context, uint32_t slot
 ) except? NO_EXPRESSION nogil:
-    """What a slot that is no placeholder becomes."""
+    """The image of a slot that is not a placeholder."""
     return image_at_anchor(workspace, context, slot, (<Moment *> context).time_stamp)
 
 
 cdef Expression nothing_follows(
     Workspace workspace, void *context, uint32_t slot, uint64_t anchor
 ) except? NO_EXPRESSION nogil:
-    """When no event ever follows, no obligation is met."""
+    """If no event ever follows, no obligation is met."""
     return FALSE_EXPRESSION
 
 
 cdef inline uint64_t end_of_window(uint64_t time_stamp, uint64_t upper) noexcept nogil:
-    """No event is later than the largest time-stamp; without upper bound, there is no end."""
+    """The end of a window. No event is later than MAX_TIME_STAMP; UNBOUNDED has no end."""
     if upper == UNBOUNDED():
         return UNBOUNDED()
     return min(time_stamp + upper, MAX_TIME_STAMP())
@@ -127,7 +127,7 @@ cdef inline uint64_t end_of_window(uint64_t time_stamp, uint64_t upper) noexcept
 
 @final
 cdef class Engine:
-    """A program at work in one thread on one state at a time."""
+    """A program in use by one thread, on one state at a time."""
 
     def __cinit__(self, Program program not None, str bdd):
         cdef size_t instructions = program.instruction_count
@@ -150,7 +150,7 @@ cdef class Engine:
         free(self.is_mentioned)
 
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
-        """Go on to an event; its verdicts are then in the history. The clock is not checked."""
+        """Process an event; its verdicts are then in the history. The clock is not checked."""
         cdef Moment moment
         cdef uint32_t i
         cdef const Instruction *instruction
@@ -189,7 +189,7 @@ cdef class Engine:
         return self._tidy(state)
 
     cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil:
-        """Time passes without an event: settle what ends before `time_stamp`."""
+        """Let time pass without an event: settle what ends before `time_stamp`."""
         cdef Moment moment
         cdef uint32_t i
         self._begin(state, time_stamp, &moment)
@@ -207,7 +207,7 @@ cdef class Engine:
         return self._tidy(state)
 
     cdef int end(self, State *state) except -1 nogil:
-        """No event ever follows: everything pending is settled."""
+        """Declare that no event ever follows: everything pending is settled."""
         cdef Moment moment
         self._begin(state, state.clock, &moment)
         update_pending(
@@ -217,7 +217,7 @@ cdef class Engine:
         return 0
 
     cdef uint64_t next_change(self, const State *state) noexcept nogil:
-        """No `advance` to less than this changes anything pending; UINT64_MAX: none at all does."""
+        """The least `advance` that can change something pending; UINT64_MAX if none can."""
         cdef const History *history = &state.history
         cdef const Instruction *instruction
         cdef uint64_t change = history.next_due
@@ -254,7 +254,7 @@ cdef class Engine:
     cdef int _evaluate(
         self, State *state, const Instruction *instruction, uint32_t number, Moment *moment
     ) except -1 nogil:
-        """The value of a temporal operator, and the images of its variables."""
+        """Compute the value of a temporal operator, and the images of its variables."""
         if instruction.operation == OP_SINCE:
             self.values[number] = since_event(
                 self.workspace, &state.witnesses[instruction.index], instruction.lower,
@@ -334,7 +334,7 @@ cdef class Engine:
         cdef uint64_t upper = end_of_window(moment.time_stamp, instruction.upper)
         cdef uint32_t *member = &self.present_members[number]
         if not event.is_passed:
-            # The first operator of the family settles the obligations of all.
+            # The first operator of a family settles the obligations of all of them.
             event.is_passed = True
             event.left = left
             event.right = right
@@ -355,12 +355,13 @@ cdef class Engine:
         )
 
     cdef void _find_absorption(self, Workspace workspace, State *state) noexcept nogil:
-        """Tell the history which groups need not be looked at for an outer UNTIL's news.
+        """Tell the history which groups an outer UNTIL's new obligation does not affect.
 
-        Where NOT v becomes NOT v AND u, u being the open obligation of its family that ends last,
-        a cube with another u of that family stays as it is: the sooner one implies the later.
+        If NOT v becomes NOT v AND u, where u is the open obligation of its family that ends last, a
+        cube with another u of that family does not change: the obligation that ends sooner implies
+        the later one.
 
-        PERF: without it, n1 with p and q at 0.5 and 0.02 took 720 ns an event instead of 233.
+        PERF: without this, n1 with p and q at 0.5 and 0.02 took 720 ns an event instead of 233.
         """
         cdef uint32_t i, slot, family
         cdef const uint32_t *literals
@@ -405,7 +406,7 @@ cdef class Engine:
         )
 
     cdef void set_limit(self, MemoryLimit memory):
-        """Let the workspace know whom to ask when it has no room left."""
+        """Tell the workspace which limit to consult when it has no room left."""
         self.workspace.memory = memory
 
     cdef void set_room(self, MemoryLimit memory) noexcept nogil:
@@ -417,7 +418,7 @@ cdef class Engine:
     cdef int _pass_time(
         self, Workspace workspace, State *state, const Instruction *instruction, Moment *moment
     ) except -1 nogil:
-        """What the passing of time means to an operator's variables and stored expressions."""
+        """Apply the passing of time to an operator's variables and stored expressions."""
         cdef Expression *stored
         cdef const OuterUntil *outer
         if instruction.operation == OP_PREVIOUS:
@@ -440,7 +441,7 @@ cdef class Engine:
             if outer.closed_slot != NO_SLOT:
                 self.fixed_images[outer.closed_slot] = literal(workspace, outer.closed_slot)
         elif instruction.operation == OP_UNTIL:
-            # Again for every operator of the family, which finds nothing more to do.
+            # This repeats for every operator of the family, and then finds nothing more to do.
             pass_event(
                 workspace, &state.families[instruction.index], instruction.index,
                 moment.time_stamp, False, &self.family_events[instruction.index],
@@ -474,7 +475,7 @@ cdef class Engine:
         return 0
 
     cdef int _collect_roots(self, State *state) except -1 nogil:
-        """Where all stored expressions stand."""
+        """Collect the places of all stored expressions."""
         self.root_count = 0
         return self._add_roots(state)
 
@@ -512,14 +513,15 @@ cdef class Engine:
         return 0
 
     cdef int compact(self, State *state) except -1:
-        """A fresh workspace that knows the stored expressions only."""
+        """Replace the workspace by one that has only the stored expressions."""
         self._collect_roots(state)
         self.workspace = self.workspace.compacted(self.roots, self.root_count)
         rehash(&state.history)
         return 0
 
     cdef int _check(self, State *state) except -1:
-        """Stored expressions name live obligations only; the history is as it should be."""
+        """Check that stored expressions name live obligations only, and that the history is valid.
+        """
         cdef Workspace workspace = self.workspace
         cdef uint32_t i, j, slot, node, shift
         self._collect_roots(state)

@@ -35,8 +35,7 @@ cdef class ItemReader:
     cdef const uint8_t *read_items(
         self, const uint8_t *place, const uint8_t *stop, uint64_t *letter
     ) noexcept nogil:
-        """Add the rest of a line to a letter; return the start of the next line, or NULL on an
-        error.
+        """Add the rest of a line to a letter; return the next line's start, or NULL on an error.
 
         stop: the end of the lines.
         """

@@ -25,8 +25,8 @@ cdef struct LastTimeStamp:
     uint64_t value
     # the number of digits it was written with; 0 if no other can be compared with it
     size_t digit_count
-    # the digits in words, with zeros before the first digit, and shifts that remove from a word the
-    # text after the digits
+    # the digits in words, with zeros before the first digit, and the shift that removes from a word
+    # the text after the digits
     uint64_t top, middle, low
     unsigned shift
     # the value without its last eight digits

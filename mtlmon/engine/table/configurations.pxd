@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""A state without its history of numbers: what decides how it goes on, relative to the present."""
+"""Declarations for configurations, the canonical forms of states."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef enum:
-    # Larger states seldom come back, and are not worth the copying.
+    # Larger states seldom recur, and are not worth the copying.
     MOST_REGISTERS = 64
     MOST_GROUPS = 64
     MOST_WORDS = 256
-    # Registers move through their array, so that most events move none of them.
+    # Registers move through their array, so that most events move no register.
     REGISTER_ROOM = 4 * MOST_REGISTERS
 
 

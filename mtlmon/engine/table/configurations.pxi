@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""A state without its history of numbers: what decides how it goes on, relative to the present.
+"""Canonical form of a state: all times relative to now, so that equal keys behave alike.
 
-Two states of equal *key* answer the same events alike, but for the names of the time-points that
-are pending: those are kept in *registers*, one for each pending time-point, in order of time. All
-times in a key are distances from the last event, and no greater than makes a difference. Key and
-registers together are the state: `restore` builds it anew.
+Two states with equal *keys* answer the same events in the same way, except for the names of the
+pending time-points. These names are kept in *registers*, one for each pending time-point, in order
+of time. All times in a key are distances from the last event, capped where a greater distance makes
+no difference. The key and the registers together are the state: `restore` rebuilds it from them.
 
-Expressions stand in a key by their numbers, so that keys die with the workspace.
+Keys contain expressions by number, so keys become invalid with the workspace.
 """
 
 from libc.stdint cimport UINT64_MAX
@@ -15,16 +15,16 @@ from libc.string cimport memset
 
 
 cdef enum:
-    # A word of a key for a pending time-point: its age, and below it its group and this bit, set
-    # when the time-point before it has the same time-stamp.
+    # The word of a pending time-point in a key: its age, and in the lower bits its group and this
+    # bit, which is set if the previous time-point has the same time-stamp.
     GROUP_BITS = 7
     SAME_TIME_STAMP = 1 << GROUP_BITS
-    # A word for a window: its end, and below it the number of the member.
+    # The word of a window: its end, and in the lower bits the number of the member.
     MEMBER_BITS = 15
 
 
 cdef bint suits(Program program) noexcept:
-    """Whether states of the program have keys at all."""
+    """Whether states of the program can have keys at all."""
     cdef uint32_t i
     cdef const Instruction *instruction
     if program.atom_count > 64:
@@ -52,9 +52,9 @@ cdef inline bint put(Key *key, uint64_t word) noexcept nogil:
 
 
 cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil:
-    """The key of a state that has seen an event; False if it is too large or late to have one.
+    """Make the key of a state that has seen an event; False if it is too large or too late.
 
-    Obligations that nothing mentions are forgotten on the way.
+    Obligations that nothing mentions are forgotten as a side effect.
     """
     cdef uint32_t i
     cdef const Instruction *instruction
@@ -130,7 +130,7 @@ cdef bint put_witnesses(
 
 
 cdef bint put_history(Key *key, const History *history, uint64_t time_stamp) noexcept nogil:
-    """Groups by first member, then the time-points."""
+    """Write the groups in order of their first members, then the time-points."""
     cdef uint64_t oldest = oldest_age(history)
     cdef uint32_t seen[MOST_GROUPS]
     cdef uint32_t group_count = 0
@@ -167,7 +167,7 @@ cdef bint put_history(Key *key, const History *history, uint64_t time_stamp) noe
 
 
 cdef uint64_t oldest_age(const History *history) noexcept nogil:
-    """An age from which on age makes no difference: past all thresholds, and not the present."""
+    """An age beyond which age makes no difference: past all thresholds, and not the present."""
     cdef uint64_t age = 1
     cdef uint32_t i
     for i in range(history.threshold_count):
@@ -176,13 +176,13 @@ cdef uint64_t oldest_age(const History *history) noexcept nogil:
 
 
 cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogil:
-    """A distance from which on it makes no difference how far away the next event is.
+    """A distance beyond which it makes no difference how far away the next event is.
 
-    By then all windows, witnesses and thresholds that depend on time have been left behind. The
-    state is one that `describe` has just described.
+    At this distance, all windows, witnesses and thresholds that depend on time are in the past.
+    `describe` must have just described the state.
     """
     cdef uint64_t now = state.time_stamp
-    cdef uint64_t latest = now          # no change later than this
+    cdef uint64_t latest = now          # no change happens later than this
     cdef uint64_t reach
     cdef uint32_t i, j
     cdef const Family *family
@@ -221,10 +221,10 @@ cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogi
 
 
 cdef bint is_transient(Engine engine, const State *state) noexcept nogil:
-    """Whether nothing that has happened matters for events at the settling distance and beyond.
+    """Whether nothing in the past matters for events at the settling distance and beyond.
 
-    What matters then is what has no bound: a witness that never grows too old, the operand of a
-    PREVIOUS that may lie any time back, an obligation that is never missed.
+    At that distance, only unbounded things matter: a witness that never grows too old, the operand
+    of a PREVIOUS that can be any time in the past, an obligation that is never missed.
     """
     cdef uint32_t i, j
     cdef const Family *family
@@ -253,10 +253,10 @@ cdef bint is_transient(Engine engine, const State *state) noexcept nogil:
 
 
 cdef bint find_settled(Engine engine, State *state, uint64_t *time_stamp) except -1:
-    """Find the least time-stamp from which on events are answered as by a state without past.
+    """Find the least time-stamp from which on events are answered as in the initial state.
 
-    False if there is none: something is pending, or remembered without bound. Obligations that
-    nothing mentions are forgotten on the way.
+    False if there is none, because something is pending or remembered without a bound. Obligations
+    that nothing mentions are forgotten as a side effect.
     """
     cdef uint32_t i
     if state.history.first != NONE:
@@ -274,14 +274,14 @@ cdef bint find_settled(Engine engine, State *state, uint64_t *time_stamp) except
 
 
 cdef inline uint64_t last_bound(uint64_t lower, uint64_t upper) noexcept nogil:
-    """Of an interval, the bound after which time changes nothing."""
+    """The bound of an interval after which time changes nothing."""
     return lower if upper == UNBOUNDED() else upper
 
 
 cdef uint32_t expression_places(
     Engine engine, const uint64_t *words, uint32_t *places
 ) noexcept nogil:
-    """Which words of a key are expressions, in their lower halves; how many they are.
+    """List the words of a key whose lower halves are expressions; return their number.
 
     `places` has room for MOST_WORDS.
     """
@@ -310,7 +310,7 @@ cdef uint32_t expression_places(
 
 
 cdef int load_registers(State *state) except -1 nogil:
-    """Copy what the history's entries are called."""
+    """Copy the names of the history's entries to registers."""
     cdef History *history = &state.history
     cdef uint32_t number = history.first
     cdef uint32_t count = 0
@@ -336,7 +336,7 @@ cdef int load_registers(State *state) except -1 nogil:
 
 
 cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 nogil:
-    """Build the structures of a state whose key and registers are known, time-stamps too."""
+    """Rebuild the structures of a state whose key, registers and time-stamps are known."""
     cdef uint32_t i
     cdef const Instruction *instruction
     for i in range(state.family_count):

@@ -1,17 +1,17 @@
 # cython: language_level=3
-"""The transition table: what has happened before, in a configuration that has, is a look-up."""
+"""Declarations for the transition table."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef enum:
-    # A batch of events ends when so many verdicts wait.
+    # A batch of events ends when this many verdicts wait.
     ENOUGH_VERDICTS = 1024
 
 
 cdef struct Transition:
-    uint32_t target         # configuration + 1, or 0 for a transition not seen yet
+    uint32_t target         # configuration + 1, or 0 for an unknown transition
     uint32_t action
 
 
@@ -20,34 +20,35 @@ cdef struct Configuration:
     uint32_t start          # of its key in the pool of words
     uint32_t length
     uint32_t later          # the first of its rows for later time-stamps
-    uint64_t settling       # larger distances of the next event are like this one
-    bint is_transient       # and then, if nothing is pending, like no event before
+    uint64_t settling       # larger distances of the next event behave like this one
+    bint is_transient       # then also, if nothing is pending, like the initial state
 
 
 cdef struct LaterRow:
-    uint64_t distance       # from the time-stamp before; that of settling or less
+    uint64_t distance       # from the previous time-stamp; at most the settling distance
     uint32_t following
 
 
 cdef struct Script:
-    # Verdicts of an event about more than its own time-point.
+    # The verdicts of an event that concern more than its own time-point.
     uint64_t survivors      # bit i: register i stays
     uint32_t start          # of its operations in their pool
     uint32_t count
     uint32_t leading        # registers before the first that stays
-    bint is_suffix          # all after that one stay too
+    bint is_suffix          # whether all registers after that one stay too
     bint adds_register
 
 
 cdef class Table:
     cdef Engine engine
     cdef bint is_used
-    # Other states than the one at work rest in its configurations: it forgets none by itself.
+    # Whether other states than the worker's use its configurations: then it does not forget any by
+    # itself.
     cdef bint is_shared
     cdef size_t budget
-    # what may be used for transitions however much configurations take, if memory is limited
+    # if memory is limited: what transitions may use however much the configurations take
     cdef size_t spare
-    # A letter's column is its number, or the place where it was first seen.
+    # A letter's column is its number, or its index in the order of first occurrence.
     cdef uint32_t columns, letter_count
     cdef bint letters_are_columns
     cdef uint64_t *letters
@@ -71,7 +72,7 @@ cdef class Table:
     cdef uint32_t operation_count, operation_capacity
     cdef Key key                        # scratch memory
 
-    cdef uint64_t compactions           # of the workspace whose expressions stand in the keys
+    cdef uint64_t compactions           # of the workspace whose expressions are in the keys
     cdef int64_t credit
     cdef uint64_t pause, next_pause
     cdef readonly uint64_t hits, flushes
