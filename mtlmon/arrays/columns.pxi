@@ -116,8 +116,7 @@ cdef class EventColumns:
     cdef int check_time_stamps(
         self, uint64_t clock, size_t first_index, size_t first, size_t last
     ) except -1:
-        """Refuse time-stamps of events first, ..., last - 1 that are negative, too low or
-        decreasing.
+        """Refuse events first, ..., last - 1 if one is negative, below the clock or decreasing.
 
         first_index: the number of event 0 in errors.
         """

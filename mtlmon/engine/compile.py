@@ -1,7 +1,7 @@
-"""From the kernel formula to the program: hash-consing, folding, and the place of each UNTIL.
+"""Compile a kernel formula to a program: hash-consing, folding, and placing each UNTIL.
 
-An *operand* is `2 * instruction number`, plus 1 when it stands for the negation. Instruction 0 is
-the constant false, so operand 0 is false and operand 1 is true.
+An *operand* is `2 * instruction number`, plus 1 if it is negated. Instruction 0 is the constant
+false, so operand 0 is false and operand 1 is true.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     _Row = tuple[int, int, int, int, int | None, int]
 
 OPERATIONS = ("FALSE", "ATOM", "AND", "PREVIOUS", "SINCE", "NEXT", "UNTIL", "OUTER_UNTIL")
-"""Names of the instructions' operations, in the order of the native enumeration."""
+"""The names of the instructions' operations, in the order of the native enumeration."""
 
 _ATOM, _AND, _PREVIOUS, _SINCE, _NEXT, _UNTIL, _OUTER_UNTIL = range(1, len(OPERATIONS))
 _TEMPORAL = {_PREVIOUS, _SINCE, _NEXT, _UNTIL}
@@ -32,15 +32,15 @@ _FALSE_OPERAND, _TRUE_OPERAND = 0, 1
 
 
 def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Program:
-    """Compile a formula, or a text that `parse` reads, for any number of monitors to share.
+    """Compile a formula, or a text that `parse` can read, for any number of monitors to share.
 
     Args:
-        unit: of the time-stamps, as for `Monitor`.
+        unit: the unit of the time-stamps, as for `Monitor`.
 
     Raises:
-        FormulaError: the text is no formula, or a bound is no whole number of units.
-        UnitError: unknown unit.
-        TypeError: neither a text nor a formula.
+        FormulaError: the text is not a formula, or a bound is not a whole number of units.
+        UnitError: the unit is not known.
+        TypeError: the argument is neither a text nor a formula.
     """
     if isinstance(formula, str):
         formula = parse(formula, unit=unit)
@@ -64,7 +64,7 @@ def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Progr
 def _assembled(
     rows: list[_Row], root: int, numbers: dict[str, int], formula_is_bounded: bool
 ) -> Program:
-    """The program of rows without dead ones, whose atoms have these numbers."""
+    """Make the program of rows without dead rows, whose atoms have these numbers."""
     names = {index: name for name, index in numbers.items()}
     used = sorted(row[5] for row in rows if row[0] == _ATOM)
     renumbered = {index: number for number, index in enumerate(used)}
@@ -76,11 +76,11 @@ def _assembled(
 
 
 class Builder:
-    """Rows under construction: equal rows are one, operators with a known value are folded.
+    """Builds rows: equal rows are shared, and operators with a known value are folded.
 
     Attributes:
         rows: the instructions so far.
-        atoms: the number of each atom by name.
+        atoms: the number of each atom, by name.
     """
 
     def __init__(self) -> None:
@@ -137,14 +137,14 @@ class Builder:
         if right == _FALSE_OPERAND:
             return _FALSE_OPERAND
         if left == _FALSE_OPERAND:
-            # Only the present time-point can be the witness.
+            # Only the current time-point can be the witness.
             return right if lower == 0 else _FALSE_OPERAND
         if right == _TRUE_OPERAND and lower == 0:
             return _TRUE_OPERAND
         return self.row(operation, left, right, lower, upper)
 
     def program(self, root: int) -> Program:
-        """What the rows say of an operand, as it stands: conjunctions stay as they are."""
+        """Make the program of an operand from its rows, without rebalancing conjunctions."""
         rows, root = _without_dead_rows(self.rows, root)
         bounded = all(row[0] != _UNTIL or row[4] is not None for row in rows)
         return _assembled(rows, root, self.atoms, bounded)
@@ -166,7 +166,7 @@ _BUILD: dict[Operator, Callable[..., int]] = {
 
 
 def _without_dead_rows(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
-    """Only the rows that the root needs; folding leaves others behind."""
+    """Only the rows that the root needs, as folding leaves unused rows."""
     needed = [False] * len(rows)
     needed[0] = needed[root >> 1] = True
     for number in range(len(rows) - 1, 0, -1):
@@ -185,10 +185,11 @@ def _without_dead_rows(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
 
 
 def _balanced(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
-    """Conjunctions of conjunctions as trees of least depth.
+    """Rebalance nested conjunctions into trees of least depth.
 
-    An event makes a conjunction of each row's value: over n obligations, a row for each prefix
-    would make expressions of n^2 / 2 literals in all, where a balanced tree makes n log n.
+    An event creates a conjunction for the value of each row: over n obligations, a row for each
+    prefix would create expressions of n^2 / 2 literals in total, while a balanced tree creates n
+    log n.
     """
     uses = [0] * len(rows)
     for _, left, right, *_ in rows:
@@ -221,7 +222,7 @@ def _balanced(rows: list[_Row], root: int) -> tuple[list[_Row], int]:
 
 
 def _gathered(rows: list[_Row], inner: set[int], number: int) -> list[int]:
-    """The operands of a conjunction, those of its inner conjunctions in their place."""
+    """The operands of a conjunction, with its inner conjunctions replaced by their operands."""
     operands = []
     waiting = [2 * number]
     while waiting:
@@ -235,11 +236,11 @@ def _gathered(rows: list[_Row], inner: set[int], number: int) -> list[int]:
 
 
 def _placed(rows: list[_Row], root: int) -> list[_Row]:
-    """Tell outer UNTILs from nested ones and number the families of obligations.
+    """Separate outer UNTILs from nested ones, and number the families of obligations.
 
-    A family is the pair of operands of an UNTIL: what its obligations wait for. An UNTIL is *outer*
-    when it stands below no temporal operator and is the only one of its family: then only pending
-    time-points speak of its obligations, each of its own.
+    A family is the pair of operands of an UNTIL, which its obligations wait for. An UNTIL is
+    *outer* if it is below no temporal operator and is the only UNTIL of its family: then only
+    pending time-points mention its obligations, and each mentions only its own.
     """
     nested = [False] * len(rows)
     for number in range(len(rows) - 1, 0, -1):

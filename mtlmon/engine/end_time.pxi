@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""What is known about the time after a stream's last event."""
+"""Read end times, which say what is known about the time after a stream's last event."""
 
 from mtlmon.errors import MtlmonError
 
 
 cdef EndTime read_end_time(object value) except *:
-    """Read an end time as callers give it: None, a time-stamp, "last" or "inf".
+    """Read an end time as callers pass it: None, a time-stamp, "last" or "inf".
 
     Raises:
-        MtlmonError: it is none of these.
-        TimeStampError: it is negative or above 2^63-1.
+        MtlmonError: the value is none of these.
+        TimeStampError: the time-stamp is negative or above 2^63-1.
     """
     cdef EndTime end
     end.kind = END_UNKNOWN

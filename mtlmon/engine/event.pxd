@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One event as Python gives it: a time-stamp, and the atoms that hold."""
+"""Declarations for reading an event from Python objects."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""One event as Python gives it: a time-stamp, and the atoms that hold.
+"""Read an event from Python objects: a time-stamp, and the atoms that hold.
 
-What a collection of atoms means is decided here only: names are those that hold, and a mapping says
-for each name whether it holds.
+Only this module interprets a collection of atoms: the names in it hold, or, in a mapping, the value
+of each name says whether it holds.
 """
 
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
@@ -17,13 +17,13 @@ from operator import index
 from mtlmon.errors import EventError, EventTypeError, TimeStampError
 
 cdef extern from "Python.h":
-    # Not the declaration that raises: an error here gets a message about atoms.
+    # Not the declaration that raises: here, an error gets a message about atoms.
     PyObject *PyDict_GetItemWithError(object dictionary, object key)
     long long PyLong_AsLongLongAndOverflow(object integer, int *overflow) except? -1
 
 
 cdef uint64_t read_time(object value, str what) except? 0:
-    """An integer of any type, but no float, from 0 to 2^63-1."""
+    """Read an integer of any type, but not a float, from 0 to 2^63-1."""
     cdef int overflow = 0
     cdef long long time
     if not isinstance(value, int):
@@ -42,14 +42,13 @@ cdef uint64_t read_time(object value, str what) except? 0:
 cdef int read_letter(
     object atoms, dict atom_numbers, bint is_strict, uint64_t *letter, size_t words
 ) except -1:
-    """The letter of the atoms that hold.
+    """Read the letter of the atoms that hold.
 
     atoms: the names of those that hold, a mapping of names to whether they hold, or an integer
         whose bit i is that of atom i.
-    is_strict: unknown names and bits are an error; else they are ignored.
+    is_strict: whether unknown names and bits are an error; otherwise they are ignored.
 
-    PERF: Cython iterates over the usual collections without an iterator of Python, which takes
-    30 ns less.
+    PERF: Cython iterates over the usual collections without a Python iterator, which saves 30 ns.
     """
     if type(atoms) is int:
         return read_bits(atoms, atom_numbers, is_strict, letter, words)
@@ -92,13 +91,13 @@ cdef int read_letter(
 def read_atoms(atoms):
     """The names of the atoms that hold, given as a collection of names or a mapping.
 
-    Raises EventTypeError when it is neither, or a name is no string or a value no Boolean.
+    Raises EventTypeError if it is neither, or if a name is not a string or a value not a Boolean.
     """
     if isinstance(atoms, (str, bytes)):
         refuse_string(atoms)
     if isinstance(atoms, Mapping):
         names = frozenset([name for name, value in atoms.items() if holds(name, value)])
-        # Also those that do not hold.
+        # Also check the atoms that do not hold.
         require_names(atoms)
         return names
     if not hasattr(type(atoms), "__iter__"):
@@ -120,12 +119,12 @@ cdef int require_names(object names) except -1:
 
 
 cdef int holds(object name, object value) except -1:
-    """Whether an atom holds, by its value in a mapping."""
+    """Whether an atom holds, given its value in a mapping."""
     if value is True:
         return 1
     if value is False:
         return 0
-    # Not imported for this: a Boolean of numpy can only be there if numpy is.
+    # Do not import numpy for this: a numpy Boolean can only occur if numpy is already imported.
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.bool_):
         return 1 if value else 0
@@ -137,7 +136,7 @@ cdef int holds(object name, object value) except -1:
 cdef inline int add_value(
     object name, object value, dict atom_numbers, bint is_strict, uint64_t *letter
 ) except -1:
-    """Add an atom if it holds; a name is checked either way."""
+    """Add an atom if it holds; the name is checked in any case."""
     cdef size_t number
     cdef int is_true = holds(name, value)
     if find_atom(name, atom_numbers, is_strict, &number) and is_true:
@@ -157,12 +156,12 @@ cdef inline int add_atom(
 cdef inline int find_atom(
     object name, dict atom_numbers, bint is_strict, size_t *number
 ) except -1:
-    """Whether the formula has the atom, and its number."""
+    """Find the number of an atom; return whether the formula has it."""
     cdef PyObject *found = PyDict_GetItemWithError(atom_numbers, name)
     if found != NULL:
         number[0] = <object> found
         return 1
-    # A name that is no string is a mistake, whatever the formula names.
+    # A name that is not a string is a mistake, whatever the formula names.
     if is_strict or type(name) is not str:
         refuse_name(name, atom_numbers, is_strict)
     return 0
@@ -179,17 +178,17 @@ cdef int refuse_type_of_name(object name) except -1:
 
 
 cdef int refuse_name(object name, dict atom_numbers, bint is_strict) except -1:
-    """Say what is wrong with a name that was not found, if something is."""
+    """Raise an error for a name that was not found, if it is a mistake."""
     if PyErr_Occurred() != NULL:
         if not PyErr_ExceptionMatches(TypeError):
-            # Whatever a hash function of the caller's raised, or an interrupt in it.
+            # An error from the caller's hash function, or an interrupt in it.
             return -1
         PyErr_Clear()
     if not isinstance(name, str):
         refuse_type_of_name(name)
     if not is_strict:
         return 0
-    # Few need it, and it would make the start of the command slower.
+    # Imported here, as it is rarely needed and would slow down the start of the command.
     from mtlmon.support.atom_names import refuse_unknown
 
     refuse_unknown([name], atom_numbers, "them")
@@ -215,7 +214,7 @@ cdef int read_bits(
         raise EventError(
             f"{bits} has bits beyond the {count} atoms; unknown='ignore' passes over them"
         )
-    # A program without atoms has a word for them all the same.
+    # A program without atoms still has a word for them.
     if count == 0 or count & 63:
         letter[words - 1] &= (<uint64_t> 1 << (count & 63)) - 1
     return 0

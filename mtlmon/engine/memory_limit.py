@@ -1,7 +1,7 @@
-"""Limits on memory: how sizes are written, and what is said when a limit is exceeded.
+"""Memory limits: how sizes are written, and the error when a limit is exceeded.
 
-What counts is the memory of mtlmon's own structures. The process takes more: Python, pyarrow and
-the blocks of a table that are being read come on top.
+The limit covers the memory of mtlmon's own structures. The process takes more: Python, pyarrow and
+the blocks of a table that are being read are not included.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CATEGORIES", "FORMULA_NODE_BYTES", "formula_bytes", "limit_error", "memory_size"]
 
-# By category: what holds the memory, and how to need less of it. The order is that of the
-# enumeration in structures/memory_limit.pxd.
+# By category: what holds the memory, and how to reduce it. The order is that of the enumeration in
+# structures/memory_limit.pxd.
 _CATEGORIES = {
     "formula": ("the formulas and their programs", "use fewer or smaller formulas"),
     "operators": (
@@ -56,24 +56,24 @@ _CATEGORIES = {
 }
 
 CATEGORIES = tuple(_CATEGORIES)
-"""What memory is held for, as `Monitor.counters` and `MemoryLimitError.held` name it."""
+"""The categories of held memory, as named in `Monitor.counters` and `MemoryLimitError.held`."""
 
 FORMULA_NODE_BYTES = 300
-"""Of a node of a formula with its interval, name and place in the text: measured, not counted."""
+"""The size of a node of a formula with its interval, name and place in the text: measured."""
 
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)[ ]?(?:([KMGT]?)(i?B)?)", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def memory_size(size: SupportsIndex | str) -> int:
-    """The number of bytes that a size stands for.
+    """Convert a size to a number of bytes.
 
     Args:
-        size: a number of bytes, or a text: a number with K, M, G or T behind it, in powers of 1024;
-            KiB, MiB, GiB and TiB mean the same, KB, MB, GB and TB are powers of 1000.
+        size: a number of bytes, or a text: a number followed by K, M, G or T, for powers of 1024.
+            KiB, MiB, GiB and TiB mean the same; KB, MB, GB and TB are powers of 1000.
 
     Raises:
-        MtlmonError: it is no such size, or not even one byte.
+        MtlmonError: it is not such a size, or it is less than one byte.
 
     >>> memory_size("500M"), memory_size("1.5GB"), memory_size(4096)
     (524288000, 1500000000, 4096)
@@ -103,7 +103,7 @@ def memory_size(size: SupportsIndex | str) -> int:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes with three digits or more, in powers of 1024.
+    """Write a number of bytes with at least three digits, in powers of 1024.
 
     >>> size_text(700), size_text(524288000), size_text(1234567)
     ('700 bytes', '500 MiB', '1.18 MiB')
@@ -121,22 +121,22 @@ def size_text(count: int) -> str:
 
 
 def formula_bytes(*formulas: Formula) -> int:
-    """What the objects of formulas take, about."""
+    """The approximate memory of the objects of formulas."""
     return FORMULA_NODE_BYTES * len(postorder(*formulas))
 
 
 def limit_error(limit: int, held: dict[str, int], names: OptionNames) -> MemoryLimitError:
-    """The error that says what holds most of the memory.
+    """Make the error that says what holds most of the memory.
 
     Args:
-        limit: in bytes.
-        held: bytes by category.
+        limit: the limit in bytes.
+        held: the bytes by category.
         names: how the caller writes options.
     """
     most = max(held, key=lambda name: held[name])
     what, remedy = _CATEGORIES[most]
     total = sum(held.values())
-    # Rounded, they may look the same.
+    # Rounded, the two may look the same.
     text = f"{total:,} bytes" if size_text(total) == size_text(limit) else size_text(total)
     return MemoryLimitError(
         f"the memory limit of {size_text(limit)} is exceeded: {text} are held, "

@@ -1,4 +1,4 @@
-"""Time-points that wait for their verdict, and how long they can."""
+"""Time-points that wait for their verdict, and how long they can wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PendingTimePoint", "decision_delay"]
 
 
 class PendingTimePoint(tuple[int, int]):
-    """An undecided time-point: the pair (time_stamp, offset), and what is known about its wait.
+    """An undecided time-point: the pair (time_stamp, offset), with information about its wait.
 
     >>> import mtlmon
     >>> monitor = mtlmon.Monitor("EVENTUALLY[0,5] p")
@@ -26,10 +26,10 @@ class PendingTimePoint(tuple[int, int]):
     ((3, 0), True)
 
     Attributes:
-        until: it has its verdict as soon as time has passed this time-stamp, by a later event or
-            by `advance`, and maybe earlier. None when it may wait without limit.
-        weight: how many time-points have the answer this one will get: itself, and those that were
-            reported as equivalent.
+        until: the verdict comes at the latest when time has passed this time-stamp, through a later
+            event or `advance`. None if there is no limit.
+        weight: the number of time-points that will get this time-point's verdict: itself, and those
+            that were reported as equivalent.
     """
 
     until: int | None
@@ -63,9 +63,9 @@ class PendingTimePoint(tuple[int, int]):
 def decision_delay(
     rows: Sequence[tuple[int, int, int, int, int | None, int]], root: int
 ) -> int | None:
-    """How long after a time-point its verdict may depend on the stream; None: without limit.
+    """How long after a time-point its verdict may depend on the stream; None means no limit.
 
-    `mtlmon.analysis.reach.decision_delay` of the formula that a program's rows stand for.
+    This is `mtlmon.analysis.reach.decision_delay` for the formula of a program's rows.
     """
     delays: list[int | None] = []
     for operation, left, right, lower, upper, _ in rows:

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The compiled formula: flat tables, immutable, shared by any number of monitors."""
+"""Declarations for the compiled formula."""
 
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 
-# The largest time-stamp and bound; UNBOUNDED stands for an upper bound without limit.
+# The largest time-stamp and bound; UNBOUNDED represents an upper bound without limit.
 cdef enum:
     NO_SLOT = 0xFFFFFFFF
 
@@ -30,7 +30,7 @@ cdef enum Operation:
 
 cdef struct Instruction:
     uint64_t lower
-    uint64_t upper      # UNBOUNDED() without limit
+    uint64_t upper      # UNBOUNDED() if there is no limit
     # Operands: instruction number * 2 + 1 if negated. Instruction 0 is FALSE.
     uint32_t left
     uint32_t right
@@ -41,11 +41,11 @@ cdef struct Instruction:
 
 
 cdef struct OuterUntil:
-    # An UNTIL below no temporal operator; its obligations are placeholders, one for each phase.
+    # An UNTIL below no temporal operator. Its obligations are placeholders, one for each phase.
     uint64_t lower
     uint64_t upper
     uint32_t open_slot
-    uint32_t closed_slot    # NO_SLOT when lower is 0
+    uint32_t closed_slot    # NO_SLOT if lower is 0
 
 
 cdef class Program:
@@ -56,7 +56,8 @@ cdef class Program:
     cdef uint32_t previous_count
     cdef uint32_t since_count
     cdef uint32_t family_count
-    # Fixed slots: those of NEXT and of the outer UNTILs, one variable each for the whole program.
+    # Fixed slots: the slots of NEXT and of the outer UNTILs, with one variable each for the whole
+    # program.
     cdef uint32_t fixed_slot_count
     cdef uint8_t *is_placeholder        # of each fixed slot: means another obligation per anchor
     cdef uint32_t *slot_outer           # of each fixed slot: its outer UNTIL, NO_SLOT for NEXT

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""The compiled formula: flat tables, immutable, shared by any number of monitors."""
+"""The compiled formula: flat immutable tables, which any number of monitors can share."""
 
 from cython cimport final
 from libc.stdlib cimport calloc, free
 
 
 cdef enum:
-    # Objects of Python, measured and not counted: a row and its numbers; a name and its number in
-    # the monitor's dictionary.
+    # Measured sizes of Python objects: a row and its numbers; a name and its number in the
+    # monitor's dictionary.
     ROW_BYTES = 150
     ATOM_BYTES = 130
 
@@ -16,19 +16,18 @@ cdef enum:
 cdef class Program:
     """A formula compiled to flat tables: hash-consed instructions, operands before operators.
 
-    Immutable, shareable between threads and picklable. `mtlmon.compile_formula` makes it.
+    Immutable, shareable between threads and picklable. Created by `mtlmon.compile_formula`.
 
     Attributes:
         atoms: the names of the atoms, in the order of the bits of a letter.
         is_bounded: whether every future operator but NEXT has an upper bound.
         rows: the instructions, operands before operators, each as (operation, left operand, right
-            operand, lower bound, upper bound or None, index); `mtlmon.engine.compile` explains
-            them.
-        root: the operand that is the formula.
+            operand, lower bound, upper bound or None, index); see `mtlmon.engine.compile`.
+        root: the operand of the whole formula.
     """
 
     def __cinit__(self, tuple rows, uint32_t root, tuple atoms, bint is_bounded):
-        """Take over a table of rows (operation, left, right, lower, upper or None, index)."""
+        """Load a table of rows (operation, left, right, lower, upper or None, index)."""
         self.rows = rows
         self.root = root
         self.atoms = atoms
@@ -60,7 +59,7 @@ cdef class Program:
         free(self.outer_untils)
 
     cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that the tables take, and, as measured, the rows and names of Python."""
+        """The bytes that the tables take, plus the measured size of the Python rows and names."""
         return (
             self.instruction_count * (
                 sizeof(Instruction) + 2 * (sizeof(uint8_t) + sizeof(uint32_t)) + sizeof(OuterUntil)
@@ -112,7 +111,7 @@ cdef class Program:
         instruction.index = self.outer_count
         outer.lower = instruction.lower
         outer.upper = instruction.upper
-        # Open and without upper bound, the obligations of all anchors are one and the same.
+        # If open and without upper bound, the obligations of all anchors are the same.
         outer.open_slot = self._new_slot(instruction.upper != UNBOUNDED(), self.outer_count)
         outer.closed_slot = NO_SLOT
         if instruction.lower > 0:

@@ -520,8 +520,7 @@ cdef class Engine:
         return 0
 
     cdef int _check(self, State *state) except -1:
-        """Check that stored expressions name live obligations only, and that the history is valid.
-        """
+        """Check that stored expressions name only live obligations, and check the history."""
         cdef Workspace workspace = self.workspace
         cdef uint32_t i, j, slot, node, shift
         self._collect_roots(state)

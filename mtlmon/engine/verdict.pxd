@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The verdict record that engine, resolver and writer exchange."""
+"""The verdict record that the engine, the resolver and the writer exchange."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -14,7 +14,7 @@ cdef enum VerdictKind:
 cdef struct VerdictRecord:
     uint64_t time_stamp
     uint64_t offset
-    # the earlier time-point this one is equivalent to; meaningful for VERDICT_EQUIVALENT only
+    # the earlier time-point that this one is equivalent to; only for VERDICT_EQUIVALENT
     uint64_t reference_time_stamp
     uint64_t reference_offset
     uint8_t kind
@@ -23,7 +23,7 @@ cdef struct VerdictRecord:
 cdef inline void set_boolean(
     VerdictRecord *record, uint64_t time_stamp, uint64_t offset, uint8_t kind
 ) noexcept nogil:
-    """Make a record a Boolean verdict, with no byte left to chance, padding neither."""
+    """Set a record to a Boolean verdict, initialising every byte, including the padding."""
     memset(record, 0, sizeof(VerdictRecord))
     record.time_stamp = time_stamp
     record.offset = offset
@@ -31,7 +31,7 @@ cdef inline void set_boolean(
 
 
 cdef inline void copy_record(VerdictRecord *target, const VerdictRecord *source) noexcept nogil:
-    """Copy a record with no byte left to chance, also where the source has no reference."""
+    """Copy a record, initialising every byte even if the source has no reference."""
     cdef uint64_t mask = -<uint64_t> (source.kind == VERDICT_EQUIVALENT)
     memset(target, 0, sizeof(VerdictRecord))
     target.time_stamp = source.time_stamp
@@ -42,11 +42,11 @@ cdef inline void copy_record(VerdictRecord *target, const VerdictRecord *source)
 
 
 cdef struct Verdicts:
-    # A growing sequence of them.
+    # A growing array of records.
     VerdictRecord *records
     uint32_t count
     uint32_t capacity
-    # the engine is at work on the next event, and nobody changes any of this meanwhile
+    # the engine is processing the next event, and nothing changes these fields meanwhile
     bint is_idle
 
 

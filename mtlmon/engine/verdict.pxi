@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Verdicts as objects of Python."""
+"""Verdicts as Python objects."""
 
 from cython cimport final, freelist
 
@@ -10,13 +10,13 @@ cdef class Verdict:
     """The verdict of one time-point: true, false, or equivalent to an earlier undecided one.
 
     Attributes:
-        time_stamp: of the time-point, in the stream's unit.
-        offset: its number among the time-points of its time-stamp, from 0.
+        time_stamp: the time-stamp of the time-point, in the stream's unit.
+        offset: its number among the time-points with this time-stamp, from 0.
         kind: "true", "false" or "equivalent".
         value: True, False, or None for an equivalence.
-        ref: (time_stamp, offset) of the time-point it is equivalent to, else None.
+        ref: the (time_stamp, offset) of the time-point it is equivalent to, or None.
 
-    `str(verdict)` is the line the command writes.
+    `str(verdict)` is the line that the command writes.
     """
 
     def __init__(self):
@@ -81,7 +81,7 @@ cdef class Verdict:
 
 
 def _verdict(time_stamp, offset, kind, reference_time_stamp, reference_offset):
-    """Make a verdict anew; for pickles."""
+    """Rebuild a verdict from a pickle."""
     cdef VerdictRecord record
     record.time_stamp = time_stamp
     record.offset = offset

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The witnesses of a SINCE: when its right operand held, and on what that still depends."""
+"""Declarations for SINCE: its witnesses, and the expressions they depend on."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -8,16 +8,16 @@ cdef struct Run:
     # Witnesses at `first`, `last` and so close in between that they count as one interval.
     uint64_t first
     uint64_t last
-    Expression expression   # the right operand then, and the left one ever since
+    Expression expression   # the right operand at that time, and the left operand ever since
 
 
 cdef struct Witnesses:
-    Run *runs               # a ring; in order of time
+    Run *runs               # a ring, in order of time
     uint32_t head
     uint32_t count
     uint32_t capacity       # 0 or a power of two
     uint32_t symbolic       # how many runs have an expression other than TRUE
-    Expression settled      # without upper bound: the disjunction of all old enough
+    Expression settled      # without upper bound: the disjunction of all that are old enough
 
 
 cdef int grow(Witnesses *witnesses) except -1 nogil
@@ -33,5 +33,5 @@ cdef int since_time(
 
 
 cdef inline Run *run_at(const Witnesses *witnesses, uint32_t position) noexcept nogil:
-    """The run at a position, 0 being the earliest."""
+    """The run at a position; position 0 is the earliest run."""
     return &witnesses.runs[(witnesses.head + position) & (witnesses.capacity - 1)]

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The witnesses of a SINCE: when its right operand held, and on what that still depends.
+"""The SINCE rule: when its right operand held, and which expressions that depends on.
 
-`f SINCE[a,b] g` holds now if some witness has an age in [a, b]. Witnesses of the same expression
-are one run when no interval of the length b - a fits between them; so the number of runs depends
-neither on the rate of events nor, for constants, on how many witnesses there were.
+`f SINCE[a,b] g` holds now if some witness has an age in [a, b]. Witnesses with the same expression
+form one run if no interval of length b - a fits between them, so the number of runs depends neither
+on the rate of events nor, for constants, on the number of witnesses.
 """
 
 from libc.stdlib cimport free, malloc
@@ -46,7 +46,7 @@ cdef int grow(Witnesses *witnesses) except -1 nogil:
 cdef inline bint joins(
     const Run *run, uint64_t first, Expression expression, uint64_t lower, uint64_t upper
 ) noexcept nogil:
-    """Whether a later witness is as good as one in an unbroken row with the run."""
+    """Whether a later witness can extend the run without leaving a relevant gap."""
     if run.expression != expression:
         return False
     return upper == UNBOUNDED() or first - run.last <= upper - lower + 1
@@ -56,7 +56,7 @@ cdef int append(
     Witnesses *witnesses, uint64_t first, uint64_t last, Expression expression, uint64_t lower,
     uint64_t upper
 ) except -1 nogil:
-    """Add a run later than all others, as part of the last one where that makes no difference."""
+    """Add a run later than all others, or extend the last run if that makes no difference."""
     cdef Run *run
     if witnesses.count:
         run = run_at(witnesses, witnesses.count - 1)
@@ -78,14 +78,14 @@ cdef int rewrite(
     Workspace workspace, Witnesses *witnesses, Expression left, uint64_t lower, uint64_t upper,
     uint64_t changed, ImageOf image_of, void *context
 ) except -1 nogil:
-    """Give every run its new expression, then drop the impossible and join the equal."""
+    """Give every run its new expression, then drop impossible runs and join equal ones."""
     cdef uint32_t count = witnesses.count
     cdef uint32_t first = 0
     cdef uint32_t i
     cdef Run run
     cdef Expression expression
     if left == TRUE_EXPRESSION:
-        # What came before the first expression that is not TRUE stays as it is.
+        # The runs before the first expression that is not TRUE do not change.
         first = count
         while witnesses.symbolic:
             first -= 1
@@ -93,7 +93,7 @@ cdef int rewrite(
     witnesses.count = first
     witnesses.symbolic = 0
     for i in range(first, count):
-        # Written behind what is still to be read.
+        # It is written behind the runs that are still to be read.
         run = run_at(witnesses, i)[0]
         expression = run.expression
         if mask_of(workspace, expression) & changed:
@@ -108,7 +108,7 @@ cdef int add_witness(
     Workspace workspace, Witnesses *witnesses, uint64_t lower, uint64_t upper,
     uint64_t time_stamp, Expression right
 ) except -1 nogil:
-    """The right operand may hold now. With lower bound 0 the later of two is the better one."""
+    """Add a witness if the right operand may hold now. With lower bound 0, later is better."""
     cdef Expression earlier
     while lower == 0 and witnesses.count:
         earlier = run_at(witnesses, witnesses.count - 1).expression
@@ -122,14 +122,14 @@ cdef int add_witness(
 cdef int settle(
     Workspace workspace, Witnesses *witnesses, uint64_t newest
 ) except -1 nogil:
-    """Without upper bound, witnesses that are old enough stay so: keep their disjunction."""
+    """Without upper bound, old enough witnesses stay old enough: keep their disjunction."""
     while witnesses.count and run_at(witnesses, 0).first <= newest:
         witnesses.settled = disjunction(
             workspace, witnesses.settled, run_at(witnesses, 0).expression
         )
         drop_first(witnesses)
     if witnesses.settled == TRUE_EXPRESSION:
-        # Younger witnesses add nothing as long as this one stands.
+        # Younger witnesses add nothing as long as this one remains.
         clear(witnesses)
     return 0
 
@@ -137,7 +137,7 @@ cdef int settle(
 cdef Expression value_of_runs(
     Workspace workspace, Witnesses *witnesses, uint64_t lower, uint64_t time_stamp
 ) except? NO_EXPRESSION nogil:
-    """The disjunction of the runs that are old enough; none is too old."""
+    """The disjunction of the runs that are old enough; no run is too old."""
     cdef uint32_t base = workspace.image_count
     cdef uint32_t i
     cdef Run *run
@@ -159,7 +159,7 @@ cdef Expression since_event(
     uint64_t time_stamp, Expression left, Expression right, uint64_t changed, ImageOf image_of,
     void *context
 ) except? NO_EXPRESSION nogil:
-    """Go on to an event with these values of the operands; the value of the SINCE there."""
+    """Process an event with these values of the operands; return the value of the SINCE."""
     if left == FALSE_EXPRESSION:
         clear(witnesses)
         witnesses.settled = FALSE_EXPRESSION
@@ -188,9 +188,9 @@ cdef int since_time(
     Workspace workspace, Witnesses *witnesses, uint64_t upper, uint64_t time_stamp,
     uint64_t changed, ImageOf image_of, void *context
 ) except -1 nogil:
-    """Time passes without an event."""
+    """Let time pass without an event."""
     if witnesses.symbolic and changed:
-        # Without an interval to fit between, only neighbours of equal time-stamp would join.
+        # With no interval to fit between, only neighbours with equal time-stamps would be joined.
         rewrite(workspace, witnesses, TRUE_EXPRESSION, 0, 0, changed, image_of, context)
     if mask_of(workspace, witnesses.settled) & changed:
         witnesses.settled = workspace.substitute(witnesses.settled, image_of, context)

@@ -1,16 +1,16 @@
 # cython: language_level=3
-"""The obligations of nested UNTILs: windows in absolute time and what an event makes of them."""
+"""Declarations for nested UNTILs: obligations with windows in absolute time."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef struct FamilyEvent:
-    # What the event under way means to the obligations of a family.
+    # What the current event means to the obligations of a family.
     Expression left         # values of the operands at the event
     Expression right
     uint64_t stamp          # of images that belong to the event
-    bint is_passed          # the obligations have been moved on to the event
-    bint is_general         # images have to be computed; else variables stand for themselves
+    bint is_passed          # the obligations have been updated for the event
+    bint is_general         # images must be computed; otherwise variables represent themselves
 
 
 cdef int find_or_add(

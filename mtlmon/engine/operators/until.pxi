@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The obligations of nested UNTILs: windows in absolute time and what an event makes of them.
+"""The rule of nested UNTILs: obligations with absolute windows, and how events change them.
 
-The variable (lower, upper) of a family (f, g) means: at some later time-point j whose time-stamp
-lies in [lower, upper], g holds, and f at all time-points before j. Once time has reached the lower
-end, only the upper one matters: the window is *open*. So obligations of different UNTILs over the
-same operands coincide when their windows do.
+The variable (lower, upper) of a family (f, g) means: at some later time-point j whose time-stamp is
+in [lower, upper], g holds, and f holds at all time-points before j. Once time has reached the lower
+end, only the upper end matters: the window is *open*. So obligations of different UNTILs over the
+same operands are equal if their windows are.
 """
 
 from libc.stdlib cimport free
@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef inline bint comes_before(const Window *a, uint64_t lower, uint64_t upper) noexcept nogil:
-    """The order of both lists; open windows all have the lower end 0."""
+    """The order of both lists; all open windows have the lower end 0."""
     return a.lower < lower or (a.lower == lower and a.upper < upper)
 
 
@@ -27,11 +27,11 @@ cdef uint32_t position_of(
     Family *family, const uint32_t *members, uint32_t head, uint32_t count, uint64_t lower,
     uint64_t upper
 ) noexcept nogil:
-    """The first position whose window does not come before (lower, upper)."""
+    """The first position whose window is not before (lower, upper)."""
     cdef uint32_t low = head
     cdef uint32_t high = count
     cdef uint32_t middle
-    # Time goes on, so that most windows belong at the end.
+    # As time only increases, most windows belong at the end.
     if low == high or comes_before(&family.windows[members[high - 1]], lower, upper):
         return high
     while low < high:
@@ -111,7 +111,7 @@ cdef int take_lowest_free(Family *family, uint32_t *member) except -1 nogil:
 cdef inline void release(
     Family *family, uint32_t member, Expression image, uint64_t stamp
 ) noexcept nogil:
-    """Free a member whose variable the event replaces by a constant or by others."""
+    """Free a member whose variable the event replaces by a constant or by other variables."""
     cdef Window *window = &family.windows[member]
     window.phase = PHASE_FREE
     window.image = image
@@ -123,7 +123,7 @@ cdef inline void release(
 cdef bint is_window(
     Family *family, uint32_t member, uint64_t lower, uint64_t upper, uint64_t time_stamp
 ) noexcept nogil:
-    """Whether the member stands for [lower, upper], `time_stamp` being the present one."""
+    """Whether the member represents [lower, upper]; `time_stamp` is the current one."""
     cdef Window *window
     if member >= family.capacity:
         return False
@@ -136,7 +136,7 @@ cdef bint is_window(
 cdef int find_or_add(
     Family *family, uint64_t lower, uint64_t upper, uint64_t time_stamp, uint32_t *member
 ) except -1 nogil:
-    """The member that stands for the window [lower, upper], `time_stamp` being the present one."""
+    """The member that represents the window [lower, upper]; `time_stamp` is the current one."""
     cdef Window *window
     cdef bint is_open = lower <= time_stamp
     if is_open:
@@ -151,7 +151,7 @@ cdef int find_or_add(
     window = &family.windows[member[0]]
     window.lower = lower
     window.upper = upper
-    # Image and stamp stay: they speak of the variable that had the member before.
+    # Keep the image and the stamp: they belong to the variable that had the member before.
     if is_open:
         insert_open(family, member[0])
         window.phase = PHASE_OPEN
@@ -168,7 +168,7 @@ cdef uint32_t members_in_use(Family *family) noexcept nogil:
 cdef Expression literal_of_member(
     Workspace workspace, uint32_t number, uint32_t member
 ) except? NO_EXPRESSION nogil:
-    """The variable of a member of the family of that number."""
+    """The variable of a member of the family with this number."""
     cdef uint32_t slot = 0
     slot_of(&workspace.slots, number, member, &slot)
     return literal(workspace, slot)
@@ -181,10 +181,10 @@ cdef int pass_event(
     Workspace workspace, Family *family, uint32_t number, uint64_t time_stamp, bint is_event,
     FamilyEvent *event, uint64_t *changed
 ) except -1 nogil:
-    """Move the windows on to `time_stamp` and settle what the event settles.
+    """Advance the windows to `time_stamp`, and settle what the event settles.
 
-    With `is_event` false, only time passes. Adds to `changed` the bits of the family's kinds of
-    variables that no longer stand for themselves.
+    If `is_event` is false, only time passes. Adds to `changed` the bits of the family's kinds of
+    variables that no longer represent themselves.
     """
     cdef uint64_t by_time = kind_bit(&workspace.slots, number, KIND_TIME)
     cdef uint64_t open_bit = kind_bit(&workspace.slots, number, KIND_OPEN)
@@ -201,7 +201,7 @@ cdef int pass_event(
         family.open_head += 1
         changed[0] |= by_time
     if is_settled:
-        # Either the obligation is met, or it can be met at this time-point only.
+        # Either the obligation is met, or only this time-point can still meet it.
         while family.open_head < family.open_count:
             release(family, family.open[family.open_head], event.right, event.stamp)
             family.open_head += 1
@@ -230,7 +230,7 @@ cdef int pass_event(
     )
     if event.is_general and family.open_count:
         changed[0] |= open_bit
-    # The right operand means nothing to windows that have not begun.
+    # The right operand does not matter to windows that have not begun.
     if is_event and event.left != TRUE_EXPRESSION and family.closed_count:
         changed[0] |= closed_bit
     return 0
@@ -240,7 +240,7 @@ cdef int open_window(
     Workspace workspace, Family *family, uint32_t number, uint32_t member, uint64_t time_stamp,
     bint is_event, bint is_settled, FamilyEvent *event
 ) except -1 nogil:
-    """A closed window that time has reached: it opens, joins one that is open, or is over."""
+    """Process a closed window that time has reached: it opens, joins an open window, or is over."""
     cdef Window *window = &family.windows[member]
     cdef uint32_t target = member
     cdef Expression image
@@ -270,7 +270,7 @@ cdef int open_window(
 cdef Expression image_of_member(
     Workspace workspace, Family *family, uint32_t number, uint32_t member, FamilyEvent *event
 ) except? NO_EXPRESSION nogil:
-    """What the event makes of the variable of a member."""
+    """The image of a member's variable under the event."""
     cdef Window *window = &family.windows[member]
     cdef Expression image
     if window.stamp == event.stamp:

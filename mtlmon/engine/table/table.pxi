@@ -1,14 +1,14 @@
 # cython: language_level=3
-"""The transition table: what has happened before, in a configuration that has, is a look-up.
+"""The transition table: looks up the effect of an event if its configuration has had it before.
 
-A *configuration* is a key of `configurations`, interned. From it, the distance of an event from
-the one before and the event's letter follow the next configuration, the verdicts of the event, and
-what becomes of the registers. The table fills as events come, like the states of a lazily built
-automaton; what it does not know yet, the engine works out. It has a fixed budget of memory: when
-that is used up, everything is forgotten.
+A *configuration* is an interned key of `configurations`. A configuration, the distance of an event
+from the previous one and the event's letter determine the next configuration, the verdicts of the
+event, and what happens to the registers. The table fills as events come, like the states of a
+lazily built automaton; the engine computes the transitions that it does not have yet. The table has
+a fixed memory budget: when that is used up, everything is forgotten.
 
-States may be too large or too varied to come back. Then filling the table does not pay: each entry
-costs credit, each event it serves earns some, and without credit the table pauses.
+States may be too large or too varied to recur. Filling the table is then not worth its cost: each
+entry costs credit, each event that it serves earns some, and without credit the table pauses.
 """
 
 from cython cimport final
@@ -31,27 +31,27 @@ cdef extern from *:
     const bint MTLMON_CHECKS
     cdef enum:
         BUDGET          # bytes
-        FIRST_CREDIT    # entries the table may gain at first without serving an event
+        FIRST_CREDIT    # entries the table may gain initially without serving an event
         FIRST_PAUSE     # events
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF
     NO_COLUMN = 0xFFFFFFFF
-    MOST_ATOMS_BY_NUMBER = 6        # letters over so few atoms are columns themselves
+    MOST_ATOMS_BY_NUMBER = 6        # letters over this few atoms are columns themselves
     MOST_COLUMNS = 64
     LETTER_TABLE_SIZE = 256
-    LEAST_BUDGET = 1 << 12          # with a limit on memory
+    LEAST_BUDGET = 1 << 12          # under a memory limit
     MOST_LATER_ROWS = 8             # distances remembered for one configuration
     # PERF: a new entry costs as much as the engine's work on 10 to 15 events.
     HITS_PER_CREDIT = 16
     MOST_CREDIT = 1 << 16
     LONGEST_PAUSE = 1 << 24
-    # An action: what it does about its own time-point, in two bits ...
+    # An action: its effect on its own time-point, in two bits ...
     ADDS_REGISTER = 3               # the other three are kinds of verdicts
     OWN_BITS = 3
     # ... whether a script does that and more, and the register referred to or the script.
     HAS_SCRIPT = 4
-    # An operation of a script: kind of verdict, register it is about, register referred to.
+    # An operation of a script: the kind of verdict, its register, and the register referred to.
     KIND_BITS = 2
     REGISTER_BITS = 8
     PRESENT = (1 << REGISTER_BITS) - 1      # the event's own time-point instead of a register
@@ -59,7 +59,7 @@ cdef enum:
 
 @final
 cdef class Table:
-    """The transitions of one engine, and the loop that runs through them."""
+    """The transitions of one engine, and the loop that follows them."""
 
     def __cinit__(self, Engine engine not None):
         self.engine = engine
@@ -92,11 +92,11 @@ cdef class Table:
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
         size_t count, Verdicts *verdicts
     ) except? 0 nogil:
-        """Go on to the next events, and append their verdicts; returns how many events it took.
+        """Process the next events and append their verdicts; return how many events were taken.
 
-        It takes at least one of `count`, and all unless many verdicts wait to be collected. The
-        letter of event k begins at letters[k * stride]. When an event fails, `verdicts` holds
-        those of the events before it.
+        Takes at least one of `count` events, and all unless many verdicts wait to be collected. The
+        letter of event k begins at letters[k * stride]. If an event fails, `verdicts` has the
+        verdicts of the events before it.
         """
         cdef size_t done = 0
         verdicts.is_idle = False
@@ -116,7 +116,7 @@ cdef class Table:
         return done
 
     cdef int structure(self, State *state) except -1 nogil:
-        """Bring the structures of a state up to date, to be worked on from outside the table."""
+        """Update the structures of a state, so that code outside the table can use them."""
         if not state.is_structured:
             restore(
                 self.engine, state,
@@ -131,13 +131,13 @@ cdef class Table:
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
         Verdicts *verdicts
     ) noexcept nogil:
-        """Go through events as long as their transitions are known; how many they were.
+        """Process events as long as their transitions are known; return their number.
 
-        PERF: all that changes from event to event is in local variables. Verdicts and registers
-        are written without asking which of the two an event brings: dense random logs would have
-        the processor guess wrong at every second event. The same for a verdict of the first
-        register, which now takes a script, lost: EVENTUALLY[0,5] p gained 1.8 ns of 22 on a dense
-        log, all other formulas lost up to 2.
+        PERF: all variables that change from event to event are local. Verdicts and registers are
+        both written without testing which of them an event brings: on dense random logs, the branch
+        would be mispredicted at every second event. Doing the same for a verdict of the first
+        register, which now takes a script, was slower: EVENTUALLY[0,5] p gained 1.8 ns of 22 on a
+        dense log, but all other formulas lost up to 2.
         """
         cdef VerdictRecord *record = verdicts.records + verdicts.count
         cdef VerdictRecord *enough = verdicts.records + ENOUGH_VERDICTS
@@ -147,7 +147,7 @@ cdef class Table:
         cdef Register *register
         cdef uint64_t time_stamp = state.time_stamp
         cdef uint64_t offset = state.offset
-        cdef uint64_t[4] decided        # by scripts; what other actions decide is in the two below
+        cdef uint64_t[4] decided        # by scripts; the two below count the other decisions
         cdef uint64_t false_count = 0
         cdef uint64_t true_count = 0
         cdef uint32_t configuration = state.configuration
@@ -203,7 +203,7 @@ cdef class Table:
                 record.kind = kind
                 register.weight += kind == VERDICT_EQUIVALENT
                 # PERF: an array of these would be added to the state as one vector, which waits for
-                # the half of it that has just been written: 16 ns for an event alone.
+                # the half that has just been written: 16 ns for a single event.
                 false_count += kind == VERDICT_FALSE
                 true_count += kind == VERDICT_TRUE
                 record += kind != ADDS_REGISTER
@@ -237,7 +237,7 @@ cdef class Table:
     cdef int _step(
         self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts
     ) except -1 nogil:
-        """Have the engine go on to an event, and remember what came of it."""
+        """Let the engine process an event, and remember the transition."""
         cdef uint32_t configuration = state.configuration
         cdef uint64_t distance = time_stamp - state.time_stamp
         cdef uint32_t count, target, column
@@ -278,7 +278,7 @@ cdef class Table:
                     transition.target = target + 1
         load_registers(state)
         state.configuration = target
-        # A build that checks itself takes every state apart and builds it anew.
+        # A build that checks itself decomposes every state and rebuilds it.
         state.is_structured = not MTLMON_CHECKS
         return 0
 
@@ -293,7 +293,7 @@ cdef class Table:
         return True
 
     cdef int rest(self, State *state) except -1 nogil:
-        """Give a state that has seen an event its small form, if it has one."""
+        """Convert a state that has seen an event to its small form, if it has one."""
         cdef uint32_t number
         if state.configuration == NO_CONFIGURATION and self._intern_state(state, &number):
             load_registers(state)
@@ -301,7 +301,7 @@ cdef class Table:
         return 0
 
     cdef bint _is_paused(self) noexcept nogil:
-        """Whether the table neither serves events nor learns from them for now."""
+        """Whether the table currently neither serves events nor learns from them."""
         if self.pause:
             self.pause -= 1
             if self.pause == 0:
@@ -310,13 +310,13 @@ cdef class Table:
         self.credit -= 1
         if self.credit >= 0:
             return False
-        # What it knows by now may be of use when it goes on.
+        # Its current content may be of use when it continues.
         self.pause = self.next_pause
         self.next_pause = min(<uint64_t> LONGEST_PAUSE, 2 * self.next_pause)
         return True
 
     cdef int _find_action(self, State *state, uint32_t *action) except -1 nogil:
-        """What the last event does, in terms of the registers from before it."""
+        """The effect of the last event, in terms of the registers from before it."""
         cdef const VerdictRecord *verdict = state.history.verdicts
         if state.history.verdict_count == 0:
             action[0] = ADDS_REGISTER
@@ -377,7 +377,7 @@ cdef class Table:
     cdef int _new_transition(
         self, uint32_t configuration, uint64_t distance, uint32_t column, Transition **transition
     ) except -1 nogil:
-        """Where a transition is to be put, if it is one that the table keeps."""
+        """The place for a transition, if the table keeps it."""
         cdef uint32_t row, i
         cdef uint32_t rows = 0
         if distance == 0:
@@ -414,7 +414,7 @@ cdef class Table:
     # ---- letters and configurations by number ----------------------------------------------
 
     cdef uint32_t _intern_letter(self, uint64_t letter) noexcept nogil:
-        """The column of a letter, NO_COLUMN for one more than there is room for."""
+        """The column of a letter, or NO_COLUMN if there is no room for another letter."""
         cdef uint64_t position
         if self.letters_are_columns:
             return letter & (self.columns - 1)
@@ -431,7 +431,7 @@ cdef class Table:
         return self.letter_count - 1
 
     cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil:
-        """The number of the configuration of a state, whose key stands in the scratch memory."""
+        """The number of the configuration of a state, whose key is in the scratch memory."""
         cdef uint64_t hash_value = hash_words(self.key.words, self.key.length)
         cdef uint32_t mask, position, i
         cdef Configuration *configuration
@@ -491,10 +491,10 @@ cdef class Table:
         return 0
 
     cdef int forget(self, void *kept, size_t stride, size_t count) except -1 nogil:
-        """Forget all transitions, and all configurations but those that are kept.
+        """Forget all transitions, and all configurations except the kept ones.
 
-        `count` numbers of configurations, or NO_CONFIGURATION, stand at `kept` every `stride`
-        bytes; they become the new ones.
+        `kept` points to `count` numbers of configurations, or NO_CONFIGURATION, one every `stride`
+        bytes; they are replaced by the new numbers.
         """
         cdef uint32_t *renumbered = <uint32_t *> zeros(
             self.configuration_count, sizeof(uint32_t)
@@ -512,7 +512,7 @@ cdef class Table:
         for old_number in range(self.configuration_count):
             if renumbered[old_number] == 0:
                 continue
-            # Kept ones move down, over what has been looked at.
+            # Kept configurations move down, over those that have been examined.
             configuration = &self.configurations[kept_count]
             configuration[0] = self.configurations[old_number]
             memmove(
@@ -539,7 +539,7 @@ cdef class Table:
         return 0
 
     cdef void rehash(self) noexcept nogil:
-        """Put the configurations into the table anew, under what their keys are by now."""
+        """Rebuild the hash table after the keys have changed."""
         cdef uint32_t mask = self.configuration_table_size - 1
         cdef uint32_t i, position
         if self.configuration_table_size == 0:
@@ -555,7 +555,7 @@ cdef class Table:
             self.configuration_table[position] = i + 1
 
     cdef void shrink(self) noexcept nogil:
-        """Give back the memory that is not in use, after `forget`."""
+        """Free the memory that is not in use, after `forget`."""
         trim(
             <void **> &self.configurations, &self.configuration_capacity,
             self.configuration_count, sizeof(Configuration)
@@ -580,8 +580,8 @@ cdef class Table:
         )
 
     cdef void set_budget(self, size_t share) noexcept nogil:
-        """Use no more than a share of the memory there is, if that is little."""
-        # What is counted against the budget is in use; the arrays may have twice the room.
+        """Limit the budget to a share of the available memory, if that is little."""
+        # The budget counts what is in use; the arrays may have twice the room.
         self.spare = max(<size_t> LEAST_BUDGET, share // 2)
         self.budget = min(<size_t> BUDGET, self.spare)
 
@@ -658,7 +658,7 @@ cdef VerdictRecord *play(
     const Script *script, const uint32_t *operations, VerdictRecord *record,
     Register **first, Register **last, uint64_t time_stamp, uint64_t offset, uint64_t *decided
 ) noexcept nogil:
-    """Write the verdicts of a script, and keep the registers of what is still pending."""
+    """Write the verdicts of a script, and keep the registers that are still pending."""
     cdef Register *registers = first[0]
     cdef Register *register
     cdef Register *kept
