@@ -1,4 +1,4 @@
-"""Tables as events: CSV, JSON lines, Parquet and Arrow, with keys and predicates.
+"""Tables as events: reads CSV, JSON lines, Parquet and Arrow, with keys and predicates.
 
 Needs pyarrow: `pip install 'mtlmon[tables]'`.
 """

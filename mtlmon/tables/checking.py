@@ -1,4 +1,4 @@
-"""Policies checked on tables, with verdicts as batches of rows."""
+"""Check policies on tables, with verdicts as batches of rows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = ["TableCheck", "check_tables"]
 
 
 class TableCheck:
-    """Verdicts on tables: an iterator of record batches, which is read once.
+    """The verdicts of a check of tables: an iterator of record batches, which can be read once.
 
-    A context manager; leaving it closes the files.
+    It is a context manager; leaving it closes the files.
 
     Attributes:
         log_check: the monitors.
-        events: the rows as events.
+        events: the events that the rows are read as.
     """
 
     def __init__(self, check: LogCheck, events: TableEvents, end_time: EndTime) -> None:
@@ -56,21 +56,21 @@ class TableCheck:
         self.close()
 
     def close(self) -> None:
-        """Close all files; there are no more verdicts."""
+        """Close all files; no more verdicts come."""
         self._batches.close()
         self.events.close()
 
     @property
     def counts(self) -> dict[str | None, PolicyCounts]:
-        """By the name of the policy how many time-points are true, false and undecided so far.
+        """How many time-points are true, false and undecided so far, by the name of the policy.
 
-        Equivalents are counted with what they are equivalent to.
+        Equivalents count like the time-point that they are equivalent to.
         """
         names = (policy.name for policy in self.log_check.policies)
         return dict(zip(names, self.log_check.counts, strict=True))
 
     def to_arrow(self) -> pa.Table:
-        """All verdicts to come as one table."""
+        """Return all remaining verdicts as one table."""
         batches = list(self)
         return pa.Table.from_batches(batches, self._verdicts.schema)
 
@@ -79,7 +79,7 @@ class TableCheck:
             for _ in self.log_check.run(self.events, end_time):
                 yield from self._verdicts.batches(self.log_check.verdicts)
         except MtlmonError:
-            # what was earned within the events that it comes from
+            # the verdicts that were decided by the events before the error
             yield from self._verdicts.batches(self.log_check.verdicts)
             raise
 
@@ -99,30 +99,31 @@ def check_tables(
 ) -> TableCheck:
     """Check policies on tables in one pass.
 
-    What it reads is as for `open_tables`, what it says as for the command: a row for each verdict,
-    with the columns that `mtlmon --output-format` has.
+    The tables are read as `open_tables` does, and the result is that of the command: a row for each
+    verdict, with the columns of `mtlmon --output-format`.
 
     Args:
         tables: as `open_tables` takes them.
-        policies: a policy file as `parse_policies` returns it, the text of one, or a formula. The
-            unit of time-stamps is theirs, if `resolution` is not given.
+        policies: a policy file as `parse_policies` returns it, the text of one, or a formula. It
+            also determines the unit of time-stamps, unless `resolution` is given.
         mode: as for `Monitor`.
         bdd: as for `Monitor`.
-        verdicts: which are wanted; "first" is the earliest violation, behind which nothing is read.
-        resolve: the Boolean verdict of every time-point instead of equivalences.
-        end_time: what is known about the time after the last row, as for `Monitor.finish`, or
-            "last": there is no later event at its time.
-        advance_every: whenever so much time has passed, let all keys know that it has.
-        max_memory: how much memory mtlmon's own structures may hold, in bytes or as in "500M";
-            Arrow's memory for the rows being read comes on top.
-        options: as `open_tables` takes them, without `predicates`.
+        verdicts: which verdicts are wanted; "first" is the earliest violation, after which nothing
+            is read.
+        resolve: whether to report the Boolean verdict of every time-point instead of equivalences.
+        end_time: what is known about the time after the last row, as for `Monitor.finish`; "last"
+            means that no later event has the last row's time.
+        advance_every: whenever this much time has passed, advance all keys.
+        max_memory: how much memory mtlmon's own structures may hold, in bytes or as a text such as
+            "500M"; Arrow's memory for the rows being read is not included.
+        options: the options of `open_tables`, except for `predicates`.
 
     Raises:
-        MtlmonError: what is asked for is contradictory or unknown, a formula is none.
+        MtlmonError: the arguments are contradictory or unknown, or a formula is not valid.
         OSError: a file cannot be opened.
 
-    Iterating raises what iterating over `open_tables` does, LimitError and MemoryLimitError; the
-    verdicts on the rows before come first.
+    Iterating raises the errors of iterating over `open_tables`, LimitError and MemoryLimitError;
+    the verdicts of the rows before the error come first.
 
     >>> import pyarrow as pa
     >>> users, names = ["ann", "bob", "ann"], ["in", "in", "out"]
@@ -160,7 +161,7 @@ def check_tables(
 def _policy_file(
     policies: PolicyFile | Formula | str, declared: str | None, time_unit: str | None
 ) -> PolicyFile:
-    """The policies, read with the unit of time-stamps: if nothing else says it, that of times."""
+    """Read the policies with the unit of time-stamps, which by default is the unit of times."""
     if isinstance(policies, PolicyFile):
         return policies
     if isinstance(policies, Formula):

@@ -1,4 +1,4 @@
-"""From the files of a table to batches of events."""
+"""Read the files of a table as batches of events."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# Rows whose names are remembered, for messages about atoms that never occur.
+# The number of rows whose names are remembered, for messages about atoms that never occur.
 _NAMED_ROWS = 1000
 
 
@@ -54,11 +54,11 @@ class EventBatch:
     """Events, one for each usable row, in order.
 
     Attributes:
-        events: what monitors take, with the atoms in the order in which they were asked for.
-        numbers: of the events' streams, as `TableEvents.keys` has them; None without keys.
-        time_stamps: of the events.
-        source: name of the file, None if the events have been sorted.
-        rows: numbers of the rows in the file, from 1; None if the events have been sorted.
+        events: the input for monitors, with the atoms in the requested order.
+        numbers: the stream numbers of the events, as in `TableEvents.keys`; None without keys.
+        time_stamps: the time-stamps of the events.
+        source: the name of the file, or None if the events have been sorted.
+        rows: the numbers of the rows in the file, from 1; None if the events have been sorted.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class EventBatch:
 
     @property
     def letters(self) -> NDArray[np.uint64]:
-        """The atoms of every event: 64-bit words in one row, bit i of which is atom i."""
+        """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
         return self._letters.words(len(self), len(self._atoms))
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
@@ -97,19 +97,19 @@ class EventBatch:
 
 
 class TableEvents:
-    """The events of tables: an iterator of batches, which is read once.
+    """The events of tables: an iterator of batches, which can be read once.
 
-    A context manager; leaving it closes the files.
+    It is a context manager; leaving it closes the files.
 
     Attributes:
-        sources: what they are read from.
-        files: those of them that are files.
-        keys: the numbers of keys, None if there are no key columns.
-        key_columns: the names of these.
-        can_forget_keys: whether batches to come take their numbers from `keys` as it is then.
-        times: what makes time-stamps of times, and texts of time-stamps.
-        rows: how many rows have been read.
-        size: of all files in bytes, None if there are others than files.
+        sources: the files and objects that the events are read from.
+        files: the sources that are files.
+        keys: the numbers of the keys, or None if there are no key columns.
+        key_columns: the names of the key columns.
+        can_forget_keys: whether future batches take their numbers from the then current `keys`.
+        times: converts times to time-stamps, and time-stamps to texts.
+        rows: the number of rows that have been read.
+        size: the size of all files in bytes, or None if some source is not a regular file.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class TableEvents:
         )
         self.keys = KeyTable(len(selection.keys)) if selection.keys else None
         self.key_columns = selection.keys
-        # Sorting happens between numbers and batches.
+        # Sorting happens between the numbering and the batches.
         self.can_forget_keys = sort_memory is None
         self.times = times
         self._memory = MemoryLimit() if memory is None else memory
@@ -170,37 +170,38 @@ class TableEvents:
         self.close()
 
     def close(self) -> None:
-        """Close all files; there are no more batches."""
+        """Close all files; no more batches come."""
         self._batches.close()
         if self._executor is not None:
             self._executor.shutdown()
 
     @property
     def skipped(self) -> int:
-        """How many rows were not usable, where `on_error` is "skip"."""
+        """The number of rows that were not usable, if `on_error` is "skip"."""
         return self._check.skipped
 
     @property
     def errors(self) -> tuple[TableError, ...]:
-        """What was wrong with the first rows that were skipped."""
+        """The errors of the first rows that were skipped."""
         return tuple(self._check.errors)
 
     @property
     def clock(self) -> int | None:
-        """The largest time-stamp of the events so far, None before the first one."""
+        """The largest time-stamp of the events so far, or None before the first event."""
         return self._check.clock
 
     @property
     def bytes_read(self) -> int:
-        """How much of the files has been read, before decompression."""
+        """How many bytes of the files have been read, before decompression."""
         stream = self._stream
         return self._bytes_done + (0 if stream is None else stream.bytes_read)
 
     @property
     def absent_columns(self) -> tuple[str, ...]:
-        """What is to be said of columns that no row of JSON lines has had so far.
+        """Messages about columns that no row of JSON lines has had so far.
 
-        If none has them at the end, this is an error; of a live log it may be of interest sooner.
+        If no row has them at the end, this is an error; for a live log, the messages may be of
+        interest sooner.
         """
         return tuple(self._json_lines.absent("so far no row has a column"))
 
@@ -211,11 +212,11 @@ class TableEvents:
 
     @property
     def seen_names(self) -> list[str]:
-        """Names in the first rows of a column of names; an absent atom may be one misspelt."""
+        """Names in the first rows of a column of names; an absent atom may be a misspelt one."""
         return self._names or []
 
     def _blocks(self) -> Generator[Block | BadRow, None, None]:
-        """The rows of all sources, one after the other."""
+        """The rows of all sources, one source after the other."""
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
         json_lines = self._json_lines
         binary = BinaryReader(self._selection)
@@ -237,7 +238,7 @@ class TableEvents:
         json_lines.check_columns()
 
     def _fits(self, schema: pa.Schema) -> bool:
-        """Whether the predicates can be about columns of these types."""
+        """Whether the predicates can use columns of these types."""
         try:
             compile_predicates(self._predicates, schema)
         except PolicyError:
@@ -282,7 +283,7 @@ class TableEvents:
                         self._note_seen(rows)
                     sorter.add(rows.time_stamps, self._numbers(rows), words)
                     self._memory.note("sorting", sorter.held_bytes)
-                    # Nobody else looks before the last row is read.
+                    # No other code checks the limit before the last row is read.
                     self._memory.check()
             for records in sorter.sorted():
                 numbers = None if self.keys is None else np.ascontiguousarray(records["number"])
@@ -347,38 +348,39 @@ def open_tables(
 ) -> TableEvents:
     """Read tables as events, in batches.
 
-    A row is an event. Its atoms are the columns of their names, Booleans; or with `event` the names
-    that this column lists; those among `predicates` hold where these are true. Null is false. Files
-    are read one after the other, each with the columns wanted, in whatever order; no more than some
-    megabytes of a file are in memory, and of standard input or a pipe each row is there as soon as
-    it is read.
+    Each row is an event. By default, its atoms are the Boolean columns of the same names; with
+    `event`, they are the names that this column lists. An atom of `predicates` holds if its
+    predicate is true. Null is false. Files are read one after the other. Each must have the wanted
+    columns, in any order. At most some megabytes of a file are in memory, and each row of standard
+    input or a pipe is available as soon as it is read.
 
     Args:
-        tables: files, patterns, directories and `-` for standard input, as `table_files` takes
-            them; or what has `__arrow_c_stream__`: a table of pyarrow, a data frame of pandas (from
-            2.2 on) or of polars, a reader of batches; or several of these.
-        atoms: of the formula, in the order that monitors know.
-        predicates: by the name of the atom that each defines, as of `PolicyFile.predicates`.
-        format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of what the names tell. Whether
-            a file is compressed (gzip, zstd, bz2) tells its content.
-        time: the column of times, `ts` if not given.
+        tables: files, patterns, directories and `-` for standard input, as for `table_files`; or an
+            object with `__arrow_c_stream__`: a pyarrow table, a pandas data frame (from 2.2 on) or
+            a polars data frame, a reader of batches; or several of these.
+        atoms: the atoms of the formula, in the order that monitors use.
+        predicates: the predicates by the name of the atom that each defines, as in
+            `PolicyFile.predicates`.
+        format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
+            imply. Compression (gzip, zstd, bz2) is recognised from the content.
+        time: the column of times; `ts` if not given.
         time_unit: as `Times` takes them.
         time_format: as `Times` takes them.
         resolution: as `Times` takes them.
         event: the column of names of events: lists of texts, or texts in which `event_separator`
-            stands between names.
-        key: one or more columns; the rows of equal values in them are a stream of their own.
-        null_values: of CSV, the cells that stand for null where they are not in quotes.
-        on_error: what to do with rows that have no time or key or whose cells cannot be read:
-            "stop" raises an error behind the events before them, "skip" counts them.
-        sort: order the rows by time first, those of one time as they are; with about `sort_memory`
-            bytes in memory (by default 256 MiB, or a quarter of what `memory` allows if that is
-            less), and what is more in temporary files.
-        memory: of the run, to which what keys and sorting hold is added.
+            separates the names.
+        key: one or more columns; rows with equal values in these columns form a separate stream.
+        null_values: for CSV, the cells that mean null if they are not quoted.
+        on_error: what to do with rows that have no time or key, or whose cells cannot be read:
+            "stop" raises an error after the events before them, "skip" counts them.
+        sort: whether to sort the rows by time first, keeping the order of rows with equal times.
+            Sorting uses about `sort_memory` bytes of memory (by default 256 MiB, or a quarter of
+            what `memory` allows if that is less), and temporary files for the rest.
+        memory: the limit of the run, which also counts what keys and sorting hold.
         option_names: how messages write the options that they recommend.
 
     Raises:
-        MtlmonError: what is asked for is contradictory or unknown.
+        MtlmonError: the arguments are contradictory or unknown.
         OSError: a file cannot be opened.
 
     Iterating raises:
@@ -428,7 +430,7 @@ def open_tables(
 
 
 def _sort_memory(memory: MemoryLimit | None) -> int:
-    """How many bytes sorting may use where nobody says."""
+    """How many bytes sorting may use by default."""
     if memory is None or memory.limit is None:
         return DEFAULT_MEMORY
     return min(DEFAULT_MEMORY, memory.limit // 4)
@@ -437,10 +439,11 @@ def _sort_memory(memory: MemoryLimit | None) -> int:
 def _ahead(
     items: Generator[_Item, None, None], executor: ThreadPoolExecutor
 ) -> Generator[_Item, None, None]:
-    """The same items, the next one made by another thread while one is worked on.
+    """Yield the same items, with a second thread that prepares the next item.
 
-    The end of this generator does not wait for that thread, as it may come about wherever memory is
-    cleaned up, even within what starts threads; the thread closes the items when it is done.
+    The end of this generator does not wait for that thread, as the end may come wherever memory is
+    cleaned up, even within the code that starts threads. The thread closes the items when it is
+    done.
     """
     following = executor.submit(next, items, None)
     try:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Tables: rows of files, their times, keys and events. What its parts declare."""
+"""Declarations of the compiled unit for tables."""
 
 include "columns/time_formats/instants.pxd"
 include "columns/time_formats/formats.pxd"

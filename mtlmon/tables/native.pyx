@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Tables: rows of files, their times, keys and events. The compiled unit."""
+"""The compiled unit for tables: rows of files, with their times, keys and events."""
 
 include "formats/rows_of_text.pxi"
 include "columns/event_names.pxi"

@@ -1,4 +1,4 @@
-"""Verdicts as JSON lines, CSV and Parquet."""
+"""Write verdicts as JSON lines, CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "JsonLinesOutput", "ParquetOutput"]
 
-# Rows of a group in Parquet, which are in memory until it is full.
+# The rows of a Parquet group, which are in memory until the group is full.
 _GROUP_ROWS = 1 << 18
 
 
 class ByteWriter(io.RawIOBase):
-    """Bytes in memory, on their way to a file."""
+    """A buffer of bytes that are to be written to a file."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        # of the first part
+        # how many bytes of the first part are written
         self._written = 0
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class ByteWriter(io.RawIOBase):
         return len(part)
 
     def take(self) -> bytes:
-        """Remove what there is, and return it."""
+        """Remove the bytes and return them."""
         first, *others = self._parts or [b""]
         taken = b"".join([first[self._written :], *others])
         self._parts = []
@@ -63,10 +63,11 @@ class ByteWriter(io.RawIOBase):
         return taken
 
     def flush(self, file_descriptor: int | None = None) -> None:
-        """Write what there is to a file; nothing without one.
+        """Write the bytes to a file; without a file, do nothing.
 
         Raises:
-            OSError: the file takes no more. What it took is not written again.
+            OSError: the file accepts no more bytes. The bytes that it accepted are not written
+                again.
         """
         if file_descriptor is None:
             return
@@ -80,7 +81,7 @@ class ByteWriter(io.RawIOBase):
 
 
 class JsonLinesOutput:
-    """An object for each verdict, one a line, with all columns in their order."""
+    """Writes an object for each verdict, one per line, with all columns in order."""
 
     def __init__(self, table: VerdictTable) -> None:
         self.writer = ByteWriter()
@@ -106,7 +107,7 @@ class JsonLinesOutput:
 
 
 class CsvOutput:
-    """Comma-separated values with a header; null and nothing at all are the empty cell."""
+    """Writes comma-separated values with a header; both null and the empty text are empty cells."""
 
     def __init__(self, table: VerdictTable) -> None:
         self.writer = ByteWriter()
@@ -119,11 +120,11 @@ class CsvOutput:
             self._opened().write_batch(batch)
 
     def close(self) -> None:
-        """Rows need no end, but there is a header even without rows."""
+        """Rows need no end, but the header is written even without rows."""
         self._opened().close()
 
     def _opened(self) -> arrow_csv.CSVWriter:
-        """What writes rows; it is made when the table knows its columns."""
+        """The writer of rows, which is created once the table knows its columns."""
         if self._csv is None:
             header = io.StringIO()
             csv.writer(header, lineterminator="\n").writerow(self._table.schema.names)
@@ -134,7 +135,7 @@ class CsvOutput:
 
 
 class ParquetOutput:
-    """Parquet, in groups of some hundred thousand rows."""
+    """Writes Parquet, in groups of some hundred thousand rows."""
 
     def __init__(self, table: VerdictTable) -> None:
         self.writer = ByteWriter()
@@ -152,7 +153,7 @@ class ParquetOutput:
                 self._write()
 
     def close(self) -> None:
-        """Write what waits, and what ends the file."""
+        """Write the waiting verdicts and the end of the file."""
         if self._waiting:
             self._write()
         self._opened().close()
@@ -163,7 +164,7 @@ class ParquetOutput:
         self._rows = 0
 
     def _opened(self) -> parquet.ParquetWriter:
-        """What writes groups; it is made when the table knows its columns."""
+        """The writer of groups, which is created once the table knows its columns."""
         if self._parquet is None:
             self._parquet = parquet.ParquetWriter(self.writer, self._table.schema)
         return self._parquet
@@ -178,7 +179,7 @@ OUTPUTS: dict[str, Callable[[VerdictTable], Output]] = {
 
 
 def _json_values(array: pa.Array) -> pa.Array:
-    """The values of a column as JSON has them."""
+    """The values of a column in their JSON form."""
     if pa.types.is_string(array.type):
         distinct = array.dictionary_encode()
         texts = pa.array(

@@ -1,4 +1,4 @@
-"""Orders events by time, any number of them in bounded memory: an external merge sort.
+"""Sort any number of events by time in bounded memory: an external merge sort.
 
 Events of one time-stamp keep their order. See D. E. Knuth, "The Art of Computer Programming",
 volume 3, section 5.4, for sorting by runs in files that are merged.
@@ -28,23 +28,23 @@ Records: TypeAlias = "NDArray[np.void]"
 
 
 class EventSorter:
-    """Takes events in any order, gives them back in that of time; a context manager.
+    """Takes events in any order and returns them in the order of time; a context manager.
 
     Args:
-        words: how many words a letter has.
-        memory: how many bytes to use, about; more events go to temporary files, which are gone when
-            the sorter is closed.
+        words: the number of words of a letter.
+        memory: approximately how many bytes to use; more events go to temporary files, which are
+            removed when the sorter is closed.
     """
 
     def __init__(self, words: int, memory: int = DEFAULT_MEMORY) -> None:
         self.type = np.dtype(
             [("time_stamp", np.int64), ("number", np.uint32), ("words", np.uint64, (words,))]
         )
-        # What is sorted is there twice, besides the order.
+        # Sorting holds the events twice, plus their order.
         self._rows = max(_LEAST_ROWS, memory // (3 * self.type.itemsize))
         self._waiting: list[Records] = []
         self._waiting_rows = 0
-        # In memory while the events are given back.
+        # In memory while the events are returned.
         self._merged_rows = 0
         self._runs: list[_Run] = []
 
@@ -61,7 +61,7 @@ class EventSorter:
         numbers: NDArray[np.uint32] | None,
         words: NDArray[np.uint64],
     ) -> None:
-        """Take events; numbers are 0 if there are none.
+        """Take events; `numbers` are 0 if there are none.
 
         Raises:
             MtlmonError: a temporary file cannot be written.
@@ -85,12 +85,12 @@ class EventSorter:
         return self.type.itemsize * (self._waiting_rows + self._merged_rows)
 
     def sorted(self) -> Iterator[Records]:
-        """All events in the order of time, some at once."""
+        """Return all events in the order of time, several at once."""
         rest = self._sorted_waiting()
         self._merged_rows = len(rest)
         if self._runs:
             buffer_rows = max(_LEAST_ROWS, self._rows // (2 * len(self._runs)))
-            # Buffers, and what is taken from them.
+            # The buffers, and the events taken from them.
             self._merged_rows += 2 * buffer_rows * len(self._runs)
             merged = _merged([*self._runs, _Run.of(rest)], buffer_rows)
         else:
@@ -108,7 +108,7 @@ class EventSorter:
         return records
 
     def _spill(self) -> None:
-        """Write what is in memory to a run: the last one, if it goes on there."""
+        """Write the events in memory to a run: to the last run, if they continue it."""
         records = self._sorted_waiting()
         first = int(records["time_stamp"][0])
         try:
@@ -124,11 +124,11 @@ class EventSorter:
 
 
 class _Run:
-    """Events in order, in a file.
+    """Sorted events in a file.
 
     Attributes:
         last: the largest time-stamp.
-        buffer: those that are read and not taken yet.
+        buffer: the events that have been read but not taken yet.
     """
 
     def __init__(self, file: IO[bytes] | None, record_type: np.dtype[np.void]) -> None:
@@ -163,7 +163,7 @@ class _Run:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are events behind those in the buffer."""
+        """Whether there are events after those in the buffer."""
         return self._rest > 0
 
     def fill(self, rows: int) -> None:
@@ -187,7 +187,7 @@ class _Run:
 
 
 def _merged(runs: list[_Run], rows: int) -> Iterator[Records]:
-    """The events of all runs in order; those of one time-stamp in the order of runs."""
+    """The events of all runs in order; equal time-stamps keep the order of runs."""
     for run in runs:
         run.rewind()
     while True:
@@ -207,7 +207,7 @@ def _merged(runs: list[_Run], rows: int) -> Iterator[Records]:
             ]
         taken = np.concatenate(parts)
         if not len(taken):
-            # A buffer has but one time-stamp. The first run with it comes first, to its end.
+            # A buffer has only one time-stamp. The first run with it comes first, to its end.
             assert bound is not None
             run = next(run for run in runs if run.buffer["time_stamp"][0] == bound)
             taken = run.take(int(np.searchsorted(run.buffer["time_stamp"], bound, side="right")))

@@ -1,4 +1,4 @@
-"""Verdicts on policies and keys as tables of Arrow."""
+"""Convert verdicts of policies and keys to Arrow tables."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 __all__ = ["VerdictTable"]
 
-# Verdicts in one batch, so that texts of keys stay small.
+# The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
 _FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 
 
 class VerdictTable:
-    """Makes record batches of verdicts.
+    """Creates record batches of verdicts.
 
-    The columns are `policy` (null for one without a name), one of texts for each key column,
-    `time`, the time-stamp, `time_text`, the same as the log has it, if that is something else,
-    `offset`, `verdict` (null for an equivalence), and `reference`, of an equivalence the earlier
-    time-point `time:offset`. A key column whose name is one of these has `key_` before it, as often
-    as it takes to be the only one of its name.
+    The columns are `policy` (null for a policy without a name); a text column for each key column;
+    `time`, the time-stamp; `time_text`, the time as the log writes it, if that is different;
+    `offset`; `verdict` (null for an equivalence); and `reference`, the earlier time-point of an
+    equivalence as `time:offset`. A key column with one of these names gets the prefix `key_`,
+    repeated until the name is unique.
 
     Args:
-        names: of policies in their order.
-        keys: the keys of traces by number; None if there is one trace.
-        key_columns: the names of these.
-        times: the log's notation; None if it has the time-stamps.
+        names: the names of the policies, in order.
+        keys: the keys of the traces by number, or None if there is one trace.
+        key_columns: the names of the key columns.
+        times: the log's notation of times, or None if it has the time-stamps.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class VerdictTable:
 
     @cached_property
     def has_time_texts(self) -> bool:
-        """Whether the log writes times as something else than the time-stamps.
+        """Whether the log writes times differently from the time-stamps.
 
-        Asked for once rows have been read, which show it.
+        Use this only once rows have been read, as they determine the answer.
         """
         return self._times is not None and not self._times.is_plain
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Of the batches, once rows have been read."""
+        """The schema of the batches, once rows have been read."""
         return pa.schema(
             [
                 pa.field("policy", pa.string()),
@@ -86,7 +86,7 @@ class VerdictTable:
         )
 
     def batches(self, rows: VerdictRows) -> Iterator[pa.RecordBatch]:
-        """The verdicts, which are taken out of the rows."""
+        """The verdicts, which are removed from the rows."""
         parts = rows.taken()
         records = np.frombuffer(parts[0], verdict_type())
         numbers, policies = (np.frombuffer(part, np.uint32) for part in parts[1:])
@@ -124,7 +124,7 @@ class VerdictTable:
 
 
 def _references(records: NDArray[np.void], is_equivalent: NDArray[np.bool_]) -> pa.Array:
-    """Names of the time-points that equivalences refer to, null for other verdicts."""
+    """The names of the time-points that equivalences refer to; null for other verdicts."""
     if not is_equivalent.any():
         return pa.nulls(len(records), pa.string())
     is_other = ~is_equivalent
