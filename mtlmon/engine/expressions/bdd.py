@@ -1,8 +1,8 @@
-"""Boolean functions of obligations that are neither conjunctions nor disjunctions: BDDs of `dd`.
+"""Boolean functions of obligations that are neither conjunctions nor disjunctions, as BDDs.
 
-The native expression table calls these functions on a miss of its own tables; `dd` is imported
-only when the first such function appears. Variables are the engine's slots, numbered from 0; a
-*literal* is `2 * slot`, plus 1 when negated.
+The native expression table calls these functions when its own tables have no result; `dd` is
+imported only when the first such function appears. Variables are the engine's slots, numbered from
+0; a *literal* is `2 * slot`, plus 1 if negated.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    # Neither back end of dd has types.
+    # Neither back end of dd has type annotations.
     Function = Any
 
 BACK_ENDS = ("auto", "cudd", "autoref")
 SUPPORT_LIMIT = 4096
-"""The most obligations that one BDD may mention: dd recurses once per level."""
+"""The most obligations that a BDD may mention, as dd recurses once per level."""
 
-# Python frames that autoref may nest for each level of a BDD, and those it needs besides.
+# Python frames that autoref may nest for each level of a BDD, and the frames it needs besides.
 _FRAMES_PER_LEVEL = 4
 _SPARE_FRAMES = 1000
-# Nodes of autoref below which garbage is left alone.
+# The number of autoref's nodes below which garbage is not collected.
 _LEAST_COLLECTION = 1 << 15
 
-# What a node takes, with its share of the caches, a variable, and a manager without either:
+# The memory of a node with its share of the caches, of a variable, and of an empty manager:
 # measured for dd 0.6, as resident memory for cudd and with tracemalloc for autoref.
 _CUDD_NODE_BYTES = 64
 _AUTOREF_NODE_BYTES = 420
@@ -41,11 +41,11 @@ _CUDD_BYTES = 450_000
 
 
 class BackEndError(MtlmonError):
-    """The BDD library that was asked for cannot be loaded."""
+    """The requested BDD library cannot be loaded."""
 
 
 def load_back_end(choice: str) -> ModuleType:
-    """The module of dd to use: `cudd`, `autoref`, or `auto` for the better one there is."""
+    """The module of dd to use: `cudd`, `autoref`, or, for `auto`, the better available one."""
     if choice not in BACK_ENDS:
         raise BackEndError(f"unknown BDD back end {choice!r}; choose one of {', '.join(BACK_ENDS)}")
     if choice != "autoref":
@@ -78,7 +78,7 @@ class Manager:
 
     @property
     def held_bytes(self) -> int:
-        """What the nodes take, about: their number times what one was measured to take."""
+        """The approximate memory of the nodes: their number times the measured size of a node."""
         node_bytes = _CUDD_NODE_BYTES if self._is_cudd else _AUTOREF_NODE_BYTES
         base = _CUDD_BYTES if self._is_cudd else 0
         return base + node_bytes * len(self._bdd) + _VARIABLE_BYTES * len(self._names)
@@ -90,7 +90,7 @@ class Manager:
         return self._bdd.cube(assignment)
 
     def conjunction(self, left: Function, right: Function, levels: int) -> Function:
-        """Their conjunction; `levels` bounds the number of variables of the two."""
+        """The conjunction of two functions; `levels` bounds the number of their variables."""
         self._admit(levels)
         return self._tidied(left & right)
 
@@ -103,7 +103,7 @@ class Manager:
         return self._tidied(self._bdd.let(dict(zip(names, images, strict=True)), function))
 
     def constant(self, function: Function) -> bool | None:
-        """The value of a constant function, None for all others."""
+        """The value of a constant function; None for all other functions."""
         if function == self._bdd.true:
             return True
         return False if function == self._bdd.false else None
@@ -132,15 +132,16 @@ class Manager:
         return sorted(self._slots[name] for name in self._bdd.support(function))
 
     def modulo_chains(self, function: Function, chains: Sequence[Sequence[int]]) -> Function:
-        """The one representative of all functions that agree wherever the chains hold.
+        """The unique representative of all functions that agree wherever the chains hold.
 
         Args:
-            function: over any slots.
-            chains: lists of slots of its support; in each, every slot implies the next.
+            function: a function over any slots.
+            chains: lists of slots of the function's support; in each list, every slot implies the
+                next.
 
-        First every slot becomes the disjunction of those up to it in its chain, which makes the
-        value on forbidden assignments that of a permitted one. Then a slot is dropped if the
-        function is the same whether it is the first true one of its chain or the one after it is.
+        First, every slot is replaced by the disjunction of the slots up to it in its chain, which
+        gives a forbidden assignment the value of a permitted one. Then a slot is dropped if the
+        function is the same whether it or the slot after it is the first true one of its chain.
         """
         named_chains = [[self._name(slot) for slot in chain] for chain in chains]
         self._admit(len(self._bdd.support(function)))
@@ -157,7 +158,7 @@ class Manager:
         return self._tidied(function)
 
     def _idle(self, function: Function, names: Sequence[str]) -> list[str]:
-        """The variables of a chain without which a function closed under it is the same."""
+        """The variables of a chain that are redundant in a function that is closed under it."""
         idle = []
         not_before = function
         for name, after in zip(names, [*names[1:], None], strict=True):
@@ -169,7 +170,7 @@ class Manager:
         return idle
 
     def copy(self, function: Function, target: Manager, slots: Sequence[int]) -> Function:
-        """The same function of the given slots in another manager."""
+        """Copy a function to the given slots in another manager."""
         for slot in slots:
             target._name(slot)
         self._admit(len(slots))
@@ -178,15 +179,15 @@ class Manager:
     def export(self, function: Function) -> tuple[list[tuple[int, int, int]], int]:
         """The nodes (slot, low, high) of a function, operands first, and a reference to it.
 
-        A reference is twice a place in that list, the first being 1, plus 1 for the negation;
-        place 0 is the constant false. It depends on the order in which slots were declared, and
-        not on the back end.
+        A reference is twice the position in that list, where the first is 1, plus 1 for the
+        negation; position 0 is the constant false. The result depends on the order in which slots
+        were declared, but not on the back end.
         """
         nodes: list[tuple[int, int, int]] = []
         places: dict[int, int] = {}
 
         def reference(function: Function) -> int | None:
-            """That of a function, if its nodes are listed."""
+            """The reference of a function, if its nodes are listed."""
             value = self.constant(function)
             if value is not None:
                 return int(value)
@@ -212,7 +213,7 @@ class Manager:
         return nodes, root
 
     def build(self, nodes: Sequence[tuple[int, int, int]], root: int) -> Function:
-        """The function that `export` has written, by nodes that refer to ones before them."""
+        """Rebuild a function that `export` has written, from nodes that refer to earlier ones."""
         functions = [self._bdd.false]
 
         def function_at(reference: int) -> Function:
@@ -226,19 +227,20 @@ class Manager:
         return function_at(root)
 
     def in_order(self, slots: Iterable[int]) -> list[int]:
-        """The slots in the order of their levels; `declare` makes it that of a new manager."""
+        """The slots in the order of their levels; `declare` gives a new manager the same order."""
         return sorted(slots, key=lambda slot: self._bdd.level_of_var(self._names[slot]))
 
     def declare(self, slots: Iterable[int]) -> None:
-        """Give the slots that are not known yet the next levels, in this order."""
+        """Assign the next levels, in this order, to the slots that are not known yet."""
         for slot in slots:
             self._name(slot)
 
     def give_up_counting(self) -> None:
-        """After an error in the middle of an operation: forget nodes only with the manager.
+        """Stop counting references after an error in an operation: keep nodes until the manager
+        goes.
 
-        autoref counts in Python who refers to a node. What an interrupt leaves of the counts may be
-        wrong, and it complains of that on stderr when it deletes functions and itself.
+        autoref counts the references to a node in Python. After an interrupt, the counts may be
+        wrong, and autoref complains on stderr when it deletes functions and itself.
         """
         if not self._is_cudd:
             self._bdd._bdd.__class__ = _uncounted()
@@ -253,7 +255,7 @@ class Manager:
         return name
 
     def _admit(self, levels: int) -> None:
-        """Make room for a recursion over that many levels of a BDD, or refuse it."""
+        """Make room for a recursion over so many levels of a BDD, or refuse it."""
         if levels > SUPPORT_LIMIT:
             raise LimitError(
                 f"an undecided time-point depends on more than {SUPPORT_LIMIT} obligations at "
@@ -265,8 +267,9 @@ class Manager:
             sys.setrecursionlimit(frames)
 
     def _tidied(self, function: Function) -> Function:
-        """The function itself, after dead nodes have been removed if there may be many."""
-        # cudd does so by itself, autoref only when told; its memo of operations goes with them.
+        """Return the function, after removing dead nodes if there may be many."""
+        # cudd collects garbage by itself, autoref only on request; autoref's memo of operations is
+        # cleared too.
         if not self._is_cudd and len(self._bdd) > self._collect_at:
             self._bdd.collect_garbage()
             self._collect_at = max(_LEAST_COLLECTION, 4 * len(self._bdd))
@@ -275,7 +278,7 @@ class Manager:
 
 @cache
 def _uncounted() -> type:
-    """autoref's managers, but without counts of references."""
+    """autoref's manager class, without reference counts."""
     from dd.bdd import BDD
 
     class Uncounted(BDD):
@@ -289,5 +292,5 @@ def _uncounted() -> type:
 
 
 def _regular(function: Function) -> Function:
-    """The one of a function and its negation that the library stores."""
+    """The library's stored one of a function and its negation."""
     return ~function if function.negated else function

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Hash-consed nodes: what expressions are made of."""
+"""Declarations for the hash-consed nodes of expressions."""
 
 from cython cimport no_gc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -11,21 +11,21 @@ ctypedef uint32_t Expression
 cdef enum:
     FALSE_EXPRESSION = 0
     TRUE_EXPRESSION = 1
-    NO_EXPRESSION = 0xFFFFFFFF      # only as the mark of an error
+    NO_EXPRESSION = 0xFFFFFFFF      # only to signal an error
 
 
 cdef enum NodeKind:
     NODE_CONSTANT = 0
     NODE_CUBE = 1       # conjunction of literals; a single literal is never negated inside
-    NODE_MIXED = 2      # everything that is neither a cube nor the negation of one: a BDD
+    NODE_MIXED = 2      # neither a cube nor the negation of one: a BDD
 
 
 cdef struct Node:
-    uint64_t mask       # one bit for each kind of variable it mentions, several kinds to a bit
+    uint64_t mask       # a bit for each kind of variable it mentions; kinds may share a bit
     uint32_t start      # in the pool: sorted literals of a cube, sorted slots of a BDD
     uint32_t length
     uint8_t kind
-    uint8_t has_placeholder     # mentions an obligation that is another one for each anchor
+    uint8_t has_placeholder     # mentions an obligation that differs for each anchor
     uint8_t may_chain           # mentions two slots of one family
 
 
@@ -33,17 +33,18 @@ cdef struct Node:
 cdef class NodeTable:
     cdef Program program
     cdef SlotMap slots
-    # Nodes, and the literals and slots they are made of.
+    # The nodes, and the literals and slots that they consist of.
     cdef Node *nodes
     cdef uint32_t node_count, node_capacity, mixed_count
     cdef uint32_t *pool
     cdef uint32_t pool_count, pool_capacity
     cdef uint32_t *cube_table           # open addressing, node numbers, 0 for none
     cdef uint32_t cube_table_size, cube_count
-    cdef Expression *literals           # by slot; FALSE_EXPRESSION where it was never used
+    cdef Expression *literals           # by slot; FALSE_EXPRESSION if it was never used
     cdef uint32_t literal_capacity
     cdef uint8_t *is_seen               # by family: scratch memory
-    # How many bytes it may hold before it refuses to grow, and who says so; None if nobody does.
+    # How many bytes the table may hold before it refuses to grow, and the limit that reports this;
+    # None if there is no limit.
     cdef size_t room
     cdef MemoryLimit memory
 
@@ -69,7 +70,7 @@ cdef inline uint64_t mask_of(NodeTable table, Expression expression) noexcept no
 
 
 cdef inline Expression literal(NodeTable table, uint32_t slot) except? NO_EXPRESSION nogil:
-    """The expression that is just this slot."""
+    """The expression that consists of this slot only."""
     if slot < table.literal_capacity and table.literals[slot] != FALSE_EXPRESSION:
         return table.literals[slot]
     return table.new_literal(slot)

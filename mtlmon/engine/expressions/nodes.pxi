@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Hash-consed nodes: what expressions are made of.
+"""Hash-consed nodes, which represent expressions.
 
-Conjunctions of literals (*cubes*) and, as their negations, disjunctions (*clauses*) are sorted
-literals; a node of any other function, a BDD, lists the slots the function depends on.
+Conjunctions of literals (*cubes*) and their negations, disjunctions (*clauses*), are stored as
+sorted literals; a node of any other function, a BDD, lists the slots that the function depends on.
 """
 
 from cython cimport no_gc
@@ -16,7 +16,7 @@ cdef enum:
 
 @no_gc
 cdef class NodeTable:
-    """Nodes over the slots of one program; those of equal cubes are one."""
+    """Nodes over the slots of one program; equal cubes share a node."""
 
     def __cinit__(self, Program program not None, *_arguments):
         self.program = program
@@ -40,7 +40,7 @@ cdef class NodeTable:
     cdef uint32_t new_node(
         self, NodeKind kind, const uint32_t *items, uint32_t length
     ) except? NO_EXPRESSION nogil:
-        """The number of a new node of these literals or slots."""
+        """Create a node of these literals or slots, and return its number."""
         cdef uint32_t number = self.node_count
         cdef uint32_t i, slot, family
         cdef Node *node
@@ -73,7 +73,7 @@ cdef class NodeTable:
                     | kind_bit(&self.slots, family, KIND_OPEN)
                     | kind_bit(&self.slots, family, KIND_CLOSED)
                 )
-                # Remembered by family for the duration of this loop.
+                # The flag of each family is valid only during this loop.
                 node.may_chain |= self.is_seen[family]
                 self.is_seen[family] = True
         for i in range(length):
@@ -86,7 +86,7 @@ cdef class NodeTable:
         return number
 
     cdef Expression new_literal(self, uint32_t slot) except? NO_EXPRESSION nogil:
-        """The expression that is just this slot, used for the first time."""
+        """The expression that consists of this slot only, which is used for the first time."""
         cdef uint32_t known = self.literal_capacity
         cdef uint32_t item = 2 * slot
         if slot >= known:
@@ -139,9 +139,9 @@ cdef class NodeTable:
         )
 
     cdef int require_room(self, size_t held) except -1 nogil:
-        """Refuse to grow when what is held is more than there is room for.
+        """Refuse to grow if the memory that is held exceeds the available room.
 
-        This is what stops an event whose expressions grow without end.
+        This stops an event whose expressions grow without end.
         """
         if held > self.room:
             with gil:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Numbers for variables: fixed slots first, then blocks of slots, each block of one family."""
+"""Declarations for slots, the numbers of variables: fixed slots first, then blocks of families."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -28,12 +28,12 @@ cdef struct SlotMap:
     uint32_t block_capacity
 
 
-# Kinds of variables, for masks of 64 bits that several kinds may share: every fixed slot is one,
-# and every family makes three.
+# Kinds of variables, for masks of 64 bits that several kinds may share. Every fixed slot is a kind
+# of its own, and every family has three kinds.
 cdef enum KindOfFamily:
     KIND_TIME = 0       # the windows that time opens or ends
-    KIND_OPEN = 1       # the open windows, all of them
-    KIND_CLOSED = 2     # the closed windows, all of them
+    KIND_OPEN = 1       # all open windows
+    KIND_CLOSED = 2     # all closed windows
     KINDS_OF_FAMILY = 3
 
 
@@ -45,7 +45,7 @@ cdef inline uint64_t slot_bit(uint32_t slot) noexcept nogil:
 cdef inline uint64_t kind_bit(
     const SlotMap *slots, uint32_t family, KindOfFamily kind
 ) noexcept nogil:
-    """The bit of one of a family's kinds."""
+    """The bit of one of the kinds of a family."""
     return <uint64_t> 1 << ((slots.fixed_count + KINDS_OF_FAMILY * family + kind) & 63)
 
 
@@ -70,13 +70,13 @@ cdef inline int slot_of(
 
 
 cdef inline uint32_t family_of(const SlotMap *slots, uint32_t slot) noexcept nogil:
-    """The family of a slot, NO_FAMILY for a fixed one."""
+    """The family of a slot; NO_FAMILY for a fixed slot."""
     if slot < slots.fixed_count:
         return NO_FAMILY
     return slots.blocks[(slot - slots.fixed_count) // SLOTS_PER_BLOCK].family
 
 
 cdef inline uint32_t member_of(const SlotMap *slots, uint32_t slot) noexcept nogil:
-    """The member of its family that a slot stands for."""
+    """The member of its family that a slot represents."""
     cdef uint32_t number = slot - slots.fixed_count
     return slots.blocks[number // SLOTS_PER_BLOCK].first_member + number % SLOTS_PER_BLOCK

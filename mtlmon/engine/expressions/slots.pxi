@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Numbers for variables: fixed slots first, then blocks of slots, each block of one family.
+"""Number the variables: fixed slots first, then blocks of slots, with one family per block.
 
-The family of a slot never changes, whatever its variable stands for; so properties of expressions
-that depend on families alone can be kept with them.
+The family of a slot never changes, whatever its variable means, so properties of expressions that
+depend only on families can be stored with the expressions.
 """
 
 from libc.stdlib cimport calloc, free
@@ -38,7 +38,7 @@ cdef size_t held_by_slots(const SlotMap *slots) noexcept nogil:
 
 
 cdef int add_blocks(SlotMap *slots, uint32_t family, uint32_t member) except -1 nogil:
-    """Give the family as many blocks as the member needs."""
+    """Give the family as many blocks as the member requires."""
     cdef FamilyBlocks *own = &slots.families[family]
     while member // SLOTS_PER_BLOCK >= own.count:
         reserve(

@@ -1,19 +1,19 @@
 # cython: language_level=3
-"""What the variables of nested UNTILs stand for: obligations with absolute windows."""
+"""Declarations for the variables of nested UNTILs: obligations with absolute windows."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef enum Phase:
     PHASE_FREE = 0
-    PHASE_CLOSED = 1    # the window lies ahead
+    PHASE_CLOSED = 1    # the window is in the future
     PHASE_OPEN = 2      # the window has begun
 
 
 cdef struct Window:
-    uint64_t lower      # first time-stamp at which the obligation can be met; unused when open
-    uint64_t upper      # last such time-stamp
-    # What the variable becomes at the event under way, valid if the stamp is that event's.
+    uint64_t lower      # the first time-stamp that can meet the obligation; unused if open
+    uint64_t upper      # the last such time-stamp
+    # The image of the variable at the current event; valid if the stamp is that of the event.
     uint64_t stamp
     uint32_t image
     uint8_t phase
@@ -23,8 +23,8 @@ cdef struct Family:
     # The obligations of one pair of operands. A *member* is an index into `windows`.
     Window *windows
     uint32_t capacity
-    # The members in use, sorted: closed ones by (lower, upper), open ones by upper. Those of the
-    # head have left.
+    # The members in use, sorted: closed members by (lower, upper), open members by upper. The
+    # members before the head have left.
     uint32_t *closed
     uint32_t closed_head
     uint32_t closed_count
@@ -33,5 +33,5 @@ cdef struct Family:
     uint32_t open_head
     uint32_t open_count
     uint32_t open_capacity
-    uint32_t lowest_free    # no member below is free
-    uint32_t sweep_at       # how many members in use are worth a sweep of the unmentioned ones
+    uint32_t lowest_free    # no lower member is free
+    uint32_t sweep_at       # the number of members in use that triggers a sweep

@@ -1,11 +1,12 @@
 # cython: language_level=3
-"""Boolean expressions over obligations: conjunction, substitution, reduction by chains."""
+"""Declarations for Boolean expressions over obligations."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef enum:
-    # literals worked on between two looks at signals, some 50 ms of work: each look takes the GIL
+    # literals to process between two checks for signals, some 50 ms of work: each check takes the
+    # GIL
     PATIENCE = 1 << 24
 
 
@@ -18,7 +19,7 @@ cdef struct PairEntry:
 cdef class Workspace(NodeTable)
 
 
-# What a slot becomes at the event under way.
+# The image of a slot at the current event.
 ctypedef Expression (*ImageOf)(
     Workspace workspace, void *context, uint32_t slot
 ) except? NO_EXPRESSION nogil
@@ -26,9 +27,9 @@ ctypedef Expression (*ImageOf)(
 
 cdef class Workspace(NodeTable):
     cdef str bdd_choice
-    # The obligations of the state at work: order matters to chained variables.
+    # The obligations of the state in use: chained variables depend on their order.
     cdef Family *families
-    # How many of each are worth a compaction.
+    # The numbers that justify a compaction.
     cdef uint32_t compact_at, compact_pool_at, compact_mixed_at
     # Scratch memory.
     cdef uint32_t *merged
@@ -40,17 +41,17 @@ cdef class Workspace(NodeTable):
     # Memo tables of fixed budget.
     cdef PairEntry *pairs
     cdef uint32_t pairs_size, pair_count
-    cdef uint32_t memo_shift            # by how many powers of two they are smaller than usual
+    cdef uint32_t memo_shift            # by how many powers of two they are smaller
     cdef SequenceMemo memo
     # Mixed functions.
-    cdef object manager                 # a bdd.Manager, None before the first is needed
+    cdef object manager                 # a bdd.Manager, or None until the first is needed
     cdef dict functions                 # node number -> Function
     cdef dict node_of_function          # int(Function) -> node number
     cdef size_t counted                 # bytes at the last count of a run with a limit
-    cdef size_t bdd_bytes               # that they and the manager took when last looked at
+    cdef size_t bdd_bytes               # the size of the functions and the manager at the last look
     cdef uint64_t compactions
     cdef uint64_t bdd_operations
-    # How much more is worked on until the next look at signals.
+    # How much work remains until the next check for signals.
     cdef int64_t patience
 
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil
@@ -115,7 +116,7 @@ cdef class Workspace(NodeTable):
 
 
 cdef inline int spend(Workspace workspace, uint32_t work) except -1 nogil:
-    """Count literals that are worked on; now and then, see whether a signal asks for an end."""
+    """Count the literals that are processed; regularly check for a signal that asks to stop."""
     workspace.patience -= 1 + <int64_t> work
     if workspace.patience < 0:
         return workspace.look_at_signals()
@@ -125,7 +126,7 @@ cdef inline int spend(Workspace workspace, uint32_t work) except -1 nogil:
 cdef inline Expression conjunction(
     Workspace workspace, Expression left, Expression right
 ) except? NO_EXPRESSION nogil:
-    """left AND right, constants and equal operands without a call."""
+    """left AND right; constants and equal operands need no call."""
     if left == FALSE_EXPRESSION or right == FALSE_EXPRESSION or left == right ^ 1:
         return FALSE_EXPRESSION
     if left == TRUE_EXPRESSION or left == right:
@@ -143,7 +144,7 @@ cdef inline Expression disjunction(
 
 
 cdef inline bint is_worth_compacting(Workspace workspace) noexcept nogil:
-    """Whether the tables have outgrown what the last compaction left several times over."""
+    """Whether the tables are several times larger than after the last compaction."""
     return (
         workspace.node_count > workspace.compact_at
         or workspace.pool_count > workspace.compact_pool_at

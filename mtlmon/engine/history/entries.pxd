@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The pending time-points: entries in order of time, and groups of entries of one expression."""
+"""Declarations for pending time-points: entries in time order, grouped by expression."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -17,11 +17,11 @@ cdef enum Mode:
 cdef struct Entry:
     uint64_t time_stamp
     uint64_t offset
-    uint64_t weight         # time-points it stands for: itself and its equivalents
-    uint32_t group          # NONE while it is between groups
+    uint64_t weight         # time-points it represents: itself and its equivalents
+    uint32_t group          # NONE while it is not in a group
     uint32_t next_member    # members of a group form a ring
     uint32_t previous_member
-    uint32_t earlier        # neighbours in time; `later` links the free ones too
+    uint32_t earlier        # neighbours in time; `later` also links the free entries
     uint32_t later
     uint32_t merged_into    # the entry it was found equivalent to at this event, or NONE
     uint32_t cursor_count   # thresholds that have come as far as this entry
@@ -31,25 +31,25 @@ cdef struct Group:
     Expression expression
     uint32_t any_member
     uint32_t size
-    uint32_t latest         # the member latest in time
-    uint32_t place          # in the heap of active groups; links the free ones
+    uint32_t latest         # the latest member in time
+    uint32_t place          # in the heap of active groups; links the free groups
     uint64_t kinds          # bits of the kinds of its variables, in their phases
-    uint64_t due            # when time first opens or ends the window of one of them
-    # A family of which it demands an obligation with an open window, if it is a cube that demands
-    # no placeholder; else NONE.
+    uint64_t due            # when time next opens or ends the window of one of them
+    # A family whose open obligation the group demands, if the group is a cube that demands no
+    # placeholder; else NONE.
     uint32_t demanded
 
 
 cdef struct Threshold:
-    # When time is this far past a time-point, an outer obligation of its own opens or is over.
+    # When time is this far past a time-point, its own outer obligation opens or is over.
     uint64_t distance
     uint32_t slot           # the placeholder that changes then
     uint32_t cursor         # the earliest entry not yet past it, or NONE
-    bint is_end             # over once time is *beyond* the distance; else opens once there
+    bint is_end             # over once time is *beyond* the distance; else opens at the distance
 
 
 cdef struct Change:
-    # An entry on its way from one group to another, or a group with a new expression.
+    # An entry that moves from one group to another, or a group with a new expression.
     uint32_t subject
     Expression expression
 
@@ -61,23 +61,24 @@ cdef struct History:
     uint32_t first, last            # in time
     Group *groups
     uint32_t group_count, group_capacity, free_group
-    uint32_t *active                # groups in use: a heap, the first due on top
+    uint32_t *active                # groups in use: a heap, with the first due group on top
     uint32_t active_count, active_capacity
     uint32_t *table                 # expression -> group + 1, open addressing
     uint32_t table_size
     Threshold *thresholds
     uint32_t threshold_count
-    uint32_t recent_group           # that of the last time-point added; may be free by now
+    uint32_t recent_group           # the group of the last time-point added; may be free by now
     uint64_t next_due               # no threshold is crossed before this time-stamp
-    uint64_t kinds                  # at least those of all groups
+    uint64_t kinds                  # at least the kinds of all groups
     uint32_t pending_count, peak_pending
     uint64_t true_count, false_count
-    # The event under way adds to each cube that rules out this placeholder the demand for the
-    # obligation of this family that ends last: no news for cubes that demand another one of it.
+    # The current event adds to each cube that rules out this placeholder the demand for the
+    # obligation of this family that ends last. This does not change cubes that demand another
+    # obligation of the family.
     uint64_t absorbed_kind
     uint32_t absorbing_family
-    # Of the event under way. The reference of an equivalence is an entry, in the place of the
-    # offset, until all merging is done.
+    # The verdicts of the current event. The reference of an equivalence is an entry, stored in the
+    # field of the offset, until all merging is done.
     VerdictRecord *verdicts
     uint32_t verdict_count, verdict_capacity
     Change *changes

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The pending time-points: entries in order of time, and groups of entries of one expression.
+"""Pending time-points: entries in time order, and groups of entries with equal expressions.
 
-The two views of the history that everything else works on. A group's members form a ring; a hash
-table leads from an expression to its group. Thresholds have cursors into the order of time.
+All other code works on these two views of the history. The members of a group form a ring; a hash
+table maps an expression to its group. Thresholds have cursors into the time order.
 """
 
 from libc.stdint cimport UINT64_MAX
@@ -99,7 +99,7 @@ cdef void put_in_table(History *history, uint32_t group) noexcept nogil:
 
 
 cdef void take_from_table(History *history, uint32_t group) noexcept nogil:
-    """Remove a group and move up those that had to make way for it."""
+    """Remove a group from the table, moving up the groups that it had displaced."""
     cdef uint32_t limit = history.table_size - 1
     cdef uint32_t hole = home_of(history, history.groups[group].expression)
     cdef uint32_t position, home
@@ -133,7 +133,7 @@ cdef int grow_groups(History *history) except -1 nogil:
 
 
 cdef void rehash(History *history) noexcept nogil:
-    """Put the groups into the table anew, after their expressions have been renumbered."""
+    """Rebuild the table of groups, after their expressions have been renumbered."""
     cdef uint32_t i
     if history.table_size:
         memset(history.table, 0, history.table_size * sizeof(uint32_t))
@@ -142,7 +142,7 @@ cdef void rehash(History *history) noexcept nogil:
 
 
 cdef int new_group(History *history, Expression expression, uint32_t *number) except -1 nogil:
-    """A group in the table, without members yet."""
+    """Create a group in the table, without members."""
     cdef Group *group
     if 2 * (history.active_count + 1) > history.table_size:
         grow_groups(history)
@@ -175,7 +175,7 @@ cdef int new_group(History *history, Expression expression, uint32_t *number) ex
 
 
 cdef void release_group(History *history, uint32_t number) noexcept nogil:
-    """Forget a group that is in the table no more."""
+    """Free a group that is no longer in the table."""
     cdef Group *group = &history.groups[number]
     cdef uint32_t last
     group.expression = NO_EXPRESSION
@@ -190,7 +190,7 @@ cdef void release_group(History *history, uint32_t number) noexcept nogil:
 
 
 cdef void set_due(History *history, uint32_t number, uint64_t due) noexcept nogil:
-    """Give a group its due time, and with that its place in the heap."""
+    """Set the due time of a group, and with it its place in the heap."""
     cdef uint32_t *active = history.active
     cdef Group *groups = history.groups
     cdef uint32_t place = groups[number].place
@@ -223,7 +223,7 @@ cdef void set_due(History *history, uint32_t number, uint64_t due) noexcept nogi
 cdef int new_entry(
     History *history, uint64_t time_stamp, uint64_t offset, uint32_t *number
 ) except -1 nogil:
-    """The latest entry in time, in no group yet."""
+    """Add the latest entry in time, which is not in a group yet."""
     cdef Entry *entry
     cdef Threshold *threshold
     cdef uint32_t i
@@ -262,7 +262,7 @@ cdef int new_entry(
 
 
 cdef void take_from_time(History *history, uint32_t number) noexcept nogil:
-    """An entry that is no longer pending."""
+    """Remove an entry that is no longer pending."""
     cdef Entry *entry = &history.entries[number]
     cdef Threshold *threshold
     cdef uint32_t i = 0
@@ -310,7 +310,7 @@ cdef void link_member(History *history, uint32_t number, uint32_t group_number) 
 
 
 cdef void unlink_member(History *history, uint32_t number) noexcept nogil:
-    """Take an entry out of its group; the latest member goes last or is replaced by the caller."""
+    """Unlink an entry from its group; the latest must go last or be replaced by the caller."""
     cdef Entry *entry = &history.entries[number]
     cdef Group *group = &history.groups[entry.group]
     group.size -= 1

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The history at an event: one substitution per group, verdicts, merging as the mode says."""
+"""Declarations for updating the history at an event."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
 
-# What a slot becomes, at the event under way, for time-points of the time-stamp `anchor`.
+# The image of a slot at the current event, for time-points of the time-stamp `anchor`.
 ctypedef Expression (*AnchoredImage)(
     Workspace workspace, void *context, uint32_t slot, uint64_t anchor
 ) except? NO_EXPRESSION nogil

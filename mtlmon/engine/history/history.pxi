@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""The history: undecided time-points, grouped by expression, merged as the mode says.
+"""The history: undecided time-points, grouped by expression and merged according to the mode.
 
-All pending time-points of one expression form a group, so that an event costs one substitution per
-group, however many time-points wait in it. Expressions speak of outer obligations by placeholders
-that mean another obligation for each anchor; where time has come to an end of an anchor's window,
-its entry leaves the group and is given an expression of its own (it *crosses a threshold*). Each
-threshold has a cursor into the time-ordered entries, so that each entry crosses it once.
+All pending time-points with the same expression form a group, so an event costs one substitution
+per group, however many time-points are in it. Expressions refer to outer obligations by
+placeholders, which mean a different obligation for each anchor. When time has reached an end of an
+anchor's window, its entry leaves the group and gets its own expression (it *crosses a threshold*).
+Each threshold has a cursor into the time-ordered entries, so each entry crosses it once.
 """
 
 from libc.stdint cimport UINT64_MAX, uint8_t
@@ -56,7 +56,7 @@ cdef int count_decided(History *history, Expression value, uint64_t weight) noex
 
 
 cdef int decide(History *history, uint32_t number, Expression value) except -1 nogil:
-    """The verdict of an entry that is in no group any more."""
+    """Output the verdict of an entry that is no longer in a group."""
     cdef Entry *entry = &history.entries[number]
     add_verdict(
         history, entry.time_stamp, entry.offset, count_decided(history, value, entry.weight), NONE
@@ -67,7 +67,7 @@ cdef int decide(History *history, uint32_t number, Expression value) except -1 n
 
 
 cdef int merge(History *history, uint32_t later, uint32_t earlier) except -1 nogil:
-    """The equivalence of an entry that is in no group any more; it goes once the event is done."""
+    """Record the equivalence of an entry outside all groups; free it when the event is done."""
     cdef Entry *entry = &history.entries[later]
     reserve(
         <void **> &history.dropped, &history.dropped_capacity, <size_t> history.dropped_count + 1,
@@ -91,7 +91,7 @@ cdef int compare_records(const void *left, const void *right) noexcept nogil:
 
 
 cdef void finish_verdicts(History *history) noexcept nogil:
-    """Once an event is done: what equivalences refer to, and the order of time-points."""
+    """After an event, set the references of equivalences and the order of time-points."""
     cdef uint32_t i, reference
     cdef bint is_sorted = True
     cdef VerdictRecord *record
@@ -127,7 +127,7 @@ cdef inline bint merges_across_time(
 cdef uint32_t find_twin(
     Workspace workspace, History *history, uint32_t number, uint32_t group
 ) noexcept nogil:
-    """The member of a group with which an entry outside of it has to merge, or NONE."""
+    """The member of a group that an entry outside of it must merge with, or NONE."""
     cdef Entry *entries = history.entries
     cdef uint64_t time_stamp = entries[number].time_stamp
     cdef uint32_t twin
@@ -151,7 +151,7 @@ cdef uint32_t find_twin(
 cdef int attach(
     Workspace workspace, History *history, uint32_t number, uint32_t group
 ) except -1 nogil:
-    """Put an entry that is in no group into one, or merge it with a member."""
+    """Put an entry that is in no group into a group, or merge it with a member."""
     cdef uint32_t twin = find_twin(workspace, history, number, group)
     cdef bint was_latest
     if twin == NONE:
@@ -163,7 +163,7 @@ cdef int attach(
         unlink_member(history, twin)
         link_member(history, number, group)
         if was_latest:
-            # It takes the place of its twin: no other member lies between the two in time.
+            # It replaces its twin: no other member is between the two in time.
             history.groups[group].latest = number
         merge(history, twin, number)
     return 0
@@ -172,7 +172,7 @@ cdef int attach(
 cdef int move_members(
     Workspace workspace, History *history, uint32_t source, uint32_t target
 ) except -1 nogil:
-    """Empty a group into another one of the same expression."""
+    """Move all members of a group to another group of the same expression."""
     cdef uint32_t number = history.groups[source].any_member
     cdef uint32_t count = history.groups[source].size
     cdef uint32_t following
@@ -225,7 +225,7 @@ cdef int note_change(History *history, uint32_t subject, Expression expression) 
 cdef int collect_crossers(
     Workspace workspace, History *history, uint64_t time_stamp
 ) except -1 nogil:
-    """Take the entries that cross a threshold out of their groups, each with its expression."""
+    """Take entries that cross a threshold out of their groups, each with its expression."""
     cdef Threshold *threshold
     cdef uint32_t i, number, group
     history.next_due = UINT64_MAX
@@ -254,7 +254,7 @@ cdef int collect_crossers(
 
 
 cdef void watch(Workspace workspace, History *history, uint32_t number) noexcept nogil:
-    """Note which changes and which time concern a group of a new expression."""
+    """Record which changes and which time affect a group with a new expression."""
     cdef Group *group = &history.groups[number]
     cdef Node *node = &workspace.nodes[group.expression >> 1]
     cdef const uint32_t *items = workspace.pool + node.start
@@ -290,7 +290,7 @@ cdef void watch(Workspace workspace, History *history, uint32_t number) noexcept
 
 
 cdef int collect_due(History *history, uint64_t time_stamp) except -1 nogil:
-    """Note the groups that are due: the top of the heap. Their places come first, as a queue."""
+    """Record the due groups: the top of the heap. Their places come first, as a queue."""
     cdef uint32_t next_change = history.change_count
     cdef uint32_t place, child
     if history.active_count and history.groups[history.active[0]].due <= time_stamp:
@@ -308,7 +308,7 @@ cdef int collect_due(History *history, uint64_t time_stamp) except -1 nogil:
 cdef int collect_concerned(
     History *history, uint64_t time_stamp, uint64_t changed
 ) except -1 nogil:
-    """Note the groups that may get another expression."""
+    """Record the groups that may get another expression."""
     cdef uint32_t i
     cdef uint64_t kinds = 0
     cdef const Group *group
@@ -325,7 +325,7 @@ cdef int collect_concerned(
             note_change(history, history.active[i], FALSE_EXPRESSION)
         else:
             kinds |= group.kinds
-    # Those of the others are added with their new expressions.
+    # The kinds of the other groups are added with their new expressions.
     history.kinds = kinds
     return 0
 
@@ -334,7 +334,7 @@ cdef int update_groups(
     Workspace workspace, History *history, uint64_t time_stamp, uint64_t changed,
     AnchoredImage image_of, void *context
 ) except -1 nogil:
-    """Substitute in each group once; output what became Boolean, join what became equal."""
+    """Substitute in each group once; output Boolean results, and join groups that became equal."""
     cdef uint32_t base = history.change_count
     cdef uint32_t kept = base
     cdef uint32_t i, group, other
@@ -350,7 +350,7 @@ cdef int update_groups(
             history.groups[group].expression, anchored_image, &anchored
         )
         if expression == history.groups[group].expression:
-            # Nevertheless, windows of it may have opened, and slots may stand for other windows.
+            # Even so, windows of it may have opened, and slots may represent other windows.
             watch(workspace, history, group)
             continue
         take_from_table(history, group)
@@ -399,7 +399,7 @@ cdef int decide_group(History *history, uint32_t group, Expression value) except
 cdef int join(
     Workspace workspace, History *history, uint32_t number, Expression expression
 ) except -1 nogil:
-    """Put an entry that is in no group to the others of its expression."""
+    """Add an entry that is in no group to the group of its expression."""
     cdef uint32_t group = find_group(history, expression)
     if group == NONE:
         new_group(history, expression, &group)
@@ -412,9 +412,9 @@ cdef int update_pending(
     Workspace workspace, History *history, uint64_t time_stamp, uint64_t changed,
     AnchoredImage image_of, void *context
 ) except -1 nogil:
-    """Go on to an event, or to a time without one, that gives the slots these images.
+    """Process an event, or a time without an event, that gives the slots these images.
 
-    `changed` has the bits of all kinds of variables that no longer stand for themselves.
+    `changed` has the bits of all kinds of variables that no longer represent themselves.
     """
     cdef uint32_t i
     cdef Expression expression
@@ -441,19 +441,19 @@ cdef int add_time_point(
     Workspace workspace, History *history, uint64_t time_stamp, uint64_t offset,
     Expression expression
 ) except -1 nogil:
-    """The present time-point: its verdict if there is one, else its place in the history."""
+    """Add the current time-point: output its verdict if it is known, else store it."""
     cdef uint32_t group, twin, number
     if is_constant(expression):
         return add_verdict(
             history, time_stamp, offset, count_decided(history, expression, 1), NONE
         )
-    # Most time-points are of the same expression as the one before.
+    # Most time-points have the same expression as the previous one.
     group = history.recent_group
     if group == NONE or history.groups[group].expression != expression:
         group = find_group(history, expression)
         history.recent_group = group
     if group != NONE and history.mode != MODE_NAIVE:
-        # The latest member is the only one that can be of the present time-stamp.
+        # Only the latest member can belong to the current time-point.
         twin = history.groups[group].latest
         if (
             history.entries[twin].time_stamp == time_stamp
@@ -474,7 +474,7 @@ cdef int add_time_point(
 
 
 cdef int check_group(Workspace workspace, History *history, uint32_t number) except -1:
-    """It is known what concerns the group, and it is in its place."""
+    """Check that the group is in its place, and that what affects it is recorded."""
     cdef Group *group = &history.groups[number]
     cdef uint64_t kinds = group.kinds
     cdef uint64_t due = group.due
@@ -489,7 +489,8 @@ cdef int check_group(Workspace workspace, History *history, uint32_t number) exc
 
 
 cdef int check_history(Workspace workspace, History *history) except -1:
-    """Order in time; nobody outside a group; no two equal entries that the mode merges."""
+    """Check the time order, that all entries are in groups, and that no equal entries are unmerged.
+    """
     cdef uint32_t number = history.first
     cdef uint32_t count = 0
     cdef Entry *entry

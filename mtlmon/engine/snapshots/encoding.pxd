@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Numbers as bytes and back, for use from C."""
+"""Declarations for encoding numbers as bytes."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

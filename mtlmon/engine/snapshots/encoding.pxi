@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Numbers as bytes and back: what snapshots are written in.
+"""Encode numbers as bytes and decode them, for snapshots.
 
-Unsigned integers have seven bits a byte, the low ones first, whatever the machine. What is read is
-not trusted: every number is checked against a bound.
+Unsigned integers are written with seven bits per byte, low bits first, on every machine. The input
+is not trusted: every number is checked against a bound.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -13,17 +13,17 @@ from mtlmon.errors import SnapshotError
 
 
 cdef bytes digest(data):
-    """A short digest, against damage and not against forgery."""
-    # Imported on use: with it comes OpenSSL, in 8 ms and 3 MB.
+    """A short digest, which protects against damage but not against forgery."""
+    # Imported on use, as it loads OpenSSL, which takes 8 ms and 3 MB.
     from hashlib import blake2b
 
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 cdef bytes as_bytes(data):
-    """The bytes of any buffer; TypeError for everything else.
+    """The bytes of any buffer; raises TypeError for other objects.
 
-    `bytes` alone would make five zeros of the number 5.
+    `bytes` alone would convert the number 5 to five zeros.
     """
     return data if type(data) is bytes else bytes(memoryview(data))
 
@@ -33,13 +33,13 @@ cdef object damaged():
 
 
 cdef class NumberWriter:
-    """Puts numbers behind each other."""
+    """Appends numbers to a buffer."""
 
     def __cinit__(self):
         self.data = bytearray()
 
     cdef bytes taken(self):
-        """What was put since the last call."""
+        """What was written since the last call."""
         cdef bytes data = bytes(self.data)
         self.data = bytearray()
         return data
@@ -52,21 +52,21 @@ cdef class NumberWriter:
         return 0
 
     cdef int put_bytes(self, bytes value) except -1:
-        """Bytes with their number before them."""
+        """Write bytes, preceded by their number."""
         self.put(<uint64_t> len(value))
         self.data += value
         return 0
 
 
 cdef class NumberReader:
-    """Takes numbers from bytes, once these are opened.
+    """Reads numbers from bytes, after `open`.
 
-    Bytes and a pointer: a typed memoryview would have Cython compile all of its support code into
-    every module that cimports this one, a third of the whole build.
+    It uses bytes and a pointer: with a typed memoryview, Cython would compile all of its support
+    code into every module that cimports this one, a third of the whole build.
     """
 
     cdef int open(self, bytes data, size_t place) except -1:
-        """Read from `place` on."""
+        """Read from position `place` on."""
         if data is None or place > <size_t> PyBytes_GET_SIZE(data):
             raise damaged()
         self.data = data
@@ -76,9 +76,9 @@ cdef class NumberReader:
         return 0
 
     cdef uint64_t get(self, uint64_t most) except? 0:
-        """The next number.
+        """Read the next number.
 
-        Raises SnapshotError when it is above `most`, or the bytes are at their end.
+        Raises SnapshotError if it is above `most`, or if there are no more bytes.
         """
         cdef uint64_t value = 0
         cdef uint32_t shift = 0
@@ -97,9 +97,9 @@ cdef class NumberReader:
         return value
 
     cdef uint64_t get_count(self, uint32_t item_bytes) except? 0:
-        """How many items follow, of at least `item_bytes` bytes each.
+        """Read the number of items that follow, each of at least `item_bytes` bytes.
 
-        Raises SnapshotError when the bytes that are left cannot hold them: a count is refused
+        Raises SnapshotError if the remaining bytes cannot hold them, so a wrong count is refused
         before anything is allocated for it.
         """
         cdef uint64_t count = self.get(INT64_MAX)
@@ -108,7 +108,7 @@ cdef class NumberReader:
         return count
 
     cdef bytes get_bytes(self):
-        """Bytes with their number before them."""
+        """Read bytes, preceded by their number."""
         cdef uint64_t size = self.get(INT64_MAX)
         cdef size_t place = self.place
         if size > self.size - place:
@@ -117,7 +117,7 @@ cdef class NumberReader:
         return PyBytes_FromStringAndSize(<const char *> self.start + place, <Py_ssize_t> size)
 
     cdef int end(self) except -1:
-        """Raise SnapshotError if anything is left."""
+        """Raise SnapshotError if there are more bytes."""
         if self.place != self.size:
             raise damaged()
         return 0
