@@ -1,4 +1,4 @@
-"""Why violations of several policies and keys are such: the log is read once more."""
+"""Explain violations of several policies and keys, by reading the log again."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Violation(NamedTuple):
     """A time-point that violates a policy.
 
     Attributes:
-        policy: its number.
-        number: of the trace; 0 if there is only one.
-        time_stamp: that of the time-point.
+        policy: the number of the policy.
+        number: the number of the trace; 0 if there is only one.
+        time_stamp: the time-stamp of the time-point.
         offset: the number of the time-point within its time-stamp.
     """
 
@@ -50,22 +50,23 @@ def explain_violations(
     """Explain violations that a check has found.
 
     Args:
-        policies: that were checked.
-        atoms: of the source, in its order.
-        violations: of them.
-        source: the same log from its beginning; its keys get the numbers that they had.
-        event_count: how many of its events were checked.
-        end_time: what the check was told of the time after the log.
+        policies: the policies that were checked.
+        atoms: the atoms of the source, in its order.
+        violations: the violations of these policies.
+        source: the same log from its beginning; its keys get the same numbers as in the check.
+        event_count: how many events of the log were checked.
+        end_time: the end time that the check used.
 
     Yields:
-        Each violation with its proof, or with what says why there is none; as the log is read.
+        Each violation with its proof, or with the error that says why there is none; as the log is
+            read.
     """
     traces: dict[int, list[tuple[int, TraceParts]]] = {}
     for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
         names = [(one.time_stamp, one.offset) for one in group]
         parts = TraceParts(policies[policy].formula, names, atoms)
         traces.setdefault(number, []).append((policy, parts))
-    # whether a number is that of a trace wanted; all that come later are not
+    # whether the trace with this number is wanted; traces with higher numbers are not
     is_wanted = np.zeros(max(traces, default=0) + 2, bool)
     is_wanted[list(traces)] = True
     clock = 0
@@ -93,7 +94,7 @@ def explain_violations(
 def _chosen(
     batch: EventBatch, count: int, is_wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Of the first events of a batch those of the traces wanted: trace, time-stamp and letter."""
+    """The trace, time-stamp and letter of the first events of a batch, in wanted traces only."""
     numbers = np.zeros(count, np.uint32) if batch.numbers is None else batch.numbers[:count]
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
     words = batch.letters[places].tolist()

@@ -1,4 +1,4 @@
-"""Verdicts on several policies and keys as bytes: lines of text, or what a library writes."""
+"""Convert verdicts of several policies and keys to bytes: lines of text or library formats."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ class Writer(Protocol):
     def __len__(self) -> int: ...
 
     def take(self) -> bytes:
-        """Remove them and return them."""
+        """Remove the bytes and return them."""
 
     def flush(self, file_descriptor: int, /) -> None:
-        """Write them, waiting as long as it takes."""
+        """Write the bytes, waiting as long as it takes."""
 
 
 class Output(Protocol):
-    """Takes verdicts and makes bytes of them."""
+    """Takes verdicts and converts them to bytes."""
 
     @property
     def writer(self) -> Writer:
-        """What is to be written."""
+        """Holds the bytes to be written."""
 
     def put(self, rows: VerdictRows) -> None:
         """Take the verdicts out of the rows."""
 
     def close(self) -> None:
-        """There are no more verdicts: the writer gets what ends the file."""
+        """Declare that there are no more verdicts: the writer gets the end of the file."""
 
 
 class TextOutput:
-    """Lines of the form `[policy TAB][key TAB ...]ts:offset ...`."""
+    """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...`."""
 
     def __init__(self, names: Sequence[str | None], keys: KeyTable | None) -> None:
         self._lines = PolicyLines(list(names), keys)
@@ -53,4 +53,4 @@ class TextOutput:
         self._lines.put(rows)
 
     def close(self) -> None:
-        """Lines need no end."""
+        """Do nothing: lines need no end."""

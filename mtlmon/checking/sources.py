@@ -1,4 +1,4 @@
-"""What a log has to be to be checked."""
+"""The interface of logs that can be checked."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ class EventBatch(Protocol):
 
     @property
     def time_stamps(self) -> NDArray[np.int64]:
-        """Of the events."""
+        """The time-stamps of the events."""
 
     @property
     def numbers(self) -> NDArray[np.uint32] | None:
-        """Of the traces that the events belong to; None if there is only one."""
+        """The traces that the events belong to, by number; None if there is only one trace."""
 
     @property
     def letters(self) -> NDArray[np.uint64]:
-        """The atoms of every event: 64-bit words in one row, bit i of which is atom i."""
+        """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
         """The events for a monitor with these atoms."""
 
 
 class EventSource(Protocol):
-    """A log, whose events are read once."""
+    """A log, whose events can be read once."""
 
     @property
     def keys(self) -> KeyTable | None:
-        """Of traces, by number; None if there is only one."""
+        """The keys of the traces, by number; None if there is only one trace."""
 
     @property
     def can_forget_keys(self) -> bool:
-        """Whether all batches to come take the numbers of their keys from `keys` as it is then."""
+        """Whether future batches take the numbers of their keys from `keys` as it is then."""
 
     @property
     def clock(self) -> int | None:
-        """The largest time-stamp so far, None before the first event."""
+        """The largest time-stamp so far, or None before the first event."""
 
     def __iter__(self) -> Iterator[EventBatch]: ...

@@ -1,4 +1,4 @@
-"""Text logs as events in batches."""
+"""Read text logs as batches of events."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class TextBatch:
     """Events of a text log.
 
     Attributes:
-        time_stamps: of the events.
-        letters: their atoms, an array of 64-bit words with one row for each event.
+        time_stamps: the time-stamps of the events.
+        letters: the atoms of the events, an array of 64-bit words with one row for each event.
         numbers: None, as there is one trace.
     """
 
@@ -56,24 +56,24 @@ class TextBatch:
 
 
 class TextLog:
-    """The events of a text log, one trace: an iterator of batches, which is read once.
+    """The events of a text log, one trace: an iterator of batches, which can be read once.
 
-    Of a pipe or a terminal, a batch is what there is.
+    For a pipe or a terminal, a batch is what is available.
 
     Args:
-        descriptor: of the file, which stays open.
-        name: of the log, for messages.
+        descriptor: the descriptor of the file, which stays open.
+        name: the name of the log, for messages.
         atoms: the atoms of all policies.
-        skip_errors: pass over lines that cannot be read.
-        memory: of the run, to which what is held is added.
+        skip_errors: whether to skip lines that cannot be read.
+        memory: the limit of the run, which also counts what this object holds.
 
     Attributes:
         descriptor: as given.
         name: as given.
-        rows: how many events have been read.
-        bytes_read: how much of the log.
-        is_regular: whether it is a file, whose bytes are all there already.
-        size: of a file, what was left to read at the beginning; else None.
+        rows: the number of events that have been read.
+        bytes_read: the number of bytes of the log that have been read.
+        is_regular: whether the log is a regular file, whose bytes all exist already.
+        size: for a regular file, the bytes that were left to read at the beginning; else None.
     """
 
     keys = None
@@ -104,12 +104,12 @@ class TextLog:
 
     @property
     def clock(self) -> int | None:
-        """The last time-stamp, None before the first event."""
+        """The last time-stamp, or None before the first event."""
         return self._events.scanner.last_time_stamp
 
     @property
     def skipped(self) -> int:
-        """How many lines could not be read."""
+        """The number of lines that could not be read."""
         return self._events.scanner.skipped_count
 
     @property
@@ -119,7 +119,7 @@ class TextLog:
 
     @property
     def seen_names(self) -> list[str]:
-        """Names of atoms in the first lines, also those that no policy has."""
+        """The names of atoms in the first lines, including atoms that no policy has."""
         return self._head.names()
 
     def __iter__(self) -> Iterator[TextBatch]:
@@ -141,10 +141,10 @@ class TextLog:
         yield from self._loaded()
 
     def close(self) -> None:
-        """Nothing is to be closed: the file is that of the caller."""
+        """Do nothing: the file belongs to the caller."""
 
     def _read_into(self, block: memoryview) -> int:
-        """Read what there is, at least a byte unless the log has ended."""
+        """Read what is available, at least one byte unless the log has ended."""
         while True:
             try:
                 return os.readv(self.descriptor, [block])

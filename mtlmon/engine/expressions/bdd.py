@@ -236,8 +236,7 @@ class Manager:
             self._name(slot)
 
     def give_up_counting(self) -> None:
-        """Stop counting references after an error in an operation: keep nodes until the manager
-        goes.
+        """After an error in an operation, stop counting references: the manager keeps its nodes.
 
         autoref counts the references to a node in Python. After an interrupt, the counts may be
         wrong, and autoref complains on stderr when it deletes functions and itself.

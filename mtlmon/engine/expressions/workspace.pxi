@@ -1,14 +1,14 @@
 # cython: language_level=3
 """Boolean expressions over obligations: conjunction, substitution, reduction by chains.
 
-Equivalent expressions have equal numbers. Cubes and clauses are worked on as sorted literals; only
-what is neither goes to a BDD, and the result of a BDD operation that is a cube or a clause comes
+Equivalent expressions have equal numbers. Cubes and clauses are processed as sorted literals; only
+other functions use BDDs, and the result of a BDD operation that is a cube or a clause is converted
 back to the native form.
 
-Variables of one family whose windows are open form a chain: the sooner its window ends, the more
-an obligation demands, so u(5) implies u(7). Every expression is reduced to one representative
-modulo these implications. They depend on the state, so memo tables hold what was true before the
-reduction.
+The variables of one family whose windows are open form a chain: the sooner its window ends, the
+more an obligation demands, so u(5) implies u(7). Every expression is reduced to a unique
+representative modulo these implications. They depend on the state, so memo tables store what was
+true before the reduction.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -31,7 +31,7 @@ cdef extern from *:
     };
     #endif
     """
-    # Nodes, items of the pool and BDDs below which a compaction is not worth its while.
+    # The numbers of nodes, pool items and BDDs below which a compaction is not worthwhile.
     cdef enum:
         LEAST_COMPACTION
         LEAST_POOL_COMPACTION
@@ -40,19 +40,19 @@ cdef extern from *:
 cdef enum:
     FIRST_PAIRS = 1 << 6
     MOST_PAIRS = 1 << 12
-    # What memo tables of the usual size take at most, and how much smaller they become.
+    # The largest size of the usual memo tables, and how much smaller they can become.
     MEMO_BYTES = 7 << 15
     MOST_MEMO_SHIFT = 6
-    # A Function of dd, and its places in the two dictionaries: measured, not counted.
+    # The size of a Function of dd, with its entries in the two dictionaries: measured.
     FUNCTION_BYTES = 260
-    EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is good enough
-    REDUCTION = 1 << 31     # tells a reduction from a substitution among the memo's subjects
+    EXACT_LEVELS_FROM = 1 << 8      # below, a sum that counts slots several times is precise enough
+    REDUCTION = 1 << 31     # marks a reduction, not a substitution, among memo subjects
 
 
 cdef inline PairEntry *pair_entry(
     PairEntry *pairs, uint32_t size, Expression left, Expression right
 ) noexcept nogil:
-    """Where the conjunction of two expressions is kept."""
+    """The memo's entry for the conjunction of two expressions."""
     cdef uint64_t value = (<uint64_t> left << 32 | right) * 0x9E3779B97F4A7C15ULL
     return &pairs[(value >> 40) & (size - 1)]
 
@@ -60,12 +60,13 @@ cdef inline PairEntry *pair_entry(
 @final
 @no_gc
 cdef class Workspace(NodeTable):
-    """The expression tables and memo tables of one thread at work on one program.
+    """The expression tables and memo tables of one thread that works on one program.
 
-    Ids are a cache of this workspace: they die with it.
+    Ids are a cache of this workspace: they become invalid with it.
 
-    It knows nothing of its owners, so it is part of no cycle, and the garbage collector need not
-    look into it: BDDs are always given up by the workspace, and their manager after the last one.
+    The workspace does not refer to its owners, so it is not part of any cycle, and the garbage
+    collector need not traverse it: the workspace always releases BDDs itself, and releases their
+    manager after the last one.
     """
 
     def __cinit__(self, Program program not None, str bdd_choice):
@@ -93,9 +94,9 @@ cdef class Workspace(NodeTable):
         free(self.pairs)
 
     cdef int look_at_signals(self) except -1 nogil:
-        """Let Python's handlers run, which may raise: an event can take long.
+        """Let Python's signal handlers run, which may raise, as an event can take long.
 
-        They run in the main thread only. Others stop when the process is about to end.
+        They run only in the main thread. Other threads stop when the process is about to end.
         """
         self.patience = PATIENCE
         with gil:
@@ -107,7 +108,7 @@ cdef class Workspace(NodeTable):
     # ---- conjunction -----------------------------------------------------------------------
 
     cdef Expression conjoin(self, Expression left, Expression right) except? NO_EXPRESSION nogil:
-        """left AND right of two different expressions that are not constant."""
+        """left AND right for two different expressions that are not constant."""
         cdef PairEntry *entry
         cdef Expression result
         if left > right:
@@ -123,8 +124,8 @@ cdef class Workspace(NodeTable):
         else:
             spend(self, self.nodes[left >> 1].length + self.nodes[right >> 1].length)
             result = self._conjoin_raw(left, right)
-            # Making the result may not have left the table where it was. Empty entries have 0,
-            # the number of a constant.
+            # Computing the result may have moved the table. Empty entries have 0, the number of a
+            # constant.
             entry = pair_entry(self.pairs, self.pairs_size, left, right)
             self.pair_count += entry.left == 0
             entry.left = left
@@ -133,7 +134,7 @@ cdef class Workspace(NodeTable):
         return self._reduce(result)
 
     cdef int _grow_pairs(self) except -1 nogil:
-        """A larger memo of conjunctions: it begins small, for there may be many workspaces."""
+        """Enlarge the memo of conjunctions, which starts small as there may be many workspaces."""
         cdef uint32_t size = min(
             4 * self.pairs_size if self.pairs_size else <uint32_t> FIRST_PAIRS,
             <uint32_t> MOST_PAIRS >> self.memo_shift,
@@ -158,9 +159,9 @@ cdef class Workspace(NodeTable):
     cdef uint32_t _view(
         self, Expression expression, const uint32_t **literals, uint32_t *single
     ) noexcept nogil:
-        """The literals of a conjunction; 0 for expressions that are none.
+        """The literals of a conjunction; 0 for other expressions.
 
-        `single` is where the literal of a negated variable is put.
+        `single` receives the literal of a negated variable.
         """
         cdef Node *node = &self.nodes[expression >> 1]
         if node.kind != NODE_CUBE:
@@ -225,7 +226,7 @@ cdef class Workspace(NodeTable):
     cdef Expression _conjoin_clause(
         self, Expression cube, const uint32_t *literals, uint32_t length, Expression clause
     ) except? NO_EXPRESSION nogil:
-        """A cube and a clause; the clause is the negation of a cube of at least two literals."""
+        """Conjoin a cube and a clause, which is the negation of a cube of at least two literals."""
         cdef Node *node = &self.nodes[clause >> 1]
         cdef const uint32_t *negated = self.pool + node.start
         cdef uint32_t i = 0
@@ -265,7 +266,7 @@ cdef class Workspace(NodeTable):
     cdef Expression substitute(
         self, Expression expression, ImageOf image_of, void *context
     ) except? NO_EXPRESSION nogil:
-        """The expression with every slot replaced by its image, simultaneously."""
+        """Replace every slot of the expression by its image, simultaneously."""
         cdef uint32_t node = expression >> 1
         cdef Expression result
         if self.nodes[node].kind == NODE_CONSTANT:
@@ -307,10 +308,10 @@ cdef class Workspace(NodeTable):
     cdef Expression conjoin_pushed(
         self, uint32_t base, uint32_t likely
     ) except? NO_EXPRESSION nogil:
-        """The conjunction of all expressions on the stack from `base` on, which leave it.
+        """The conjunction of all expressions on the stack from `base` on, which are removed.
 
         Literals among them are gathered and interned once; the rest is conjoined one by one.
-        `likely` is the node that the gathered literals may well be, or 0.
+        `likely` is the node that the gathered literals probably form, or 0.
         """
         cdef uint32_t length = self.image_count - base
         cdef uint32_t gathered = 0
@@ -383,7 +384,7 @@ cdef class Workspace(NodeTable):
         return self._reduce(result)
 
     cdef Expression _compose(self, uint32_t node, uint32_t base) except? NO_EXPRESSION:
-        """A mixed node with its slots replaced by the expressions from `images[base]` on."""
+        """Replace the slots of a mixed node by the expressions from `images[base]` on."""
         cdef uint32_t i
         slots = []
         functions = []
@@ -401,7 +402,7 @@ cdef class Workspace(NodeTable):
         )
 
     cdef uint32_t _levels(self, const Expression *expressions, uint32_t count) except? 0:
-        """How many slots the expressions mention together."""
+        """The number of slots that the expressions mention together."""
         cdef size_t total = 0
         cdef uint32_t i, j, shift
         cdef Node *node
@@ -419,7 +420,7 @@ cdef class Workspace(NodeTable):
     # ---- chains ----------------------------------------------------------------------------
 
     cdef Window *_open_window(self, uint32_t slot) noexcept nogil:
-        """The window of a slot that takes part in a chain, else NULL."""
+        """The window of a slot that is part of a chain, or NULL."""
         cdef Window *window
         cdef uint32_t family = family_of(&self.slots, slot)
         if family == NO_FAMILY:
@@ -454,9 +455,9 @@ cdef class Workspace(NodeTable):
     cdef uint32_t _reduce_literals(self, uint32_t length) noexcept nogil:
         """Reduce the conjunction of the first `length` literals of the scratch memory, in place.
 
-        Of each chain keep the least positive and the greatest negative literal: u(5) AND u(7) is
-        u(5); NOT u(5) AND NOT u(7) is NOT u(7); u(5) AND NOT u(7) is false. Returns how many are
-        left, 0 when it is false.
+        Of each chain, keep the least positive and the greatest negative literal: u(5) AND u(7) is
+        u(5); NOT u(5) AND NOT u(7) is NOT u(7); u(5) AND NOT u(7) is false. Returns how many
+        literals are left, or 0 if the conjunction is false.
         """
         cdef uint32_t *literals = self.merged
         cdef uint32_t i, family, item
@@ -487,7 +488,7 @@ cdef class Workspace(NodeTable):
                     &self.chain_greatest[family] if item & 1 else &self.chain_least[family]
                 )
                 if best[0] != item + 1:
-                    # Put behind the others, for the families to be found below.
+                    # Moved behind the others, where the loop over families below finds them.
                     continue
             literals[count], literals[i] = item, literals[count]
             count += 1
@@ -505,7 +506,7 @@ cdef class Workspace(NodeTable):
         cdef bint in_chain = False
         cdef Window *window
         cdef Expression result
-        # The open slots, by family and end of window: all that the reduction depends on.
+        # The open slots, by family and end of window: the reduction depends on nothing else.
         reserve(
             <void **> &self.images, &self.image_capacity, <size_t> base + length, sizeof(uint32_t)
         )
@@ -543,7 +544,7 @@ cdef class Workspace(NodeTable):
     cdef Expression _modulo_chains(
         self, uint32_t node, uint32_t base, uint32_t count
     ) except? NO_EXPRESSION:
-        """A mixed node reduced by the chains among the `count` slots from `images[base]` on."""
+        """Reduce a mixed node by the chains among the `count` slots from `images[base]` on."""
         cdef uint32_t i, slot
         chains = {}
         for i in range(count):
@@ -559,18 +560,18 @@ cdef class Workspace(NodeTable):
     # ---- mixed functions -------------------------------------------------------------------
 
     cdef object ask(self, str method, tuple arguments):
-        """What the BDD manager answers.
+        """Call a method of the BDD manager.
 
-        Its functions must die before it does. The traceback of an error, an interrupt say, keeps
-        the manager's frames and their functions for as long as anybody likes, and the garbage
-        collector takes what belongs to a cycle apart in any order. So the frames are emptied.
+        The manager's functions must be released before the manager. The traceback of an error, for
+        example an interrupt, keeps the manager's frames and their functions alive indefinitely, and
+        the garbage collector clears the members of a cycle in any order. So the frames are cleared.
         """
         try:
             return getattr(self.manager, method)(*arguments)
         except BaseException as error:
             from traceback import clear_frames
 
-            # A limit is noticed before anything is begun.
+            # A limit is noticed before any work begins.
             if not isinstance(error, LimitError):
                 self.manager.give_up_counting()
             clear_frames(error.__traceback__)
@@ -584,13 +585,13 @@ cdef class Workspace(NodeTable):
             raise
 
     cdef object _function(self, Expression expression):
-        """The BDD of an expression; those of cubes are made on demand and kept."""
+        """The BDD of an expression; BDDs of cubes are created on demand and kept."""
         cdef uint32_t number = expression >> 1
         cdef Node *node = &self.nodes[number]
         self._require_manager()
         function = self.functions.get(number)
         if function is None:
-            # The empty conjunction is true, and the constant node stands for false.
+            # The empty conjunction is true, and the constant node represents false.
             literals = [self.pool[node.start + i] for i in range(node.length)]
             function = self.ask("cube", (literals,))
             if node.kind == NODE_CONSTANT:
@@ -611,7 +612,7 @@ cdef class Workspace(NodeTable):
         return self._intern_function(self.ask("build", (nodes, root)))
 
     cdef Expression _intern_function(self, object function) except? NO_EXPRESSION:
-        """The expression of a BDD: native where it is a constant, a cube or a clause."""
+        """The expression of a BDD: native if it is a constant, a cube or a clause."""
         cdef uint32_t complement, number
         if self.room != NO_LIMIT():
             self._count_bdds()
@@ -649,18 +650,18 @@ cdef class Workspace(NodeTable):
     # ---- memory ----------------------------------------------------------------------------
 
     cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that expressions take, those of BDDs as they are now."""
+        """The bytes that expressions take, including the current size of the BDDs."""
         if self.manager is not None:
             with gil:
                 try:
                     self._count_bdds()
                 except Exception:
-                    # What was known before is good enough where even that fails.
+                    # The last known size is good enough if even that fails.
                     pass
         return self._native_bytes() + self.bdd_bytes
 
     cdef size_t _native_bytes(self) noexcept nogil:
-        """What all but the BDDs take."""
+        """The bytes of everything except the BDDs."""
         return (
             self.node_bytes()
             + (
@@ -672,14 +673,14 @@ cdef class Workspace(NodeTable):
         )
 
     cdef int set_memo_share(self, size_t share) except -1:
-        """Let the memo tables take no more than a share of the memory there is."""
+        """Limit the memo tables to a share of the available memory."""
         cdef uint32_t shift = 0
         while shift < MOST_MEMO_SHIFT and MEMO_BYTES >> shift > share:
             shift += 1
         return self.shrink_memos(shift)
 
     cdef int shrink_memos(self, uint32_t shift) except -1:
-        """Forget what the memo tables know; from now on they grow up to this size."""
+        """Clear the memo tables, and let them grow up to this size from now on."""
         cdef uint64_t flushes = self.memo.flushes
         if shift == self.memo_shift:
             return 0
@@ -702,9 +703,9 @@ cdef class Workspace(NodeTable):
     # ---- compaction ------------------------------------------------------------------------
 
     cdef Workspace compacted(self, Expression **roots, size_t root_count):
-        """A new workspace that knows only the roots, which are renumbered where they stand.
+        """A new workspace that has only the roots, which are renumbered in place.
 
-        Slots keep their numbers. The BDD manager is new too, so that its variables stay few.
+        Slots keep their numbers. The BDD manager is new too, so that it has few variables.
         """
         cdef Workspace fresh = Workspace(self.program, self.bdd_choice)
         cdef Expression *copies
@@ -737,7 +738,7 @@ cdef class Workspace(NodeTable):
         return fresh
 
     cdef void set_compaction(self, uint32_t growth) noexcept nogil:
-        """Compact once the tables have grown so many times over; sooner where memory is scarce."""
+        """Compact once the tables have grown by this factor; sooner if memory is scarce."""
         self.compact_at = max(
             <uint32_t> LEAST_COMPACTION >> self.memo_shift, growth * self.node_count
         )

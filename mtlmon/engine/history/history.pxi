@@ -489,8 +489,7 @@ cdef int check_group(Workspace workspace, History *history, uint32_t number) exc
 
 
 cdef int check_history(Workspace workspace, History *history) except -1:
-    """Check the time order, that all entries are in groups, and that no equal entries are unmerged.
-    """
+    """Check the time order, that every entry has a group, and that equal entries are merged."""
     cdef uint32_t number = history.first
     cdef uint32_t count = 0
     cdef Entry *entry

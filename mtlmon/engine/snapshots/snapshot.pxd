@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A state as bytes and back."""
+"""Declarations for snapshots, which encode a state as bytes."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -9,8 +9,8 @@ cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1
 
 
 cdef class _Writer(NumberWriter):
-    cdef dict numbers           # node -> its place among the expressions written
-    cdef dict places            # (family, member) -> its place among those in use
+    cdef dict numbers           # node -> its index among the written expressions
+    cdef dict places            # (family, member) -> its index among the members in use
     cdef Workspace workspace
 
     cdef int put_reference(self, Expression expression) except -1
@@ -23,7 +23,7 @@ cdef class _Writer(NumberWriter):
 
 cdef class _Reader(NumberReader):
     cdef Workspace workspace
-    cdef list expressions       # by place among the expressions written
+    cdef list expressions       # by index among the written expressions
     cdef dict members           # (family, number in the snapshot) -> member
     cdef list member_counts     # by family: how many members are named so far
 

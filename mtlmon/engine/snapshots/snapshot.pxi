@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""A state as bytes and back: the form that outlives a process.
+"""Snapshots: encode a state as bytes that outlive the process, and decode it.
 
-A snapshot is the word `mtlmon`, a version, a digest of program and mode, a digest of all that
-follows, and the state as numbers in the form of `encoding`. Expressions are written by what they
-mean, as literals or as nodes of a BDD over obligations, and times as distances from the present.
-Obligations that nothing mentions are left out, the others are numbered in the order in which their
-family lists them. What a snapshot says is not trusted: every number is checked before it is used,
-and nothing is allocated that the bytes do not account for.
+A snapshot is the word `mtlmon`, a version, a digest of the program and the mode, a digest of all
+that follows, and the state as numbers in the form of `encoding`. Expressions are written by
+meaning, as literals or as nodes of a BDD over obligations, and times as distances from the present.
+Obligations that nothing mentions are omitted; the others are numbered in the order in which their
+family lists them. The content of a snapshot is not trusted: every number is checked before it is
+used, and nothing is allocated that the bytes do not account for.
 """
 
 from cython cimport final
@@ -27,7 +27,7 @@ _HEADER_BYTES = len(_MAGIC) + 1 + 2 * DIGEST_BYTES
 
 
 cdef bytes kind_of(Engine engine, Mode mode):
-    """What a snapshot must have been made from to be read here."""
+    """The digest that identifies the program and the mode of a snapshot."""
     return digest(repr((engine.program.__reduce__()[1], <int> mode)).encode())
 
 
@@ -78,7 +78,7 @@ cdef class _Writer(NumberWriter):
         return self.put(number << 1 | (expression & 1))
 
     cdef int place_members(self, uint32_t number, const Family *family) except -1:
-        """Number the members of a family: the open ones, then the closed ones, in their order."""
+        """Number the members of a family in their order: open members, then closed ones."""
         cdef uint32_t i
         cdef uint32_t place = 0
         for i in range(family.open_head, family.open_count):
@@ -90,7 +90,7 @@ cdef class _Writer(NumberWriter):
         return 0
 
     cdef tuple variable(self, uint32_t slot):
-        """A fixed slot by its number, another by its family and the place of its member."""
+        """A fixed slot by its number; any other slot by its family and the index of its member."""
         cdef uint32_t family = family_of(&self.workspace.slots, slot)
         if family == NO_FAMILY:
             return (2 * <uint64_t> slot,)
@@ -103,7 +103,7 @@ cdef class _Writer(NumberWriter):
         return 0
 
     cdef int put_nodes(self) except -1:
-        """The slots of BDDs in their order, then the nodes that were referred to."""
+        """Write the slots of BDDs in their order, then the nodes that were referred to."""
         cdef uint32_t node, i
         order = []
         slots = set()
@@ -132,7 +132,7 @@ cdef class _Writer(NumberWriter):
             for i in range(length):
                 item = self.workspace.pool[start + i]
                 literals.append((self.variable(item >> 1), item & 1))
-            # Slots are numbered differently in every workspace, the variables are not.
+            # Slots are numbered differently in every workspace, but the variables are not.
             literals.sort()
             for variable, sign in literals:
                 self.put(sign)
@@ -206,9 +206,9 @@ cdef int write_history(_Writer writer, const History *history, uint64_t clock) e
 
 
 cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1:
-    """Make a state of zeros that of a snapshot; to be freed by `free_state` even after an error.
+    """Load a snapshot into a zeroed state; free it with `free_state` even after an error.
 
-    Raises SnapshotError for bytes that are no snapshot of this version, program and mode.
+    Raises SnapshotError if the bytes are not a snapshot of this version, program and mode.
     """
     cdef bytes data = as_bytes(snapshot)
     if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC):
@@ -239,7 +239,7 @@ cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
     state.event_count = reader.get(UINT64_MAX)
     state.time_stamp = reader.get(INT64_MAX)
     state.offset = reader.get(UINT64_MAX)
-    # Beyond the largest time-stamp by one at most: the end of a log that is complete.
+    # At most one beyond the largest time-stamp, which is the end of a complete log.
     state.clock = state.time_stamp + reader.get(MAX_TIME_STAMP() + 1 - state.time_stamp)
     state.history.true_count = reader.get(UINT64_MAX)
     state.history.false_count = reader.get(UINT64_MAX)
@@ -259,7 +259,7 @@ cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
 
 
 cdef int check_obligations(_Reader reader, Engine engine, State *state) except -1:
-    """Every obligation that an expression mentions must be there."""
+    """Check that every obligation that an expression mentions exists."""
     cdef Workspace workspace = engine.workspace
     cdef uint32_t j, node, shift, slot, family, member
     for expression in reader.expressions:
@@ -300,8 +300,8 @@ cdef class _Reader(NumberReader):
     cdef uint32_t get_member(self, uint32_t family) except? 0:
         """A member of a family, by the number that it gets here.
 
-        The numbers in a snapshot are names and nothing else: a table that had room for the
-        largest of them could be of any size.
+        The numbers in a snapshot are only names: a table with room for the largest of them could
+        have any size.
         """
         cdef uint64_t name = self.get(UINT32_MAX)
         member = self.members.get((family, name))
@@ -337,14 +337,14 @@ cdef class _Reader(NumberReader):
             self.workspace._take(literals)
             return self.workspace.intern_cube(self.workspace.merged, <uint32_t> len(literals))
         nodes = []
-        # The level of each node, behind that of the constant.
+        # The level of each node, after the level of the constant.
         levels = [len(order)]
         for _i in range(self.get_count(3)):
             if not order:
                 raise damaged()
             level = self.get(len(order) - 1)
             low, high = self.get(2 * len(nodes) + 1), self.get(2 * len(nodes) + 1)
-            # Nodes in another order are no BDD, and making one of them may take for ever.
+            # Nodes in another order are not a BDD, and building such a node may take forever.
             if level >= levels[low >> 1] or level >= levels[high >> 1]:
                 raise damaged()
             levels.append(level)
@@ -394,7 +394,7 @@ cdef int read_family(
             <void **> &family.closed, &family.closed_capacity, <size_t> family.closed_count + 1,
             sizeof(uint32_t)
         )
-        # No window begins after the largest time-stamp, which the clock may be beyond.
+        # No window begins after the largest time-stamp, but the clock may be beyond it.
         if clock > MAX_TIME_STAMP():
             raise damaged()
         family.windows[member].lower = clock + reader.get(MAX_TIME_STAMP() - clock)
@@ -415,10 +415,10 @@ cdef bint is_before(const Window *a, const Window *b) noexcept:
 cdef uint32_t read_window(
     _Reader reader, uint32_t number, Family *family, uint64_t clock
 ) except? 0:
-    """A member that was free, with the end of its window."""
+    """Take a free member, and set the end of its window."""
     cdef uint32_t member = reader.get_member(number)
     cdef uint32_t known = family.capacity
-    # One more than the distance to the last time-stamp of the window, or 0 for no last one.
+    # One more than the distance to the last time-stamp of the window, or 0 if there is none.
     cdef uint64_t end = reader.get(MAX_TIME_STAMP() - clock + 1)
     if member >= known:
         reserve(<void **> &family.windows, &family.capacity, <size_t> member + 1, sizeof(Window))

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A memo table of fixed budget for results that depend on a subject and a sequence."""
+"""Declarations for a memo table with a fixed budget."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -19,7 +19,7 @@ cdef struct SequenceMemo:
     uint32_t *pool
     uint32_t pool_size
     uint32_t pool_count
-    uint32_t shift          # by how many powers of 2 it stays smaller than usual
+    uint32_t shift          # the number of powers of 2 by which it is smaller than usual
     uint64_t flushes
 
 

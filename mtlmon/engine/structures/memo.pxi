@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""A memo table of fixed budget for results that depend on a subject and a sequence.
+"""A memo table with a fixed budget for results that depend on a subject and a sequence.
 
-Direct-mapped, full keys compared. It grows with its use up to the budget; when then the pool of
-sequences is full, everything is forgotten.
+The table is direct-mapped, and full keys are compared. It grows with use up to the budget; when the
+pool of sequences is full after that, everything is forgotten.
 """
 
 from libc.stdlib cimport calloc, free, realloc
@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 
 cdef enum:
-    # A memo that is hardly used stays small: there may be ten thousand of them.
+    # A memo that is hardly used stays small, as there may be ten thousand memos.
     FIRST_SIZE = 1 << 5
     MOST_SIZE = 1 << 11
     FIRST_POOL = 1 << 8
@@ -32,7 +32,7 @@ cdef bint recall(
     const SequenceMemo *memo, uint32_t subject, const uint32_t *sequence, uint32_t length,
     uint32_t *result
 ) noexcept nogil:
-    """Whether the result is known."""
+    """Look up a result; return whether it is known."""
     cdef uint64_t value
     cdef const SequenceEntry *entry
     if memo.size == 0:
@@ -48,7 +48,7 @@ cdef bint recall(
 
 
 cdef bint grow_table(SequenceMemo *memo) noexcept nogil:
-    """A larger table, if there is memory for it; whether there is one now."""
+    """Enlarge the table, if there is memory for it; return whether there is a table now."""
     cdef uint32_t size = min(
         4 * memo.size if memo.size else <uint32_t> FIRST_SIZE,
         <uint32_t> MOST_SIZE >> memo.shift,
@@ -71,7 +71,7 @@ cdef bint grow_table(SequenceMemo *memo) noexcept nogil:
 
 
 cdef bint grow_pool(SequenceMemo *memo, uint32_t needed) noexcept nogil:
-    """Room for that many items in all, if there may be so many and there is memory for them."""
+    """Make room for that many items in total, if the budget allows it and there is memory."""
     cdef uint32_t size = memo.pool_size if memo.pool_size else FIRST_POOL
     cdef uint32_t *pool
     while size < needed:
@@ -90,7 +90,7 @@ cdef void remember(
     SequenceMemo *memo, uint32_t subject, const uint32_t *sequence, uint32_t length,
     uint32_t result
 ) noexcept nogil:
-    """Keep a result, in the place of another one if need be."""
+    """Store a result, replacing another one if necessary."""
     cdef uint64_t value = hash_sequence(subject, sequence, length)
     cdef SequenceEntry *entry
     if length > (<uint32_t> MOST_POOL >> memo.shift) // 4:

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Growing plain C arrays with every size checked."""
+"""Growing plain C arrays, with every size checked."""
 
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t
 from libc.stdlib cimport calloc, free, realloc
 
 
 cdef inline void *zeros(size_t count, size_t item_size) except NULL nogil:
-    """Room for `count` items of `item_size` bytes, all of them 0."""
-    # Some C libraries have no block for no items.
+    """Allocate `count` items of `item_size` bytes, all zero."""
+    # Some C libraries return NULL for a block of no items.
     cdef void *block = calloc(max(<size_t> 1, count), item_size)
     if block == NULL:
         with gil:
@@ -20,7 +20,7 @@ cdef inline int reserve(
 ) except -1 nogil:
     """Make room for `needed` items of `item_size` bytes in `block`, at least doubling it.
 
-    Raises MemoryError and leaves the block as it was when there is no room.
+    If there is no memory, raises MemoryError and leaves the block unchanged.
     """
     cdef size_t wanted
     cdef void *grown
@@ -46,7 +46,7 @@ cdef inline int reserve(
 cdef inline void trim(
     void **block, uint32_t *capacity, uint32_t count, size_t item_size
 ) noexcept nogil:
-    """Give back the room in `block` that is not for its first `count` items."""
+    """Free the room in `block` beyond its first `count` items."""
     cdef void *smaller
     if count == 0:
         free(block[0])

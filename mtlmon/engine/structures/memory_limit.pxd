@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Counts the bytes that mtlmon's own structures hold, and stops at a limit, for use from C."""
+"""Declarations for counting the bytes that mtlmon's own structures hold."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX
 
 
-# What bytes are held for, a category each, in the order of CATEGORIES in engine/memory_limit.py.
+# The categories of held bytes, in the order of CATEGORIES in engine/memory_limit.py.
 cdef enum:
     HELD_FORMULA
     HELD_OPERATORS
@@ -31,7 +31,7 @@ cdef inline size_t NO_LIMIT() noexcept nogil:
 
 
 cdef inline size_t chunk_size(size_t size) noexcept nogil:
-    """What malloc takes for a block of this size, which matters where blocks are small and many."""
+    """The memory that malloc uses for a block of this size; it matters for many small blocks."""
     if size == 0:
         return 0
     return 32 if size <= 24 else (size + 23) & ~<size_t> 15
@@ -41,12 +41,12 @@ cdef class MemoryLimit:
     cdef size_t allowed             # NO_LIMIT() if there is none
     cdef size_t highest
     cdef object names               # how messages write options
-    # as of the last count
+    # the last count
     cdef HeldBytes counted
     cdef size_t total
-    # the same as it was before what can be done without was given up
+    # the count before inessential memory was released
     cdef HeldBytes before
-    # what is held beside the structures that are counted, as last noted
+    # the bytes that other code holds besides the counted structures, as last noted
     cdef HeldBytes beside
 
     cdef bint admits(self, const HeldBytes *held) noexcept nogil

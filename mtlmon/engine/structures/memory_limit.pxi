@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Counts the bytes that mtlmon's own structures hold, and stops at a limit.
+"""Count the bytes that mtlmon's own structures hold, and stop at a limit.
 
-Every structure knows the capacity of its arrays, so what is held is summed when it is asked for,
-between two blocks of events, and nothing is counted where memory is allocated. Only the tables of
-expressions can grow without bound within a single event; they are told how much room they have.
+Every structure knows the capacity of its arrays, so the total is computed on request, between two
+blocks of events, and nothing is counted when memory is allocated. Only the tables of expressions
+can grow without bound within a single event; they are told how much room they have.
 
-There is one count for each run: nothing is shared between monitors.
+There is one counter for each run: monitors share nothing.
 """
 
 from cython cimport final
@@ -21,10 +21,10 @@ if len(_HOLDERS) != HOLDER_COUNT:
 
 @final
 cdef class MemoryLimit:
-    """How many bytes may be held, and how many are.
+    """How many bytes may be held, and how many are held.
 
     Args:
-        limit: in bytes; None if there is no limit.
+        limit: the limit in bytes, or None if there is no limit.
         names: how the caller writes the options that messages recommend.
     """
 
@@ -36,7 +36,7 @@ cdef class MemoryLimit:
 
     @property
     def limit(self):
-        """In bytes, or None."""
+        """The limit in bytes, or None."""
         return None if self.allowed == NO_LIMIT() else self.allowed
 
     @limit.setter
@@ -45,25 +45,25 @@ cdef class MemoryLimit:
 
     @property
     def peak(self):
-        """The most bytes that were held at a time when they were counted."""
+        """The largest number of bytes that a count has found."""
         return self.highest
 
     @property
     def held(self):
-        """The bytes held when they were counted last, by category, where there are any."""
+        """The bytes that the last count has found, by category, without empty categories."""
         return {
             name: self.counted.of[k] for k, name in enumerate(_CATEGORIES) if self.counted.of[k]
         }
 
     def note(self, str category, size_t size):
-        """Say how much of a category is held beside the structures that are counted."""
+        """Set how much of a category is held besides the structures that are counted."""
         self.beside.of[<int> _HOLDERS[category]] = size
 
     def check(self):
-        """Count what was noted, and nothing else.
+        """Count only what was noted.
 
         Raises:
-            MemoryLimitError: it is more than the limit.
+            MemoryLimitError: the total is more than the limit.
         """
         cdef HeldBytes nothing
         memset(&nothing, 0, sizeof(HeldBytes))
@@ -71,7 +71,7 @@ cdef class MemoryLimit:
             self.require(False)
 
     cdef bint admits(self, const HeldBytes *held) noexcept nogil:
-        """Take note of what is held; whether that is within the limit."""
+        """Record what is held; return whether it is within the limit."""
         cdef int k
         self.total = 0
         for k in range(HOLDER_COUNT):
@@ -81,11 +81,11 @@ cdef class MemoryLimit:
         return self.total <= self.allowed
 
     cdef void note_relief(self) noexcept nogil:
-        """What was counted last is too much: what can be done without is given up now."""
+        """Note that the last count is too large and that inessential memory is being released."""
         self.before = self.counted
 
     cdef int require(self, bint is_relieved) except -1 nogil:
-        """Raise MemoryLimitError if the bytes noted last are more than the limit.
+        """Raise MemoryLimitError if the last recorded bytes are more than the limit.
 
         is_relieved: what can be done without was just given up. Then some room must be left, or
             that would have to be done again and again.
@@ -101,9 +101,10 @@ cdef class MemoryLimit:
         return 0
 
     cdef size_t room_for(self, size_t bytes) noexcept nogil:
-        """How much a structure that held so much at the last count may hold, all others as then.
+        """How much a structure may hold that held `bytes` at the last count, if all others stay.
 
-        That is a little more than the limit: what is garbage is only known between two events.
+        This is slightly more than the limit allows: only between two events is it known what is
+        garbage.
         """
         if self.allowed == NO_LIMIT():
             return NO_LIMIT()
@@ -116,7 +117,7 @@ cdef class MemoryLimit:
         return self.allowed // parts
 
     cdef object exceeded(self, size_t more):
-        """The error to raise, with so many more bytes of expressions than at the last count."""
+        """The error to raise, with `more` bytes of expressions in addition to the last count."""
         held = self.held
         if more:
             name = _CATEGORIES[HELD_EXPRESSIONS]

@@ -8,7 +8,7 @@ from libc.stdlib cimport qsort
 cdef inline uint64_t hash_sequence(
     uint64_t seed, const uint32_t *items, uint32_t length
 ) noexcept nogil:
-    """A multiplicative hash, finished by mixing high bits into low ones."""
+    """A multiplicative hash, with high bits mixed into low ones at the end."""
     cdef uint64_t value = seed * 0x9E3779B97F4A7C15ULL + length
     cdef uint32_t i
     for i in range(length):
@@ -24,7 +24,7 @@ cdef inline int compare_items(const void *left, const void *right) noexcept nogi
 
 
 cdef inline void sort_items(uint32_t *items, uint32_t count) noexcept nogil:
-    """Sort; most sequences here are short or sorted but for a few items."""
+    """Sort items; most sequences here are short, or sorted except for a few items."""
     cdef uint32_t i, j, item
     if count > 16:
         qsort(items, count, sizeof(uint32_t), compare_items)

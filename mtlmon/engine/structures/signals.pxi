@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Whether a signal is about to end the process, which long operations look at.
+"""Whether a signal is about to end the process; long operations check this.
 
-This is global, as signal handlers are.
+The state is global, as signal handlers are.
 """
 
 cdef volatile int signal_number = 0
@@ -13,6 +13,6 @@ cdef bint is_signalled() noexcept nogil:
 
 
 cdef void note_signal(int number) noexcept nogil:
-    """Say which signal ends the process, 0 for none. Safe in a signal handler."""
+    """Record which signal ends the process, 0 for none. Safe in a signal handler."""
     global signal_number
     signal_number = number
