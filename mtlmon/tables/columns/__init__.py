@@ -1,1 +1,1 @@
-"""Columns: which are wanted, and what they say of times, keys and atoms."""
+"""Columns: select the wanted ones, and read times, keys and atoms from them."""

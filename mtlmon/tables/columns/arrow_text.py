@@ -1,4 +1,4 @@
-"""Columns of Arrow as cells of text."""
+"""Read Arrow columns as text cells."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SHOWN = 60
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether values are texts, as such or in a dictionary."""
+    """Whether the values are texts, plain or in a dictionary."""
     if pa.types.is_dictionary(data_type):
         data_type = data_type.value_type
     return _is_plain(data_type) or str(data_type) == "string_view"
 
 
 def text_array(array: pa.Array) -> pa.Array:
-    """An array of texts, or what its values are as such: strings without a dictionary.
+    """Convert an array of any values to an array of texts: strings without a dictionary.
 
     Raises:
-        pa.ArrowException: there is no text for values of this type.
+        pa.ArrowException: values of this type cannot be converted to text.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -35,7 +35,7 @@ def text_array(array: pa.Array) -> pa.Array:
 
 
 def text_cells(array: pa.Array) -> TextCells:
-    """The cells of an array of strings, where they lie."""
+    """The cells of an array of strings, without copying."""
     validity, offsets, text = array.buffers()
     is_large = pa.types.is_large_string(array.type)
     if not array.null_count:
@@ -44,9 +44,9 @@ def text_cells(array: pa.Array) -> TextCells:
 
 
 def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:
-    """Where the lists of an array begin in the array of their items, and that array.
+    """The boundaries of an array's lists in the array of their items, and that array.
 
-    A list that is null has no items.
+    A null list has no items.
     """
     if array.null_count:
         empty = pa.scalar([], array.type)
@@ -57,10 +57,10 @@ def list_offsets(array: pa.Array) -> tuple[Offsets, Any]:
 
 
 def is_readable(kind: pa.DataType) -> bool:
-    """Whether columns of a type can be read at all, whatever they are wanted for.
+    """Whether columns of a type can be read at all, for any purpose.
 
-    The other types have parts that nothing here makes use of, and that libraries do not check well
-    enough to be let near a damaged file.
+    The other types have parts that are not used here, and that libraries do not check well enough
+    for damaged files.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return is_readable(kind.storage_type)
@@ -88,10 +88,10 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def without_views(array: pa.Array) -> pa.Array:
-    """A readable column without texts as views, of which few functions of Arrow know.
+    """Convert text views in a readable column, as few functions of Arrow support views.
 
     Raises:
-        ValueError: views are damaged, which full validation does not find where values are null.
+        ValueError: views are damaged, which full validation does not detect in null values.
     """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -120,10 +120,10 @@ def without_views(array: pa.Array) -> pa.Array:
 
 
 def shown_value(array: pa.Array, place: int) -> str:
-    """A value for a message, which must not fail whatever the value is.
+    """Show a value in a message; this must not fail, whatever the value is.
 
-    Python has no times before the year 1 and none of nanoseconds, and no decimals of more digits
-    than their type says; Arrow's files may have all of them.
+    Python has no times before the year 1, no times in nanoseconds, and no decimals with more digits
+    than their type allows; Arrow files may have all of them.
     """
     try:
         value = array[place].as_py()
@@ -132,7 +132,7 @@ def shown_value(array: pa.Array, place: int) -> str:
             text = text.rstrip("0").rstrip(".")
         return shortened(repr(value) if isinstance(value, str) else text)
     except Exception:
-        # Libraries of time zones have exceptions of their own.
+        # Libraries of time zones raise their own exceptions.
         kind = array.type
     try:
         if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
@@ -147,7 +147,7 @@ def shown_value(array: pa.Array, place: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text for a message, not too long."""
+    """Shorten a text for a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Cells with the names of events: from columns of Arrow to letters."""
+"""Read cells with the names of events: Arrow columns in, letters out."""
 
 from cython cimport final
 from libc.stddef cimport size_t
@@ -17,8 +17,8 @@ cdef class EventNames:
     atoms: the names that count; all others are passed over.
     separator: what stands between the names in a text; blanks around them do not count.
 
-    The arrays of letters are contiguous, of 64-bit integers, `letter_words` for each row. Bits are
-    only set. Null names nothing.
+    The arrays of letters are contiguous, with `letter_words` 64-bit integers for each row. Bits are
+    only set, never cleared. Null names nothing.
     """
 
     cdef AtomTable table
@@ -33,7 +33,7 @@ cdef class EventNames:
         self.separator = separator.encode()
 
     def read_texts(self, TextCells cells not None, letters):
-        """Texts, each with any number of names."""
+        """Read texts, each with any number of names."""
         cdef Memory memory = self.letters(letters, cells.count)
         cdef uint64_t *letter = <uint64_t *> memory.buffer.buf
         cdef const uint8_t *separator = self.separator
@@ -48,7 +48,7 @@ cdef class EventNames:
                 letter += self.letter_words
 
     def read_lists(self, Offsets lists not None, TextCells cells not None, letters):
-        """Lists of texts, each with one name."""
+        """Read lists of texts, each with one name."""
         cdef Memory memory = self.letters(letters, lists.count)
         cdef uint64_t *letter = <uint64_t *> memory.buffer.buf
         cdef const uint8_t *text
@@ -94,7 +94,7 @@ cdef void add_names(
 cdef inline void add_name(
     AtomTable table, const uint8_t *name, size_t length, uint64_t *letter
 ) noexcept nogil:
-    """Set the bit of a name, without the blanks around it."""
+    """Set the bit of a name, ignoring the blanks around it."""
     while length and (name[0] == c" " or name[0] == c"\t"):
         name += 1
         length -= 1

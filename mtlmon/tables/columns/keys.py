@@ -1,4 +1,4 @@
-"""Keys of rows: columns of any type to numbers of streams."""
+"""Read the keys of rows: columns of any type in, numbers of streams out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def number_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
-    """The number of every row's key, which is not null in any column.
+    """The number of every row's key, which must not be null in any column.
 
     Raises:
         LimitError: there are too many keys.
-        pa.ArrowException: there is no text for values of some type.
+        pa.ArrowException: values of some type cannot be converted to text.
     """
     first = columns[0]
     numbers = np.empty(len(first), np.uint32)
@@ -30,7 +30,7 @@ def number_rows(keys: KeyTable, columns: Sequence[pa.Array]) -> NDArray[np.uint3
         indices = np.asarray(first.indices.cast(pa.int32()))
         keys.number_dictionary(text_cells(dictionary), indices, len(first), numbers)
     else:
-        # texts have to live as long as their cells
+        # the texts must live as long as their cells
         texts = [text_array(column) for column in columns]
         keys.number_rows([text_cells(text) for text in texts], numbers)
     return numbers

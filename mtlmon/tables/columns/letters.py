@@ -1,4 +1,4 @@
-"""Atoms of rows: a column of names, Boolean columns and predicates to columns of events."""
+"""Read the atoms of rows from a column of names, Boolean columns and predicates."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Letters:
-    """What is known of the atoms of some rows.
+    """The atoms of some rows.
 
     Attributes:
-        names: from the column of names of events: an array of 64-bit words, one row for each row;
-            None if there is no such column.
-        booleans: Boolean columns without null, by the number of the atom.
+        names: the atoms from the column of names of events: an array with a row of 64-bit words for
+            each row; None if there is no such column.
+        booleans: Boolean columns without nulls, by the number of the atom.
     """
 
     __slots__ = ("booleans", "names")
@@ -40,7 +40,7 @@ class Letters:
         self.booleans = booleans
 
     def events(self, time_stamps: NDArray[np.int64], atoms: Sequence[int]) -> EventColumns:
-        """Events of these atoms, whose numbers become their places in the sequence."""
+        """The events with these atoms; an atom's number becomes its index in the sequence."""
         events = EventColumns(time_stamps, len(time_stamps))
         if not len(time_stamps):
             return events
@@ -57,7 +57,7 @@ class Letters:
         return events
 
     def words(self, count: int, atom_count: int) -> NDArray[np.uint64]:
-        """All atoms in one array, as `names` has them."""
+        """All atoms in one array, in the form of `names`."""
         width = max(1, (atom_count + 63) // 64)
         words = np.zeros((count, width), np.uint64) if self.names is None else self.names
         for atom, array in self.booleans.items():
@@ -70,10 +70,10 @@ class LetterReader:
     """Reads the atoms of rows.
 
     Args:
-        atoms: the names of all atoms; letters have them in this order.
-        predicates: for the atoms defined by what columns say, their predicates.
-        selection: where the others are.
-        separator: stands between names of events in a text.
+        atoms: the names of all atoms, in the order of letters.
+        predicates: the predicates of the atoms that are defined by predicates.
+        selection: the columns of the other atoms.
+        separator: separates the names of events in a text.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class LetterReader:
         self._event_names = EventNames(names, separator)
 
     def bad_booleans(self, batch: pa.RecordBatch) -> dict[str, NDArray[np.bool_]]:
-        """For columns that are atoms, where they are neither true, false nor null, if anywhere.
+        """For each column that is an atom, which values are not true, false or null, if any.
 
         Raises:
-            MtlmonError: a column is of a type that has no such values.
+            MtlmonError: a column has a type without such values.
         """
         bad = {}
         for name in self._selection.booleans:
@@ -111,12 +111,12 @@ class LetterReader:
         return bad
 
     def read(self, batch: pa.RecordBatch) -> Letters:
-        """The atoms of rows, all of which `bad_booleans` has nothing against; null is false.
+        """Read the atoms of rows that `bad_booleans` has accepted; null is false.
 
         Raises:
             RowError: a predicate has no value on some rows.
-            PolicyError: a predicate does not fit the types of columns.
-            MtlmonError: the column of names of events is of a type that has none.
+            PolicyError: a predicate does not fit the types of the columns.
+            MtlmonError: the column of names of events has a type without names.
         """
         booleans: dict[int, pa.Array] = {}
         for name in self._selection.booleans:
@@ -149,7 +149,7 @@ class LetterReader:
         if pa.types.is_dictionary(kind) and is_text(kind):
             entries = np.zeros((len(column.dictionary) + 1, words), np.uint64)
             self._read_texts(column.dictionary, entries[:-1])
-            # null is the last entry, which names nothing
+            # null becomes the last entry, which names nothing
             indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
             return np.take(entries, np.asarray(indices), axis=0)
         if is_text(kind):
@@ -171,7 +171,7 @@ class LetterReader:
 
 
 def _truth(column: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
-    """Where a column of numbers or texts stands for true, and where for false; never null."""
+    """Which values of a column of numbers or texts mean true, and which false; never null."""
     kind = column.type
     if pa.types.is_integer(kind):
         true_values, false_values = pa.array([1], kind), pa.array([0], kind)

@@ -1,4 +1,4 @@
-"""Times of rows: columns of any type to time-stamps, exactly."""
+"""Read the times of rows: columns of any type in, exact time-stamps out."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
 MISSING = _FAULT_NUMBER["missing"]
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _LARGEST = 2**63 - 1
-# How many texts tell whether times are numbers.
+# How many texts to examine to see whether times are numbers.
 _TYPED_ROWS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Times:
-    """Reads columns of times as time-stamps, whole numbers of units of a resolution from 1970 on.
+    """Reads columns of times as time-stamps, whole numbers of units of a resolution since 1970.
 
-    Numbers count units since 1970 if their unit is known; else they are the time-stamps, and whole.
-    Texts are numbers, times of ISO 8601 or of a format of `strptime`; without an offset from UTC
-    they are UTC, as columns of dates and timestamps without a time zone are. A float stands for the
-    shortest decimal number that it is the nearest one to. What is between two time-stamps is
-    the one before: a clock shows the second that has begun.
+    Numbers count units since 1970 if their unit is known; otherwise they are the time-stamps
+    themselves, and must be whole. Texts are numbers, or times in ISO 8601 or in a format of
+    `strptime`. Times without an offset are UTC, and so are columns of dates, and of timestamps
+    without a time zone. A float represents the shortest decimal number that it is nearest to. A
+    time between two time-stamps becomes the earlier one, as a clock shows the second that has
+    begun.
 
     Args:
-        unit: of numbers, "s", "ms", "us" or "ns".
-        format: "iso", "number" or a format such as `%d/%b/%Y:%H:%M:%S %z`; if not given, the
-            first texts tell whether they are numbers or ISO 8601.
-        resolution: a key of UNITS; if not given, the unit of numbers, "s" for other times.
+        unit: the unit of numbers: "s", "ms", "us" or "ns".
+        format: "iso", "number" or a format such as `%d/%b/%Y:%H:%M:%S %z`; if not given, the first
+            texts determine whether they are numbers or ISO 8601.
+        resolution: a key of UNITS; if not given, it is the unit of numbers, and "s" for other
+            times.
 
     Raises:
-        MtlmonError: a unit or the format is unknown.
+        MtlmonError: the unit or the format is unknown.
     """
 
     def __init__(
@@ -76,14 +78,14 @@ class Times:
         self._is_number = self._notation == "number"
 
     def read(self, column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
-        """The time-stamps of a column, 0 where there is none, and there what is wrong.
+        """The time-stamps of a column, with 0 for rows without one, and the errors in those rows.
 
         Returns:
             time-stamps, and faults as `message` takes them, 0 where nothing is wrong; None if
             nothing is wrong anywhere.
 
         Raises:
-            MtlmonError: the column is of a type that has no times.
+            MtlmonError: the column has a type without times.
         """
         kind = column.type
         if pa.types.is_null(kind):
@@ -113,7 +115,7 @@ class Times:
     def message(
         self, column: pa.Array, place: int, fault: int, options: OptionNames = PYTHON
     ) -> str:
-        """What is wrong with the time in a row, and what to do.
+        """Say what is wrong with the time in a row, and what to do.
 
         options: how to write the options that may help.
         """
@@ -142,11 +144,11 @@ class Times:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the table has the time-stamps themselves: whole numbers of their own unit."""
+        """Whether the table has the time-stamps themselves: whole numbers in their own unit."""
         return self._is_number and (self.unit is None or self.resolution in (None, self.unit))
 
     def texts(self, time_stamps: Iterable[int]) -> list[str]:
-        """Time-stamps in the notation of the table: of times that are not numbers, in UTC."""
+        """Write time-stamps in the notation of the table; times that are not numbers are in UTC."""
         resolution = UNITS[self.resolution or self.unit or "s"]
         if self._is_number:
             if self.unit is None:
@@ -160,7 +162,7 @@ class Times:
         return 0 if self.unit is None else UNITS[self.unit]
 
     def _scale(self, nanoseconds: int) -> tuple[int, int]:
-        """How many units of the resolution are one of so many nanoseconds; both 0: not known."""
+        """The ratio of so many nanoseconds to the resolution; both 0 if it is not known."""
         if nanoseconds == 0:
             return 0, 0
         default = nanoseconds if self._is_number else UNITS["s"]
@@ -172,7 +174,7 @@ class Times:
     def _integers(
         self, column: pa.Array, nanoseconds: int
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
-        """Whole numbers of units of so many nanoseconds, 0 if that is not known."""
+        """Convert whole numbers of units of so many nanoseconds, 0 if that is not known."""
         faults = np.zeros(len(column), np.uint8)
         if column.null_count:
             faults[np.asarray(column.is_null())] = MISSING
@@ -218,7 +220,7 @@ def _none(count: int) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
 
 
 def _notation_of(column: pa.Array) -> Literal["number", "iso"] | None:
-    """What most of the first texts look like; None if there is no text."""
+    """The notation of most of the first texts; None if there is no text."""
     for first in range(0, len(column), _TYPED_ROWS):
         texts = [value.as_py() or "" for value in column[first : first + _TYPED_ROWS]]
         texts = [text for text in texts if text.strip()]
@@ -229,7 +231,7 @@ def _notation_of(column: pa.Array) -> Literal["number", "iso"] | None:
 
 
 def _decimal(nanoseconds: int, unit: int) -> str:
-    """A number of units, with as many digits behind the point as it takes."""
+    """Write a number of units, with as many digits after the point as necessary."""
     whole, rest = divmod(nanoseconds, unit)
     if not rest:
         return str(whole)
@@ -237,7 +239,7 @@ def _decimal(nanoseconds: int, unit: int) -> str:
 
 
 def _calendar(nanoseconds: int, format: str | None) -> str:
-    """A time of day in UTC, in ISO 8601 if there is no format."""
+    """Write a time of day in UTC, in ISO 8601 if there is no format."""
     seconds, rest = divmod(nanoseconds, UNITS["s"])
     try:
         time = _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)

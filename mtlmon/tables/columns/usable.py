@@ -1,4 +1,4 @@
-"""Which rows are usable as events, and what becomes of the others."""
+"""Determine which rows are usable as events, and handle the others."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class _Reason(NamedTuple):
     """Why some rows of a block are not usable; a column may have several reasons.
 
     Attributes:
-        column: that is at fault.
-        mask: by row, whether this is wrong with it.
-        message: what to say, or what makes this from the place of the row.
+        column: the column at fault.
+        mask: for each row, whether it has this error.
+        message: the message, or a function that creates it from the index of the row.
     """
 
     column: str
@@ -48,11 +48,11 @@ class UsableRows:
     """The usable rows of a block.
 
     Attributes:
-        block: where they are from.
-        batch: these rows.
-        time_stamps: those of these rows.
-        letters: those of these rows.
-        error: what is to be raised behind them, None if nothing is.
+        block: the block that the rows are from.
+        batch: the usable rows.
+        time_stamps: the time-stamps of these rows.
+        letters: the letters of these rows.
+        error: the error to raise after these rows, or None.
     """
 
     def __init__(self, block: Block, time_stamps: NDArray[np.int64]) -> None:
@@ -61,7 +61,7 @@ class UsableRows:
         self.time_stamps = time_stamps
         self.letters: Letters
         self.error: TableError | None = None
-        # Where they are in the block; None if these are its first rows.
+        # Their indices in the block; None if they are its first rows.
         self._places: NDArray[np.int64] | None = None
 
     @property
@@ -73,18 +73,18 @@ class UsableRows:
         return self._places + first
 
     def place(self, row: int) -> int:
-        """Where a row is in the block."""
+        """The index of a row in the block."""
         return row if self._places is None else int(self._places[row])
 
     def cut(self, count: int) -> None:
-        """Keep the first rows only."""
+        """Keep only the first rows."""
         self.batch = self.batch.slice(0, count)
         self.time_stamps = self.time_stamps[:count]
         if self._places is not None:
             self._places = self._places[:count]
 
     def keep(self, is_kept: NDArray[np.bool_]) -> None:
-        """Keep some rows only."""
+        """Keep only some rows."""
         self.batch = self.batch.filter(pa.array(is_kept))
         self.time_stamps = self.time_stamps[is_kept]
         places = np.flatnonzero(is_kept)
@@ -92,19 +92,20 @@ class UsableRows:
 
 
 class RowCheck:
-    """Tells usable rows from others: without a time or a key, or with one that cannot be read.
+    """Finds the unusable rows: those without a time or a key, or with an unreadable cell.
 
     Args:
-        selection: which columns are read, and what for.
+        selection: which columns are read, and for what purpose.
         times: reads the column of times.
         letters: reads the columns of atoms.
-        on_error: "stop" makes the first unusable row an error, "skip" counts and passes over them.
-        is_ordered: time-stamps must not decrease.
+        on_error: with "stop", the first unusable row is an error; with "skip", such rows are
+            counted and skipped.
+        is_ordered: whether time-stamps must not decrease.
 
     Attributes:
-        skipped: how many rows were passed over.
-        errors: what was wrong with the first of these.
-        clock: the largest time-stamp of usable rows, None before the first one.
+        skipped: the number of skipped rows.
+        errors: the errors of the first skipped rows.
+        clock: the largest time-stamp of usable rows, or None before the first one.
     """
 
     def __init__(
@@ -122,12 +123,12 @@ class RowCheck:
         self._is_ordered = is_ordered
         self.skipped = 0
         self.errors: list[TableError] = []
-        # what is wrong with rows of the present block, in the order of looking for it
+        # the errors in rows of the current block, in the order in which they were found
         self._found: list[TableError] = []
         self.clock: int | None = None
 
     def refuse(self, row: BadRow) -> None:
-        """A row cannot be read at all."""
+        """Refuse a row that cannot be read at all."""
         if self._on_error == "stop":
             raise row.error if row.has_advice else self._advised(row.error)
         self.skipped += 1
@@ -135,7 +136,7 @@ class RowCheck:
             self.errors.append(row.error)
 
     def _advised(self, error: TableError) -> TableError:
-        """The same error, and how to go on without its row."""
+        """Add to an error how to continue without its row."""
         skipping = self._selection.options.written("on_error", "skip")
         if skipping is None:
             return error
@@ -148,11 +149,11 @@ class RowCheck:
         )
 
     def usable(self, block: Block) -> UsableRows:
-        """The usable rows of a block; with "stop", those before the first unusable one.
+        """The usable rows of a block; with "stop", those before the first unusable row.
 
         Raises:
-            TableError: a column is of a type that cannot be what it is wanted for.
-            PolicyError: predicates do not fit the types of columns.
+            TableError: a column has a type that does not fit its purpose.
+            PolicyError: predicates do not fit the types of the columns.
         """
         name = self._selection.time_name
         try:
@@ -178,7 +179,7 @@ class RowCheck:
         return rows
 
     def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
-        """Leave out rows without time or key, or with atoms that are neither true nor false."""
+        """Remove rows without a time or a key, or with atoms that are neither true nor false."""
         found: list[_Reason] = []
         if faults is not None:
             found.append(self._time_reason(rows.block, faults))
@@ -216,7 +217,7 @@ class RowCheck:
         return _Reason(name, faults != 0, message)
 
     def _check_order(self, rows: UsableRows) -> None:
-        """Leave out events before the latest so far."""
+        """Remove events before the latest event so far."""
         stamps = rows.time_stamps
         clock = self.clock or 0
         if not len(stamps) or (stamps[0] >= clock and not (stamps[1:] < stamps[:-1]).any()):
@@ -234,7 +235,7 @@ class RowCheck:
         self._drop(rows, stamps < latest, error_at, has_advice=True)
 
     def _read_letters(self, rows: UsableRows) -> None:
-        """Read the atoms, and leave out rows on which a predicate has no value."""
+        """Read the atoms, and remove rows on which a predicate has no value."""
         while True:
             try:
                 rows.letters = self._letters.read(rows.batch)
@@ -260,11 +261,11 @@ class RowCheck:
         error_at: Callable[[int], TableError],
         has_advice: bool = False,
     ) -> None:
-        """Leave out rows, or with "stop" the first of them and all behind it.
+        """Remove rows, or, with "stop", the first of them and all rows after it.
 
         Args:
-            error_at: what is wrong with one of the rows that are left so far.
-            has_advice: it says what to do.
+            error_at: creates the error of one of the remaining rows.
+            has_advice: whether the error says what to do.
         """
         if self._on_error == "stop":
             first = int(is_bad.argmax())

@@ -1,4 +1,4 @@
-"""The columns of a table that are wanted, and what they are wanted for."""
+"""The wanted columns of a table, and their purposes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
 
 DEFAULT_TIME = "ts"
-# what ends cells of text in other formats than CSV
+# what separates cells of text in formats other than CSV
 _SEPARATOR = re.compile(r"[,;|\t]")
-# by which a column of times gives itself away, where its name is not said
+# recognises a column of times if its name is not given
 _TIME_NAME = re.compile(r"time|date|stamp|(?:^|[^a-z])(?:ts|at|when|epoch)(?:$|[^a-z])", re.I)
 _TEXT_MARK = "\0text"
 
@@ -30,11 +30,11 @@ class Selection:
     """Which columns are read.
 
     Attributes:
-        time: of times; None until the first file has shown that there is a column `ts`.
-        event: of names of events, None if atoms are columns.
-        keys: of which each distinct row of values is a trace.
-        booleans: atoms that are columns.
-        predicates: what predicates speak of, each column once.
+        time: the column of times; None until the first file has shown that there is a column `ts`.
+        event: the column of names of events, or None if atoms are columns.
+        keys: the key columns; each distinct combination of values is a trace.
+        booleans: the atoms that are columns.
+        predicates: the columns that predicates use, each listed once.
         options: how messages write the options that choose columns.
     """
 
@@ -56,27 +56,28 @@ class Selection:
 
     @property
     def time_name(self) -> str:
-        """The column of times, by default `ts`."""
+        """The column of times; `ts` by default."""
         return DEFAULT_TIME if self.time is None else self.time
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every column that is wanted, once."""
+        """All wanted columns, each listed once."""
         return tuple(dict.fromkeys([*self.texts, *self.booleans, *self.predicates]))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Those of which a text format need only give the text."""
+        """The columns for which a text format only needs to return the text."""
         wanted = [self.time_name, *self.keys]
         if self.event is not None:
             wanted.append(self.event)
         return tuple(dict.fromkeys(wanted))
 
     def typed_and_text(self) -> dict[str, str]:
-        """The columns of which a text format gives two: as the predicates want it, under its own
-        name, and the text of times, keys and names of events, under the name that belongs to it.
+        """The columns that a text format returns twice: under their own names, with the types that
+        predicates need, and as the texts of times, keys and names of events, under the name that
+        each column is mapped to.
 
-        Though a predicate compares a key as a number, `007` and `7` are two keys, and times keep
+        Even if a predicate compares a key as a number, `007` and `7` are two keys, and times keep
         all their digits.
         """
         return {name: name + _TEXT_MARK for name in self.texts if name in self.predicates}
@@ -90,10 +91,10 @@ class Selection:
         return batch.column(name)
 
     def require(self, present: Sequence[str], path: str) -> None:
-        """Every column wanted is there, and once.
+        """Check that every wanted column occurs exactly once.
 
         Raises:
-            TableError: it is not; the message has names like it.
+            TableError: a column does not; the message lists similar names.
         """
         known = Counter(present)
         for name in self.names:
@@ -105,7 +106,7 @@ class Selection:
                 )
 
     def missing(self, name: str, present: Sequence[str], subject: str = "no column") -> str:
-        """The message that a column is not among those present, and what to do."""
+        """The message that a column is not present, and what to do."""
         message = f"{subject} {name!r}"
         if name in self.keys:
             message += " for the key"
@@ -139,9 +140,9 @@ class Selection:
 def joined_types(
     known: Mapping[str, pa.DataType], found: Mapping[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """The types of columns when more rows are seen: they become known, and integers floats.
+    """Update the types of columns when more rows are seen: they become known, or floats.
 
-    A type that does not fit the known one changes nothing: the rows are at fault.
+    A type that does not fit the known type changes nothing: the rows are at fault.
     """
     import pyarrow as pa
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Times written by a format, for use from C."""
+"""Declarations for reading times that are written in a given format."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
@@ -7,7 +7,8 @@ from libc.stdint cimport uint8_t
 
 cdef class TimeFormat:
     cdef readonly str text
-    # pairs of bytes: "%" and a directive, 0 and a byte as it is, two blanks for any number of them
+    # pairs of bytes: "%" and a directive; 0 and a literal byte; or two blanks for any number of
+    # blanks
     cdef bytes steps
     cdef const uint8_t *place
     cdef size_t size

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Times written by a format of `strptime`, read exactly.
+"""Read times in a format of `strptime`, exactly.
 
-Names of months and days are English, whatever the locale. A directive reads what it reads in
-Python, but that `%f` takes any number of digits and `%z` all forms of ISO 8601.
+Names of months and days are English, whatever the locale. A directive reads the same as in Python,
+except that `%f` takes any number of digits and `%z` takes all forms of ISO 8601.
 """
 
 from cython cimport final
@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 
-# What some directives stand for.
+# The expansions of some directives.
 _LONG = {
     "T": "%H:%M:%S",
     "R": "%H:%M",
@@ -33,7 +33,7 @@ cdef const uint8_t *WEEKDAYS = (
 
 cdef enum:
     NAME_SIZE = 10
-    # the first leap year: a log without years has any date
+    # the first leap year: a log without years can have any date
     YEAR_IF_UNKNOWN = 1972
 
 
@@ -49,9 +49,10 @@ cdef struct Parts:
 cdef class TimeFormat:
     """A format such as `%d/%b/%Y:%H:%M:%S %z`.
 
-    Without a year it is 1972, without any date 1970-01-01; without an offset it is UTC.
+    Without a year, the year is 1972; without any date, the date is 1970-01-01; without an offset,
+    the time is UTC.
 
-    Raises ValueError: a directive is unknown, or it leaves the time of a day open.
+    Raises ValueError: a directive is unknown, or the format leaves the time of day open.
     """
 
     def __init__(self, str text not None):
@@ -151,7 +152,7 @@ cdef bint read_directive(
     if directive == c"m":
         return read_digits(place, end, 1, 2, &parts.month)
     if directive == c"d":
-        # as `%e`, with a blank for the first digit
+        # as with `%e`, with a blank for the first digit
         if place[0] < end and place[0][0] == c" ":
             place[0] += 1
         return read_digits(place, end, 1, 2, &parts.day)
@@ -220,7 +221,7 @@ cdef bint read_name(
     const uint8_t **place, const uint8_t *end, const uint8_t *names, size_t count,
     uint64_t *number
 ) noexcept nogil:
-    """A name from a list, in full or its first three letters: its number, from 1."""
+    """Read a name of a list, in full or its first three letters; return its number, from 1."""
     cdef const uint8_t *text = place[0]
     cdef const uint8_t *name
     cdef size_t k, length

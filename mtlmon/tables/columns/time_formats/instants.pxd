@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Times taken apart, and made to time-stamps, for use from C."""
+"""Declarations for instants and their conversion to time-stamps."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -32,9 +32,9 @@ cdef extern from *:
 cdef enum ParseStatus:
     PARSED = 0
     MISSING             # null or empty
-    UNREADABLE          # not written like a time
+    UNREADABLE          # not written as a time
     NEGATIVE            # before 1970, or a number below 0
-    TOO_LARGE           # beyond 2^63-1 units of the resolution
+    TOO_LARGE           # above 2^63-1 units of the resolution
     FRACTIONAL          # a fraction of an unknown unit
 
 cdef enum:
@@ -42,15 +42,15 @@ cdef enum:
 
 
 cdef struct Scale:
-    # A unit is this many of the resolution, of which one number is 1; both 0 if it is not known.
+    # The ratio of a unit to the resolution; one of the two is 1, and both are 0 if it is not known.
     uint64_t multiply, divide
 
 
 cdef struct Instant:
-    # seconds, or another unit, of 1970 or before it
+    # since 1970, in seconds or another unit; or before 1970, if negative
     bint is_negative
     uint64_t whole
-    uint64_t fraction       # of one, in units of 10^-FRACTION_DIGITS; further digits are cut
+    uint64_t fraction       # of a unit, in units of 10^-FRACTION_DIGITS; further digits are cut off
 
 
 cdef inline ParseStatus to_time_stamp(
@@ -79,7 +79,7 @@ cdef inline bint is_digit(uint8_t byte) noexcept nogil:
 cdef inline bint read_digits(
     const uint8_t **place, const uint8_t *end, size_t least, size_t most, uint64_t *value
 ) noexcept nogil:
-    """Read a number of so many digits, at most 18; False if there are not enough."""
+    """Read a number with so many digits, at most 18; False if there are not enough."""
     cdef const uint8_t *text = place[0]
     cdef uint64_t number = 0
     cdef size_t count = 0
@@ -92,7 +92,7 @@ cdef inline bint read_digits(
 
 
 cdef inline uint64_t read_fraction(const uint8_t **place, const uint8_t *end) noexcept nogil:
-    """The value of any number of digits behind a point; what is beyond the 18th is cut."""
+    """The value of any number of digits after a point; digits after the 18th are cut off."""
     cdef const uint8_t *text = place[0]
     cdef uint64_t fraction = 0
     cdef size_t count = 0

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Numbers and times of ISO 8601 in texts, read exactly."""
+"""Read numbers and ISO 8601 times from texts, exactly."""
 
 from libc.stdint cimport UINT64_MAX
 
@@ -16,18 +16,18 @@ cdef enum:
 cdef ParseStatus read_number(
     const uint8_t *text, const uint8_t *end, Instant *instant
 ) noexcept nogil:
-    """A decimal number, as `-1.5e3`."""
+    """Read a decimal number such as `-1.5e3`."""
     cdef uint8_t digits[MOST_DIGITS]
-    cdef size_t count = 0       # of digits from the first that is not 0 on
-    cdef size_t last = 0        # of these up to the last that is not 0
-    cdef int64_t point = 0      # how many of them stand before the point
+    cdef size_t count = 0       # of digits, from the first nonzero digit on
+    cdef size_t last = 0        # of these, up to the last nonzero digit
+    cdef int64_t point = 0      # how many of them are before the point
     cdef bint is_behind_point = False
     cdef bint has_digits = False
     cdef int64_t exponent = 0
     instant.is_negative = text[0] == c"-"
     if text[0] == c"-" or text[0] == c"+":
         text += 1
-    # PERF: what nearly all numbers are
+    # PERF: nearly all numbers have this form
     instant.fraction = 0
     if read_plain(text, end, &instant.whole):
         return PARSED
@@ -58,7 +58,7 @@ cdef ParseStatus read_number(
 cdef inline bint read_plain(
     const uint8_t *text, const uint8_t *end, uint64_t *value
 ) noexcept nogil:
-    """Read a text of digits alone, at most 18; False if it is another one."""
+    """Read a text of digits only, at most 18; False if the text is not of this form."""
     cdef uint64_t number = 0
     cdef uint64_t digits
     if text == end or end - text > FRACTION_DIGITS:
@@ -102,7 +102,7 @@ cdef bint read_exponent(
 cdef ParseStatus compose(
     const uint8_t *digits, size_t count, size_t last, int64_t point, Instant *instant
 ) noexcept nogil:
-    """The number of so many digits, the point behind the first `point` of them."""
+    """The number with so many digits, and the point after the first `point` of them."""
     cdef int64_t k
     cdef uint64_t digit
     instant.whole = instant.fraction = 0
@@ -118,14 +118,14 @@ cdef ParseStatus compose(
     for k in range(point, point + FRACTION_DIGITS):
         digit = digits[k] if 0 <= k < <int64_t> count and k < MOST_DIGITS else 0
         instant.fraction = 10 * instant.fraction + digit
-    # What is cut still tells that the number is not whole, and not 0.
+    # The digits that are cut off still show that the number is neither whole nor 0.
     if <int64_t> last > point + FRACTION_DIGITS:
         instant.fraction |= 1
     return PARSED
 
 
 cdef ParseStatus read_iso(const uint8_t *text, const uint8_t *end, Instant *instant) noexcept nogil:
-    """A date, or a date and a time of day with or without an offset; without one it is UTC."""
+    """Read a date, optionally with a time of day and an offset; without an offset, it is UTC."""
     cdef uint64_t year, month, day
     cdef uint64_t hour = 0, minute = 0, second = 0, fraction = 0
     cdef int64_t offset = 0
@@ -179,7 +179,7 @@ cdef inline bint skip(const uint8_t **place, const uint8_t *end, uint8_t byte) n
 cdef bint read_zone(
     const uint8_t **place, const uint8_t *end, int64_t *seconds
 ) noexcept nogil:
-    """`Z`, `+02:00`, `+0200` or `+02`: the seconds east of UTC."""
+    """Read `Z`, `+02:00`, `+0200` or `+02`: the seconds east of UTC."""
     cdef const uint8_t *text = place[0]
     cdef bint is_west
     cdef uint64_t hours
@@ -216,9 +216,9 @@ cdef bint is_date(int64_t year, int64_t month, int64_t day) noexcept nogil:
 
 
 cdef int64_t days_before(int64_t year, int64_t month, int64_t day) noexcept nogil:
-    """The days from 1970-01-01 to a date of the Gregorian calendar, which is in year 0 or later.
+    """The days from 1970-01-01 to a date of the Gregorian calendar in year 0 or later.
 
-    Years are counted from March on, so that leap days come last.
+    Years are counted from March, so that leap days come last.
     """
     cdef int64_t from_march = (month + 9) % 12
     cdef int64_t years = year - (month < 3) + 400
@@ -229,7 +229,7 @@ cdef int64_t days_before(int64_t year, int64_t month, int64_t day) noexcept nogi
 
 
 cdef Instant instant_of_seconds(int64_t seconds, uint64_t fraction) noexcept nogil:
-    """So many seconds after 1970, and a fraction of one."""
+    """The instant so many seconds after 1970, plus a fraction of a second."""
     cdef Instant instant
     instant.is_negative = seconds < 0
     instant.whole = <uint64_t> seconds if seconds >= 0 else 0 - <uint64_t> seconds

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Times in columns of text: from columns of Arrow to time-stamps.
+"""Read times in text columns: Arrow columns in, time-stamps out.
 
-A time-stamp is a whole number of units of a resolution; an instant between two of them becomes the
-one before it.
+A time-stamp is a whole number of units of a resolution; an instant between two time-stamps becomes
+the earlier one.
 """
 
 from cython cimport final
@@ -58,7 +58,7 @@ cdef class TimeReader:
         self.scale.divide = divide
 
     def read(self, TextCells cells not None, time_stamps, faults):
-        """Write the time-stamp of every row, 0 where there is none; returns how many have none.
+        """Write the time-stamp of every row, 0 if it has none; return how many rows have none.
 
         time_stamps: contiguous array of items of type int64.
         faults: of type uint8, for what is wrong; 0 if nothing is, else a key of FAULTS.
@@ -87,7 +87,7 @@ cdef class TimeReader:
                     count += 1
                     continue
                 text = cell_text(cells, k, &length)
-                # PERF: rows of one time-stamp follow each other
+                # PERF: rows with the same time-stamp follow each other
                 if length == length_before and memcmp(text, before, length) == 0:
                     stamp[k] = time_stamp
                     mark[k] = status
