@@ -22,7 +22,7 @@ def main() -> int:
     with zipfile.ZipFile(wheel) as archive:
         built = {name.split(".cpython-")[0] for name in archive.namelist()}
 
-    natives = {name for name in source if name.endswith(".pyx")}
+    natives = {name for name in source if name.startswith("mtlmon/") and name.endswith(".pyx")}
     package = {
         name.replace("cli/", "mtlmon/cli/", 1)
         for name in source
@@ -38,7 +38,12 @@ def main() -> int:
         "README.md",
         "pyproject.toml",
     }
-    tools = {"tests/conftest.py", "bench/__main__.py", "bench/pytest.ini"}
+    tools = {
+        "tests/conftest.py",
+        "bench/__main__.py",
+        "bench/native_ceiling.pyx",
+        "bench/pytest.ini",
+    }
     complaints = missing_and_surplus(
         source,
         wanted=documents | plugin | tools | {"mtlmon/py.typed"},
