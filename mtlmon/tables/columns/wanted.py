@@ -73,9 +73,7 @@ class Selection:
         return tuple(dict.fromkeys(wanted))
 
     def typed_and_text(self) -> dict[str, str]:
-        """The columns that a text format returns twice: under their own names, with the types that
-        predicates need, and as the texts of times, keys and names of events, under the name that
-        each column is mapped to.
+        """The columns that a text format returns twice.
 
         Even if a predicate compares a key as a number, `007` and `7` are two keys, and times keep
         all their digits.
@@ -140,7 +138,7 @@ class Selection:
 def joined_types(
     known: Mapping[str, pa.DataType], found: Mapping[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Update the types of columns when more rows are seen: they become known, or floats.
+    """Update types when more rows are seen: types become known, and integers become floats.
 
     A type that does not fit the known type changes nothing: the rows are at fault.
     """

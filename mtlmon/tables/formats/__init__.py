@@ -1,1 +1,1 @@
-"""Files: what paths stand for, and rows of CSV, JSON lines, Parquet and Arrow."""
+"""Files: resolve paths, and read rows of CSV, JSON lines, Parquet and Arrow."""

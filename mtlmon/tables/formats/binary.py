@@ -1,4 +1,4 @@
-"""Tables in Parquet and in the formats of Arrow."""
+"""Read tables in Parquet and in the Arrow formats."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _READ_BYTES = 1 << 20
 _ARROW_MARK = b"ARROW1"
 _MARK_BYTES = 8
 _BUFFER_BYTES = 1 << 16
-# what ends an Arrow file behind its footer: the size of that, and the mark
+# the end of an Arrow file, after its footer: the size of the footer, and the mark
 _END_MARK = len(_ARROW_MARK)
 _FOOTER_END = 4 + _END_MARK
-# What libraries raise where a file is damaged.
+# The errors that libraries raise if a file is damaged.
 _DAMAGES = (pa.ArrowException, OSError, ValueError)
 
 
 class BinaryReader:
-    """Reads the files of one table whose columns have types.
+    """Reads the files of one table with typed columns.
 
-    Predicates are about the types of the first file: columns of others are converted to them, as
-    far as no value changes.
+    Predicates are checked against the types of the first file. Columns of other types are converted
+    to these, as long as no value changes.
 
     Args:
         selection: the columns to read.
@@ -49,30 +49,30 @@ class BinaryReader:
         self._types: dict[str, pa.DataType] = {}
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block]:
-        """The rows of a file.
+        """Read the rows of a file.
 
         Raises:
-            TableError: it is not of its format, or damaged; a column is missing, or of another type
-                than in the files before.
+            TableError: the file does not have this format, or is damaged; or a column is missing,
+                or has another type than in the previous files.
         """
         batches = self._parquet if file.format == "parquet" else self._arrow
         yield from self._parts(batches(file, stream), file.name, file.format)
 
     def object_blocks(self, table: TableObject) -> Iterator[Block]:
-        """The rows of a table of another library.
+        """Read the rows of another library's table.
 
         Raises:
-            TableError: it does not hand them on; a column is missing, or of another type than in
-                the tables before.
+            TableError: the table does not export its rows; or a column is missing, or has another
+                type than in the previous tables.
         """
         yield from self._parts(self._handed_on(table), table.name, "a table of Arrow")
 
     def _parts(self, batches: Iterator[pa.RecordBatch], name: str, format: str) -> Iterator[Block]:
-        """The rows in blocks that are not too large."""
+        """Split the rows into blocks that are not too large."""
         row = 1
         try:
             for batch in batches:
-                # Also what is read natively must be where it says, and texts be UTF-8.
+                # Data that is read natively must be in place too, and texts must be UTF-8.
                 batch.validate(full=True)
                 for first in range(0, batch.num_rows, _ROWS):
                     part = self._cast(batch.slice(first, _ROWS), name)
@@ -94,10 +94,10 @@ class BinaryReader:
                 yield batch.select(names)
 
     def _require(self, schema: pa.Schema, path: str) -> None:
-        """Every column wanted is there, once, and of a type that can be read.
+        """Check that every wanted column occurs exactly once, with a type that can be read.
 
         Raises:
-            TableError: it is not.
+            TableError: a column does not.
         """
         self._selection.require(schema.names, path)
         for name in self._selection.names:
@@ -119,7 +119,7 @@ class BinaryReader:
             )
         names = list(self._selection.names)
         source = stream.raw if file.path == STANDARD_INPUT else file.path
-        # Parts of columns are read as they are decoded, not row groups as a whole.
+        # Parts of columns are read as they are decoded, not whole row groups.
         with parquet.ParquetFile(
             source, pre_buffer=False, buffer_size=_READ_BYTES, page_checksum_verification=True
         ) as reader:
@@ -136,9 +136,11 @@ class BinaryReader:
                     )
 
     def _arrow(self, file: TableFile, stream: ByteStream) -> Iterator[pa.RecordBatch]:
-        """Batches of a stream; a file is a mark, such a stream, and a list of places in it."""
+        """Read the batches of a stream; a file is a mark, such a stream, and a list of places in
+        it.
+        """
         if stream.is_regular and stream.compression is None and file.path != STANDARD_INPUT:
-            # Not mapped into memory: if a mapped file is cut, reading it ends the process.
+            # Not mapped into memory: if a mapped file is truncated, reading it ends the process.
             source = pa.OSFile(file.path)
             begin = source.read(_MARK_BYTES)
             source.seek(0)
@@ -162,12 +164,12 @@ class BinaryReader:
             raise pa.ArrowInvalid("there is more behind the end of the stream")
 
     def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """Columns as the rest wants them: those of predicates in the types that they had first."""
+        """Convert the columns for further processing: predicates' columns get their first types."""
         columns = [without_views(column) for column in batch.columns]
         names = batch.schema.names
         for place, column in enumerate(columns):
             if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
-                # so that null is told by the rows alone
+                # so that only the rows determine what is null
                 columns[place] = column.dictionary_decode()
         for name in self._selection.predicates:
             place = names.index(name)
@@ -190,10 +192,10 @@ class BinaryReader:
 
 
 def _groups(footer: parquet.FileMetaData) -> Iterator[tuple[list[int], int]]:
-    """The row groups of a file, small ones together, and how many rows there are in them.
+    """Group the row groups of a file, small ones together, with their numbers of rows.
 
-    What the footer says of columns is not asked for: the library ends the process where it finds
-    that damaged.
+    This does not read what the footer says about columns: if that is damaged, the library ends the
+    process.
 
     Raises:
         pa.ArrowInvalid: the footer contradicts itself.
@@ -215,9 +217,9 @@ def _groups(footer: parquet.FileMetaData) -> Iterator[tuple[list[int], int]]:
 
 
 def _check_footer(rest: bytes) -> None:
-    """Whether what stands behind the batches of an Arrow file is its footer and nothing else.
+    """Check that only a footer follows the batches of an Arrow file.
 
-    If not, there are more batches, or the file has lost its end.
+    Otherwise, there are more batches, or the end of the file is missing.
     """
     size = int.from_bytes(rest[-_FOOTER_END:-_END_MARK], "little", signed=True)
     if not rest.endswith(_ARROW_MARK) or size != len(rest) - _FOOTER_END:
@@ -225,7 +227,7 @@ def _check_footer(rest: bytes) -> None:
 
 
 class _Readable(io.RawIOBase):
-    """A stream of bytes in the form that Python's library wants."""
+    """A stream of bytes with the interface of Python's library."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream

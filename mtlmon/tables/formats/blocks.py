@@ -1,4 +1,4 @@
-"""What readers of tables give: blocks of rows, and rows that cannot be read."""
+"""The output of table readers: blocks of rows, and rows that cannot be read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class Block(NamedTuple):
-    """Rows of one file, one after the other.
+    """Consecutive rows of one file.
 
     Attributes:
-        batch: the columns that are wanted.
-        path: what messages call the file.
+        batch: the wanted columns.
+        path: the name of the file in messages.
         first_row: the number of the first of these rows in the file, from 1.
-        line_of: from the place of a row in the batch to its line in the file, from 1; None where
-            files have no lines.
-        absent: columns of nulls only that no row so far has had, and what to say of them.
+        line_of: maps the index of a row in the batch to its line in the file, from 1; None if files
+            have no lines.
+        absent: columns that no row has had so far, which contain only nulls, with their messages.
     """
 
     batch: pa.RecordBatch
@@ -32,7 +32,7 @@ class Block(NamedTuple):
     absent: Mapping[str, str] = MappingProxyType({})
 
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
-        """What is wrong with the row at a place in the batch."""
+        """Create the error of the row at an index in the batch."""
         return TableError(
             message,
             path=self.path,
@@ -43,11 +43,11 @@ class Block(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A row that the reader cannot read at all, where it stands among the blocks.
+    """A row that cannot be read at all, at its position among the blocks.
 
     Attributes:
-        error: what is wrong with it.
-        has_advice: the error says what to do.
+        error: the error of the row.
+        has_advice: whether the error says what to do.
     """
 
     error: TableError
@@ -57,12 +57,12 @@ class BadRow(NamedTuple):
 def usable_parts(
     count: int, read: Callable[[int, int], pa.Table], faults: tuple[type[BaseException], ...]
 ) -> Iterator[tuple[int, int, pa.Table | BaseException]]:
-    """Rows of which some cannot be read, in parts that can, found by halving.
+    """Read rows in parts, halving those that fail until the bad rows are isolated.
 
     Args:
-        count: how many rows there are.
-        read: reads the rows from one place to another.
-        faults: what it raises if a row among them cannot be read.
+        count: the number of rows.
+        read: reads a range of rows, from one index to another.
+        faults: the errors that `read` raises if a row cannot be read.
 
     Yields:
         First place, last place and what was read; of a row that cannot be read, the error. The

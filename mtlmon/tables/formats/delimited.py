@@ -1,4 +1,4 @@
-"""Tables of delimited text: CSV, and TSV."""
+"""Read tables of delimited text: CSV and TSV."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _QUOTE = '"'
 
-# What is parsed at once, by one thread.
+# How many bytes one thread parses at once.
 _PARSED_BYTES = 1 << 20
-# How much of a block is looked at for types that are not known yet. What comes later makes the
-# reader fail, and is looked for then.
+# How much of a block is examined for unknown types. If the reader fails on later rows, those rows
+# are examined then.
 _TYPED_BYTES = 1 << 16
 _CARRIAGE_RETURN = "a carriage return that no line feed follows: end rows with LF or CRLF"
 _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -38,14 +38,14 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 class DelimitedReader:
     """Reads the files of one table in delimited text.
 
-    Times, keys and names of events are read as text, atoms as Booleans, and as text too after the
-    first cell that is none. Columns of predicates are of the type that the first cells show; where
-    numbers with a point come later, whole numbers become floats.
+    Times, keys and names of events are read as text. Atoms are read as Booleans, and also as text
+    after the first cell that is not a Boolean. Columns of predicates have the type of their first
+    cells; if numbers with a point come later, integers become floats.
 
     Args:
         selection: the columns to read.
-        null_values: cells that stand for null, where they are not in quotes.
-        fits: whether predicates can be about columns of these types.
+        null_values: the cells that mean null if they are not quoted.
+        fits: whether predicates can use columns of these types.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class DelimitedReader:
         self._types: dict[str, pa.DataType] = {}
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
-        """The rows of a file.
+        """Read the rows of a file.
 
         Raises:
-            TableError: its header is not as it should be.
+            TableError: the header is not valid.
         """
         delimiter = DELIMITERS[file.format]
         names: list[str] | None = None
@@ -72,7 +72,7 @@ class DelimitedReader:
             block = text
             if names is None:
                 if len(block.starts) == 1:
-                    # nothing but empty lines yet
+                    # only empty lines so far
                     continue
                 names = self._header(block.part(0, 1), file)
                 block = block.behind(1)
@@ -97,7 +97,7 @@ class DelimitedReader:
             reason = f"has {_CARRIAGE_RETURN}" if has_end else f"cannot be read: {error}"
             raise TableError(f"the header {reason}", path=file.name, line=1) from None
         self._selection.require(names, file.name)
-        # The reader takes columns by name, and others may share one.
+        # The reader selects columns by name, and other columns may have the same name.
         wanted = self._selection.names
         return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(names)]
 
@@ -129,7 +129,7 @@ class DelimitedReader:
                 done += batch.num_rows
 
     def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:
-        """Find the types of columns that are not known, or all that may turn out otherwise."""
+        """Find the types of columns that are not known, or of all columns whose type may change."""
         unknown = [
             name
             for name in self._selection.predicates
@@ -142,7 +142,7 @@ class DelimitedReader:
             if name not in self._selection.predicates and name not in self._types:
                 self._types[name] = pa.bool_()
             elif is_again and name not in self._selection.predicates:
-                # As texts all that are wrong are found at once.
+                # As text, all bad cells are found at once.
                 self._types[name] = pa.string()
         if unknown:
             seen = block if is_again else block.head(_TYPED_BYTES)
@@ -165,13 +165,13 @@ class DelimitedReader:
         return demanded if self._fits(pa.schema({**types, **demanded})) else found
 
     def _parse(self, block: TextBlock, names: list[str], block_size: int) -> pa.Table:
-        """Read rows; raises one of _REFUSALS if not all of them can be read."""
+        """Read rows; raises one of _REFUSALS if some row cannot be read."""
         table = self._read_columns(block, names, block_size, self._selection.names, self._types)
         if table.num_rows != block.row_count:
             raise pa.ArrowInvalid(_CARRIAGE_RETURN)
         both = self._selection.typed_and_text()
         if both:
-            # The reader gives a column once, so what is wanted twice takes a second reading.
+            # The reader returns a column only once, so a column that is wanted twice is read again.
             types = dict.fromkeys(both, pa.string())
             texts = self._read_columns(block, names, block_size, list(both), types)
             for name, text_name in both.items():
@@ -186,7 +186,7 @@ class DelimitedReader:
         wanted: Sequence[str],
         types: dict[str, pa.DataType] | None,
     ) -> pa.Table:
-        """Read columns of known types; or of types found here, by the rows that can be read."""
+        """Read columns with known types, or with types inferred from the rows that can be read."""
         buffer = block.buffer if types is not None else _with_utf_8(block.buffer)
         return csv.read_csv(
             buffer,
@@ -195,7 +195,7 @@ class DelimitedReader:
                 delimiter=block.delimiter,
                 quote_char=_QUOTE,
                 newlines_in_values=block.has_inner_line_feeds,
-                # types are found by the rows that have as many cells as they should
+                # types are inferred from the rows that have the right number of cells
                 invalid_row_handler=_skip if types is None else None,
             ),
             convert_options=csv.ConvertOptions(
@@ -211,9 +211,9 @@ class DelimitedReader:
 
 
 def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
-    """A text with other characters where it is not UTF-8.
+    """Replace characters in a text that are not UTF-8.
 
-    Such rows are wrong, but the reader cannot pass over them to find the types of the others.
+    Such rows are wrong, but the reader cannot skip them to find the types of other rows.
     """
     content = buffer.to_pybytes()
     try:
@@ -224,7 +224,7 @@ def _with_utf_8(buffer: pa.Buffer) -> pa.Buffer:
 
 
 def _most(column: pa.ChunkedArray) -> pa.DataType:
-    """The type of numbers that most cells are of, or text."""
+    """The type of number that most cells have, or text."""
     texts = column.cast(pa.string(), safe=False).drop_null()
     for pattern, data_type in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
         count = pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0
@@ -234,7 +234,7 @@ def _most(column: pa.ChunkedArray) -> pa.DataType:
 
 
 def _or_text(data_type: pa.DataType) -> pa.DataType:
-    """A type found by looking at cells: bytes are texts of which some are not UTF-8."""
+    """A type inferred from cells, as text if it is bytes: then some texts are not UTF-8."""
     return pa.string() if pa.types.is_binary(data_type) else data_type
 
 
@@ -256,7 +256,7 @@ _SHOWN = 60
 def _row_error(
     error: BaseException, block: TextBlock, place: int, file: TableFile, row: int, names: list[str]
 ) -> TableError:
-    """What is wrong with one row, from what the reader says of it."""
+    """Create the error of one row, from the reader's message."""
     reason = str(error)
     column: str | None = None
     value = _BAD_VALUE.search(reason)

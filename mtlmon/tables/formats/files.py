@@ -1,4 +1,4 @@
-"""Files of tables: which there are, their formats, their bytes."""
+"""Find the files of tables, determine their formats, and read their bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
 
     class SupportsArrowStream(Protocol):
-        """A table whose rows can be had by way of Arrow's C stream interface."""
+        """A table that exports its rows through Arrow's C stream interface."""
 
         def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 _STANDARD_INPUT_NAME = "<stdin>"
 
-# By what compressed files begin with; no text of a table begins like this.
+# The first bytes of compressed files; no text of a table begins like this.
 _MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-# of bz2, which has a digit and the mark of a block or of the end next
+# of bz2, followed by a digit and the mark of a block or of the end
 _BZ2 = b"BZh"
 _BZ2_NEXT = b"1AY&SY", b"\x17rE8P\x90"
 _MARK_BYTES = 10
@@ -48,8 +48,8 @@ class TableFile(NamedTuple):
     """A file of a table.
 
     Attributes:
-        path: where it is, `-` for standard input.
-        name: what messages call it.
+        path: the path of the file, or `-` for standard input.
+        name: the name of the file in messages.
         format: one of FORMAT_NAMES.
     """
 
@@ -63,18 +63,18 @@ def table_files(
     format: str | None = None,
     option_names: OptionNames = PYTHON,
 ) -> list[TableFile]:
-    """The files that paths, patterns and directories stand for.
+    """The files that paths, patterns and directories refer to.
 
-    A pattern like `logs/*.csv` or `logs/**/*.csv` stands for what it matches, in alphabetical
-    order; a directory for all tables in it, at any depth, without those whose name, or that of a
-    directory on the way, begins with a dot or an underscore.
+    A pattern such as `logs/*.csv` or `logs/**/*.csv` refers to the files that it matches, in
+    alphabetical order. A directory refers to all tables in it, at any depth, except for those whose
+    name, or the name of a directory on the way, begins with a dot or an underscore.
 
     Args:
-        format: of all files; if not given, names tell.
+        format: the format of all files; if not given, it follows from the names.
         option_names: how messages write this option.
 
     Raises:
-        MtlmonError: a format is unknown or not told, nothing is matched.
+        MtlmonError: a format is unknown or cannot be determined, or nothing is matched.
         OSError: a file does not exist.
     """
     if format is not None and format not in FORMAT_NAMES:
@@ -123,11 +123,11 @@ def _table_file(path: str, name: str, format: str | None, option_names: OptionNa
 
 
 class TableObject(NamedTuple):
-    """A table of a library that hands its rows on as Arrow does.
+    """A table of a library that exports its rows through Arrow.
 
     Attributes:
-        table: has `__arrow_c_stream__`.
-        name: what messages call it.
+        table: an object with `__arrow_c_stream__`.
+        name: the name of the table in messages.
     """
 
     table: SupportsArrowStream
@@ -139,7 +139,7 @@ def table_sources(
     format: str | None = None,
     option_names: OptionNames = PYTHON,
 ) -> list[TableFile | TableObject]:
-    """The files and objects that tables stand for; files as `table_files` has them.
+    """The files and objects that tables refer to; files as in `table_files`.
 
     Raises:
         MtlmonError, OSError: as `table_files`.
@@ -164,12 +164,12 @@ class ByteStream:
     """The bytes of a file or of standard input, decompressed.
 
     Attributes:
-        is_regular: whether it is a file, whose bytes are all there already.
-        compression: "gzip", "zstd", "bz2" or None, by the first bytes.
-        size: of the file, None if it is not regular.
-        bytes_read: how much of the file has been read, before decompression; 0 if it is not
-            regular. Other threads may ask for it.
-        raw: the file as Python has it.
+        is_regular: whether it is a regular file, whose bytes all exist already.
+        compression: "gzip", "zstd", "bz2" or None, according to the first bytes.
+        size: the size of the file, or None if it is not regular.
+        bytes_read: how many bytes of the file have been read, before decompression; 0 if it is not
+            regular. Other threads may read this.
+        raw: the Python file object.
     """
 
     def __init__(self, file: TableFile) -> None:
@@ -202,15 +202,15 @@ class ByteStream:
         self.close()
 
     def close(self) -> None:
-        """Close the file, if it is not standard input."""
+        """Close the file, unless it is standard input."""
         self.bytes_read = self.size or 0
         self.raw.close()
 
     def check_size(self) -> None:
-        """Whether a file is as long as it was when it was opened.
+        """Check that a file is as long as it was when it was opened.
 
         Raises:
-            TableError: it has been cut meanwhile, so rows may be missing.
+            TableError: the file has been truncated meanwhile, so rows may be missing.
         """
         if self.size is not None:
             left = os.fstat(self.raw.fileno()).st_size
@@ -221,18 +221,19 @@ class ByteStream:
                 )
 
     def read_into(self, room: NDArray[np.uint8]) -> int:
-        """Fill an array with the next bytes; returns how many there are, 0 at the end.
+        """Fill an array with the next bytes; return their number, which is 0 at the end.
 
-        A stream that is not a file fills it as far as it can at once.
+        A stream that is not a file fills the array as far as it can without waiting.
 
         Raises:
-            TableError: what is compressed is damaged; a file has been cut while it was read.
+            TableError: the compressed data is damaged, or a file has been truncated while it was
+                read.
         """
         count = self._read_into(room.data)
         if self.is_regular:
             self.bytes_read = self.raw.tell()
             if not count:
-                # before what is left is taken for the last row
+                # before the remaining bytes are taken for the last row
                 self.check_size()
         return count
 
@@ -269,7 +270,7 @@ class ByteStream:
         return done
 
     def _first_bytes(self) -> bytes:
-        """As many of the first bytes as tell a compression."""
+        """Enough of the first bytes to determine the compression."""
         if self.is_regular:
             return self.raw.read(_MARK_BYTES) or b""
         found = b""
@@ -282,7 +283,7 @@ class ByteStream:
 
 
 def _may_be_mark(first: bytes) -> bool:
-    """Whether more bytes are needed to know whether this begins something compressed."""
+    """Whether more bytes are needed to decide whether this is the start of compressed data."""
     marks = [*_MARKS, _BZ2]
     return any(mark.startswith(first) or first.startswith(mark) for mark in marks)
 
@@ -294,7 +295,7 @@ def _compression(first: bytes) -> str | None:
 
 
 class _Joined(io.RawIOBase):
-    """Bytes that were read already, and the rest."""
+    """Bytes that have already been read, followed by the rest of the file."""
 
     def __init__(self, begin: bytes, rest: io.FileIO) -> None:
         self._begin = begin
@@ -312,10 +313,10 @@ class _Joined(io.RawIOBase):
 
 
 def file_size(file: TableFile) -> int | None:
-    """The bytes of a file; None if it is not a regular file.
+    """The size of a file in bytes, or None if it is not a regular file.
 
     Raises:
-        OSError: it does not exist.
+        OSError: the file does not exist.
     """
     status = os.fstat(0) if file.path == STANDARD_INPUT else os.stat(file.path)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
