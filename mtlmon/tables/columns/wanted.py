@@ -75,8 +75,9 @@ class Selection:
     def typed_and_text(self) -> dict[str, str]:
         """The columns that a text format returns twice.
 
-        Even if a predicate compares a key as a number, `007` and `7` are two keys, and times keep
-        all their digits.
+        A column is returned under its own name, with the type that predicates need, and as the text
+        of times, keys and names of events, under the name that it is mapped to. Even if a predicate
+        compares a key as a number, `007` and `7` are two keys, and times keep all their digits.
         """
         return {name: name + _TEXT_MARK for name in self.texts if name in self.predicates}
 

@@ -1,4 +1,4 @@
-"""Tables of JSON lines: one object a row."""
+"""Read tables of JSON lines, with one object per row."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.rows import TextBlock
 
 _PARSED_BYTES = 1 << 20
-# How much of a block is looked at for types that are not known yet. What comes later makes the
-# reader fail, and is looked for then.
+# How much of a block is examined for unknown types. If the reader fails on later rows, those rows
+# are examined then.
 _TYPED_BYTES = 1 << 16
-# How many rows are parsed by Python to see whether they have a column, and how many names of others
+# How many rows Python parses to see whether they have a column, and how many names of other columns
 # are kept for messages.
 _LOOKED_AT = 100
 _KEPT_NAMES = 1000
 
 
 class _RefusedRow(Exception):
-    """A line that is not one object, which the reader would take for something else."""
+    """A line that is not a single object, which the reader would misinterpret."""
 
 
 _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _RefusedRow)
@@ -47,11 +47,11 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, _
 class JsonLinesReader:
     """Reads the files of one table in JSON lines.
 
-    A column is of the type of most values in the first rows: a Boolean, a whole number, a number, a
-    text, a list of texts. Where a number with a point follows whole ones, all become such; times
-    with a point are decimals, not floats. What a row does not have is null.
+    A column has the type of most values in the first rows: Boolean, integer, number, text, or list
+    of texts. If a number with a point follows integers, all of them become such numbers; times with
+    a point are decimals, not floats. A missing value is null.
 
-    A column `a.b` is b of the object a, unless there is a column that is called so.
+    A column `a.b` is b of the object a, unless there is a column with that name.
 
     Args:
         selection: the columns to read.
@@ -68,7 +68,7 @@ class JsonLinesReader:
         self._last_path: str | None = None
 
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block | BadRow]:
-        """The rows of a file."""
+        """Read the rows of a file."""
         row = 1
         for block in text_blocks(stream, ","):
             for read in self._read(block, file, row):
@@ -77,10 +77,10 @@ class JsonLinesReader:
                 row += read.batch.num_rows if isinstance(read, Block) else 1
 
     def check_columns(self) -> None:
-        """Once all files have been read: whether some row had each column.
+        """Once all files have been read, check that each column occurs in some row.
 
-        Atoms that are columns may be absent where rows name only what is true. Where some value is
-        false rows say of every atom whether it holds, so one that is not there is misspelt.
+        Columns of atoms may be absent if rows name only what is true. If some value is false, rows
+        state every atom's value, so the name of an absent atom is misspelt.
 
         Raises:
             TableError: no row had a column.
@@ -90,9 +90,9 @@ class JsonLinesReader:
             raise TableError(message, path=self._last_path)
 
     def absent(self, subject: str) -> list[str]:
-        """What to say of the columns that no row so far has; nothing before there are rows.
+        """Messages about the columns that no row has had so far; none before there are rows.
 
-        subject: the first words.
+        subject: the first words of a message.
         """
         if self._last_path is None:
             return []
@@ -100,7 +100,7 @@ class JsonLinesReader:
         return [
             self._selection.missing(name, present, subject)
             for name in self._selection.names
-            # rows that name only what is true
+            # rows name only what is true
             if name in self._absent and (self._has_false or name not in self._selection.booleans)
         ]
 
@@ -130,7 +130,7 @@ class JsonLinesReader:
                 done += batch.num_rows
 
     def _absent_columns(self, block: TextBlock) -> dict[str, str]:
-        """The columns of times and keys that no row so far has, and what to say of them."""
+        """The columns of times and keys that no row has had so far, with messages about them."""
         if not self._absent:
             return {}
         text: bytes | None = None
@@ -147,7 +147,7 @@ class JsonLinesReader:
         }
 
     def _learn(self, block: TextBlock) -> None:
-        """Find the types of columns: those of most rows."""
+        """Find the types of columns, by the majority of rows."""
         seen: dict[str, Counter[pa.DataType]] = {name: Counter() for name in self._types}
         lines = (block.text[start:end].tobytes() for start, end in pairwise(block.starts))
         json_rows(lines, lambda row: self._look_at(row, seen))
@@ -179,8 +179,8 @@ class JsonLinesReader:
         return data_type
 
     def _parse(self, block: TextBlock, block_size: int) -> pa.Table:
-        # A line that is null ends the process within the reader if it comes first, and two objects
-        # in a line are two rows for it.
+        # A line that is null ends the process within the reader if it comes first, and the reader
+        # takes two objects in a line for two rows.
         count, are_objects = object_rows(block.text, len(block.text))
         if not are_objects:
             raise _RefusedRow("not a JSON object")
@@ -197,12 +197,12 @@ class JsonLinesReader:
             raise _RefusedRow("more than one JSON object in the line")
         columns = {name: self._column(parsed, name) for name in self._types}
         for column in columns.values():
-            # texts need not be UTF-8 for this reader
+            # this reader does not require texts to be UTF-8
             column.validate(full=True)
         return pa.table(columns)
 
     def _schema(self) -> pa.Schema:
-        """What to parse: objects where columns are parts of such."""
+        """The types to parse: objects if columns are parts of objects."""
         tree: dict[str, Any] = {}
         for name, data_type in self._types.items():
             *way, last = name.split(".") if name in self._nested else [name]
@@ -237,23 +237,23 @@ _IN_ROW = re.compile(r"(?:JSON parse error: )?(.*?)\.?(?: in row \d+)?$")
 
 
 def _bad_row(error: BaseException, file: TableFile, row: int, line: int) -> BadRow:
-    """What is wrong with one row, from what the reader says of it."""
+    """Create the error of one row, from the reader's message."""
     reason, column = _reason(error)
     is_first = row == 1 and column is None
     if is_first:
-        # Most probably the whole file is something else.
+        # Most probably, the whole file has another format.
         reason = f"{reason}: in JSON lines each line is one object"
     return BadRow(TableError(reason, path=file.name, row=row, line=line, column=column), is_first)
 
 
 def _reason(error: BaseException) -> tuple[str, str | None]:
-    """What is wrong with one row, and the column if that is known."""
+    """What is wrong with a row, and the column if it is known."""
     reason = " ".join(str(error).split())
     if isinstance(error, _RefusedRow):
         return reason, None
     changed = _CHANGED.search(reason)
     if changed is not None and changed[1] and changed[2] == "null":
-        # the line has values only together with others: alone it told no types
+        # the line has values only together with other lines: alone, it gave no types
         return "not a JSON object", None
     if changed is not None and changed[1]:
         return f"a {changed[3]} instead of a {changed[2]}", changed[1].replace("/", ".")

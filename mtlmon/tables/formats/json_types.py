@@ -1,4 +1,4 @@
-"""The types of columns of JSON lines, by the values of some rows."""
+"""Infer the types of the columns of JSON lines from the values of some rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 __all__ = ["EXACT", "column_names", "json_rows", "most_common", "type_of"]
 
 EXACT = pa.decimal128(38, 18)
-"""Of times with a point: 20 digits before it, and 18 behind."""
+"""The type of times with a point: 20 digits before the point, and 18 after it."""
 
-# of columns that are parts of objects
+# the deepest nesting of columns in objects
 _DEEPEST = 8
 
 
 def json_rows(lines: Iterable[bytes], look_at: Callable[[dict[str, Any]], None]) -> None:
-    """Hand over those lines that are objects and not too deep for Python."""
+    """Pass on the lines that are objects and not nested too deeply for Python."""
     for line in lines:
         try:
             row = json.loads(line)
@@ -32,7 +32,7 @@ def json_rows(lines: Iterable[bytes], look_at: Callable[[dict[str, Any]], None])
 
 
 def column_names(row: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, object]]:
-    """The columns of a row with their values, those of objects in it as `a.b`."""
+    """The columns of a row with their values; the columns of nested objects are named `a.b`."""
     for name, value in row.items():
         yield name, value
         if isinstance(value, dict) and depth < _DEEPEST:
@@ -41,7 +41,7 @@ def column_names(row: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, obj
 
 
 def type_of(value: object) -> pa.DataType:
-    """The type of a column with this value; null if it tells none."""
+    """The type of a column with this value; null if the value does not determine a type."""
     if isinstance(value, bool):
         return pa.bool_()
     if isinstance(value, int):
@@ -58,7 +58,7 @@ def type_of(value: object) -> pa.DataType:
 
 
 def most_common(counter: Counter[pa.DataType]) -> pa.DataType:
-    """The type that most values are of; numbers with a point if there are any among numbers."""
+    """The type of most values; numbers with a point if there are any among the numbers."""
     del counter[pa.null()]
     if not counter:
         return pa.null()

@@ -1,4 +1,4 @@
-"""Streams of text, cut into blocks of complete rows."""
+"""Cut streams of text into blocks of complete rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mtlmon.tables.formats.files import ByteStream
 
-# The first block is small: what is wrong with a table, and its first verdicts, are known early.
+# The first block is small, so that errors in a table, and its first verdicts, are known early.
 FIRST_BLOCK_BYTES = 1 << 18
 BLOCK_BYTES = 1 << 22
 LONGEST_ROW = 1 << 26
@@ -25,14 +25,14 @@ class TextBlock:
     """Complete rows of a text.
 
     Attributes:
-        buffer: the bytes, in memory of Arrow's own: its threads may still hold them when what they
-            were parsed into is there. To let go of Python's memory they would need its lock, and a
-            process that ends by then is aborted.
+        buffer: the bytes, in memory that Arrow allocated. Arrow's threads may still hold them when
+            the parsed result is available. To release Python's memory, they would need Python's
+            lock, and a process that is ending by then would be aborted.
         text: the same bytes.
-        first_line: the number of the first line of these in the file, from 1.
+        first_line: the number of the first of these lines in the file, from 1.
         has_inner_line_feeds: whether there may be line feeds within a cell.
-        delimiter: between cells, as `mtlmon.tables.native` takes it.
-        quote: around cells, as `mtlmon.tables.native` takes it.
+        delimiter: the character between cells, as for `mtlmon.tables.native`.
+        quote: the character around cells, as for `mtlmon.tables.native`.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class TextBlock:
         self.delimiter = delimiter
         self.quote = quote
         self._starts: list[int] | None = None
-        # a place in the text, and its line: what is asked for next is mostly behind it
+        # a position in the text and its line: the next position to look up is usually after it
         self._known_line = (0, first_line)
 
     @property
     def starts(self) -> list[int]:
-        """Where the rows begin, and where the last one ends."""
+        """The starts of the rows, and the end of the last row."""
         if self._starts is None:
             self._starts = row_starts(self.text, len(self.text), self.delimiter, self.quote)
         return self._starts
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         if self._starts is not None:
             return len(self._starts) - 1
         return count_rows(self.text, len(self.text), self.delimiter, self.quote)
@@ -76,11 +76,11 @@ class TextBlock:
         return line
 
     def lines_from(self, row: int) -> Callable[[int], int]:
-        """`line_of` for rows counted from this one on."""
+        """`line_of` for rows counted from this row on."""
         return lambda place: self.line_of(row + place)
 
     def head(self, size: int) -> TextBlock:
-        """The first rows, of about so many bytes; more if the first row is longer."""
+        """The first rows, of about this size; more if the first row is longer."""
         end = 0
         if len(self.text) > size:
             end, _ = complete_rows(self.text, size, self.delimiter, self.quote)
@@ -89,12 +89,12 @@ class TextBlock:
         return self._slice(0, end, self.first_line)
 
     def part(self, first: int, last: int) -> TextBlock:
-        """The rows from one to another."""
+        """The rows from one index to another."""
         starts = self.starts
         return self._slice(starts[first], starts[last], self.line_of(first))
 
     def behind(self, row: int) -> TextBlock:
-        """What is left without the rows before this one."""
+        """The rows from this row on."""
         return self.part(row, len(self.starts) - 1)
 
     def _slice(self, begin: int, end: int, line: int) -> TextBlock:
@@ -103,13 +103,13 @@ class TextBlock:
 
 
 def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator[TextBlock]:
-    """The rows of a stream, block by block, each as soon as it has been read.
+    """Read the rows of a stream in blocks, each as soon as it is available.
 
-    Of a stream that is no file a block is what there is, and of a file a few megabytes. A byte
-    order mark is left out.
+    For a stream that is not a file, a block is what is available; for a file, it has a few
+    megabytes. A byte order mark is skipped.
 
     Raises:
-        TableError: a row is longer than LONGEST_ROW, compressed data is damaged.
+        TableError: a row is longer than LONGEST_ROW, or compressed data is damaged.
     """
     memory = pa.allocate_buffer(FIRST_BLOCK_BYTES)
     room = np.frombuffer(memory, np.uint8)

@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Where the rows of delimited text begin and end, when cells in quotes may hold line feeds.
+"""Find the rows of delimited text, in which quoted cells may contain line feeds.
 
-A quote opens a cell's text only where the cell begins; within it, two quotes are one. That is how
-readers of CSV see it (RFC 4180), so that blocks cut here are read as the whole would be.
+A quote opens quoted text only at the start of a cell; within it, two quotes represent one. CSV
+readers use the same rule (RFC 4180), so blocks that are cut here are read in the same way as the
+whole text.
 """
 
 from libc.stddef cimport size_t
@@ -79,7 +80,7 @@ cdef extern from *:
 
 
 cdef struct Quoted:
-    # the next text in quotes, with both of them; what is not closed reaches beyond the end
+    # the next quoted text, including both quotes; an unclosed one extends beyond the end
     const uint8_t *start
     const uint8_t *end
     bint is_closed
@@ -111,14 +112,14 @@ def complete_rows(text, size_t size, str delimiter, str quote=""):
 cdef size_t last_row_end(
     const uint8_t *text, size_t size, uint8_t quote, uint8_t delimiter, bint *has_inner
 ) noexcept nogil:
-    """The place behind the last line feed outside of quotes; whether there are any within.
+    """The place after the last line feed outside of quotes; and whether there are any within.
 
-    PERF: 64 bytes at a time, with work to do for quotes only.
+    PERF: processes 64 bytes at a time, with work only for quotes.
     """
     cdef uint8_t rest[64]
     cdef uint64_t quotes, line_feeds, before
     cdef size_t done, k, place
-    cdef size_t second = SIZE_MAX       # of two quotes that are one
+    cdef size_t second = SIZE_MAX       # the second of two quotes that represent one
     cdef size_t end = 0
     cdef bint is_inside = False
     for done in range(0, size, 64):
@@ -158,12 +159,12 @@ cdef inline bint ends_cell(uint8_t byte, uint8_t delimiter) noexcept nogil:
 
 
 def row_starts(text, size_t size, str delimiter, str quote=""):
-    """Where each row begins, and where the last one ends.
+    """Where each row begins, and where the last row ends.
 
     text: `size` bytes of complete rows, as in `complete_rows`.
 
-    Lines without any character are no rows; nor are lines of blanks, where there are no quotes: in
-    JSON lines they mean nothing.
+    Empty lines are not rows; without quotes, lines of blanks are not rows either, as they mean
+    nothing in JSON lines.
     """
     cdef Memory memory = Memory(text, 1, size)
     cdef const uint8_t *start = <const uint8_t *> memory.buffer.buf
@@ -186,7 +187,7 @@ def row_starts(text, size_t size, str delimiter, str quote=""):
 
 
 def count_rows(text, size_t size, str delimiter, str quote=""):
-    """How many rows `row_starts` finds."""
+    """The number of rows that `row_starts` finds."""
     cdef Memory memory = Memory(text, 1, size)
     cdef const uint8_t *start = <const uint8_t *> memory.buffer.buf
     cdef bint has_quotes = quote != ""
@@ -201,7 +202,7 @@ def count_rows(text, size_t size, str delimiter, str quote=""):
 cdef size_t find_rows(
     const uint8_t *start, size_t size, bint has_quotes, uint8_t mark, uint8_t comma, size_t *starts
 ) noexcept nogil:
-    """The number of rows; `starts`, if it is not NULL, has room for where they begin."""
+    """The number of rows; `starts`, if it is not NULL, receives their starts."""
     cdef const uint8_t *place = start
     cdef const uint8_t *end = start + size
     cdef const uint8_t *row = start
@@ -245,13 +246,13 @@ cdef inline bint is_row(
 
 
 def object_rows(text, size_t size):
-    """How many lines are not blank, and whether each of these begins and ends like a JSON object.
+    """How many lines are not blank, and whether each of them begins and ends like a JSON object.
 
     text: `size` bytes of complete lines.
 
-    A reader that takes one value behind the other finds as many rows as there are such lines only
-    if each of them is one object: an object cannot go on in a line that begins with a brace, as no
-    brace can follow what ends a line here, nor an open text.
+    A reader that takes one value after another finds as many rows as there are such lines only if
+    each line is one object: an object cannot continue in a line that begins with a brace, because
+    no brace can follow what ends a line here, nor can open text.
     """
     cdef Memory memory = Memory(text, 1, size)
     cdef const uint8_t *place = <const uint8_t *> memory.buffer.buf
@@ -273,7 +274,7 @@ def object_rows(text, size_t size):
                 last -= 1
             if first < last:
                 count += 1
-                # A brace alone is not both.
+                # A single brace is not both.
                 are_objects &= last - first >= 2 and first[0] == c"{" and (last - 1)[0] == c"}"
             place = found + 1
     return count, are_objects
