@@ -1,4 +1,4 @@
-"""The columns of a log and their types, found without reading the log: what predicates need."""
+"""Find the columns of a log and their types, which predicates need, without reading the log."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "1"]
 FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
-"""How delimited text writes Booleans."""
+"""The forms of Booleans in delimited text."""
 
-# How much of a text is looked at for the types of its columns.
+# How much of a text is examined for the types of its columns.
 _BLOCK_BYTES = 1 << 20
 
 
 def read_schema(path: str) -> pa.Schema:
-    """The columns of a table and their types; those of CSV and JSON lines by their first rows.
+    """The columns of a table and their types; for CSV and JSON lines, by their first rows.
 
     Raises:
-        MtlmonError: pyarrow is not installed, the format is not known, or it is not that format.
+        MtlmonError: pyarrow is not installed, or the format is unknown or not that of the file.
         OSError: the file cannot be read.
     """
     try:
@@ -60,7 +60,7 @@ def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
     if len(block) == _BLOCK_BYTES:
         end, _ = complete_rows(block, len(block), delimiter, '"')
         block = block[: end or len(block)]
-    # Rows that cannot be read are no matter of types; the reader passes over those that are text.
+    # Unreadable rows do not affect types; the reader skips rows that are text.
     text = block.decode(errors="replace").encode()
     table = csv.read_csv(
         pa.BufferReader(text),
@@ -89,7 +89,7 @@ def _json_schema(stream: pa.NativeFile, _path: str, _compression: str | None) ->
         for name, value in column_names(row):
             seen.setdefault(name, Counter())[type_of(value)] += 1
 
-    # a last line that is not complete is no object
+    # an incomplete last line is not an object
     json_rows(_first_block(stream).split(b"\n"), look_at)
     if not seen:
         raise pa.ArrowInvalid("no line in its beginning is a JSON object with columns")
