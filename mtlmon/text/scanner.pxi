@@ -489,7 +489,7 @@ cdef const uint8_t *last_line_feed(const uint8_t *data, size_t size) noexcept no
 
 
 cdef str error_message(LineError error):
-    """The message of an error, which `_excerpt.describe` completes."""
+    """The message of an error, which `excerpt.describe` completes."""
     if error == NO_TIME_STAMP:
         return "expected '@' and a time-stamp, not {character}"
     if error == EMPTY_TIME_STAMP:

@@ -89,6 +89,11 @@ class Equivalents:
             if not {"module", "before", "after", "reason"} <= entry.keys():
                 raise SystemExit(f"{path.name}: an entry lacks a field: {entry}")
 
+    @property
+    def modules(self) -> set[str]:
+        """The names of the modules that have such mutants."""
+        return {entry["module"] for entry in self._entries}
+
     def of(self, module: Module) -> set[str]:
         """Those of a module. An entry that fits no mutant of it any more is an error."""
         found: set[str] = set()

@@ -188,3 +188,11 @@ def test_a_reason_may_name_the_line_above(tmp_path: Path) -> None:
     assert Equivalents(path).of(module) == set(dropped.values())
     path.write_text(entry + "below = 'if x == 0:'\n")
     assert Equivalents(path).of(module) == {dropped[5]}
+
+
+@pytest.mark.parametrize("name", sorted(Equivalents().modules))
+def test_every_reason_fits_a_mutant(name: str) -> None:
+    module = find_modules(ROOT)[name]
+    if not module.is_native:
+        pytest.importorskip("cosmic_ray")
+    assert Equivalents().of(module)
