@@ -14,7 +14,7 @@ from cpython.buffer cimport (
 )
 from cython cimport final, no_gc
 from libc.stdint cimport UINT64_MAX
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from mtlmon.engine.native cimport reserve

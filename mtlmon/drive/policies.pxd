@@ -2,7 +2,7 @@
 """Declarations for monitoring several policies over the events of many streams in one pass."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns
 from mtlmon.engine.native cimport HeldBytes, MemoryLimit, VerdictRecord

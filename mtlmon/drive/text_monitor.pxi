@@ -35,9 +35,6 @@ from mtlmon.engine.native cimport (
 from mtlmon.verdicts.native cimport Resolver
 from mtlmon.text.native cimport (
     FILTER_ALL,
-    FILTER_BOOLEAN,
-    FILTER_FALSE,
-    FILTER_NONE,
     SCAN_EMPTY,
     SCAN_ERROR,
     SCAN_FULL,

@@ -7,7 +7,7 @@ The caller reads and writes the files, as for `TextMonitor`.
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from mtlmon.arrays.native cimport Block
@@ -27,7 +27,6 @@ from mtlmon.verdicts.native cimport Resolver, Sequencer
 from mtlmon.text.native cimport (
     FILTER_ALL,
     FILTER_FALSE,
-    FILTER_NONE,
     LINE_ERROR,
     LINE_NONE,
     LINE_READ,

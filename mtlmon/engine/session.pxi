@@ -1,7 +1,6 @@
 # cython: language_level=3
 """A session: an engine and the state of one stream, with the interface for native callers."""
 
-from cython cimport final
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
