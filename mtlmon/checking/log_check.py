@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
-
-import numpy as np
 
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
@@ -15,12 +12,11 @@ from mtlmon.engine.native import MemoryLimit
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from concurrent.futures import ThreadPoolExecutor
     from typing import SupportsIndex
 
-    from numpy.typing import NDArray
-
     from mtlmon.arrays.native import EventColumns
-    from mtlmon.checking.sources import EventSource
+    from mtlmon.checking.sources import EventSource, StreamNumbers, TimeStamps
     from mtlmon.drive.native import FirstViolation, VerdictRows
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
@@ -42,7 +38,11 @@ def _executor(policy_count: int) -> ThreadPoolExecutor | None:
     """Threads for policies, each of which runs separately; None if there is nothing to share."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(processors, policy_count)
-    return ThreadPoolExecutor(count, "mtlmon-policies") if count > 1 else None
+    if count == 1:
+        return None
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(count, "mtlmon-policies")
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:
@@ -261,7 +261,7 @@ class LogCheck:
             events = [batch.events_of(one.atoms) for one in self.monitors]
             numbers = batch.numbers
             if numbers is None:
-                numbers = np.zeros(len(batch.time_stamps), np.uint32)
+                numbers = memoryview(bytes(4 * len(batch.time_stamps))).cast("I")
             for first in range(0, len(batch.time_stamps), self._slice):
                 time_stamps = batch.time_stamps[first : first + self._slice]
                 if self.first_time_stamp is None:
@@ -273,7 +273,7 @@ class LogCheck:
                     self._look_for_first()
                 if self.is_stopped:
                     known = numbers[first : first + self.event_count - self._events]
-                    self._keys = max(keys, int(known.max(initial=0)) + 1)
+                    self._keys = max(keys, int(max(known, default=0)) + 1)
                 self._events += len(time_stamps)
                 yield
                 if self.is_stopped:
@@ -284,9 +284,9 @@ class LogCheck:
     def _feed(
         self,
         events: list[EventColumns],
-        numbers: NDArray[np.uint32],
+        numbers: StreamNumbers,
         first: int,
-        time_stamps: NDArray[np.int64],
+        time_stamps: TimeStamps,
     ) -> None:
         """Process the events from `first` on, which have these time-stamps.
 
@@ -297,7 +297,9 @@ class LogCheck:
             self._native.feed(events, numbers, first, len(time_stamps))
             self._clock = int(time_stamps[-1])
             return
-        periods = time_stamps // every
+        import numpy as np
+
+        periods = np.asarray(time_stamps) // every
         before = periods[0] if self._clock is None else self._clock // every
         changes = set(np.flatnonzero(np.diff(periods, prepend=before)).tolist())
         starts = sorted({0, *changes})

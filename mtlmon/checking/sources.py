@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import EventColumns, KeyTable
 
+    TimeStamps = NDArray[np.int64] | memoryview
+    StreamNumbers = NDArray[np.uint32] | memoryview
+
 __all__ = ["EventBatch", "EventSource"]
 
 
@@ -19,7 +22,7 @@ class EventBatch(Protocol):
     """Some events of a log, in order."""
 
     @property
-    def time_stamps(self) -> NDArray[np.int64]:
+    def time_stamps(self) -> TimeStamps:
         """The time-stamps of the events."""
 
     @property

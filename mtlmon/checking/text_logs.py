@@ -7,8 +7,6 @@ import select
 import stat
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mtlmon.arrays.native import EventColumns
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
@@ -17,6 +15,7 @@ from mtlmon.text.head import LogHead
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["TextLog"]
@@ -27,32 +26,46 @@ _BLOCK_BYTES = 1 << 18
 class TextBatch:
     """Events of a text log.
 
+    Args:
+        times: the time-stamps, 64 bits each.
+        masks: the letters, in words of 64 bits.
+        atoms: the names of the atoms that the bits of a letter stand for.
+
     Attributes:
         time_stamps: the time-stamps of the events.
-        letters: the atoms of the events, an array of 64-bit words with one row for each event.
         numbers: None, as there is one trace.
     """
 
     numbers = None
 
-    def __init__(
-        self, time_stamps: NDArray[np.int64], letters: NDArray[np.uint64], atoms: Sequence[str]
-    ) -> None:
-        self.time_stamps = time_stamps
-        self.letters = letters
+    def __init__(self, times: bytes, masks: bytes, atoms: Sequence[str]) -> None:
+        self.time_stamps = memoryview(times).cast("q")
+        self._masks = memoryview(masks).cast("Q")
+        self._words = len(self._masks) // len(self.time_stamps)
         self._atoms = atoms
+
+    @property
+    def letters(self) -> NDArray[np.uint64]:
+        """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
+        import numpy as np
+
+        return np.frombuffer(self._masks, np.uint64).reshape(-1, self._words)
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
         """The events for a monitor with these atoms."""
         events = EventColumns(self.time_stamps, len(self.time_stamps))
         if tuple(atoms) == tuple(self._atoms):
-            for word in range(self.letters.shape[1] if len(atoms) else 0):
-                events.add_letters(len(atoms), self.letters[:, word], word)
+            for word in range(self._words if atoms else 0):
+                events.add_letters(len(atoms), self._column(word), word)
             return events
         for place, name in enumerate(atoms):
             number = self._atoms.index(name)
-            events.add_bit_of_masks(place, self.letters[:, number // 64], number % 64)
+            events.add_bit_of_masks(place, self._column(number // 64), number % 64)
         return events
+
+    def _column(self, word: int) -> memoryview:
+        """This word of every letter."""
+        return self._masks[word :: self._words]
 
 
 class TextLog:
@@ -158,7 +171,6 @@ class TextLog:
             times, masks = self._events.read()
             if not times:
                 return
-            time_stamps = np.frombuffer(times, np.int64)
-            letters = np.frombuffer(masks, np.uint64).reshape(len(time_stamps), -1)
-            self.rows += len(time_stamps)
-            yield TextBatch(time_stamps, letters, self._atoms)
+            batch = TextBatch(times, masks, self._atoms)
+            self.rows += len(batch.time_stamps)
+            yield batch
