@@ -1,4 +1,4 @@
-"""What can be said of a formula before any event is read."""
+"""Properties of a formula that can be computed before any event is read."""
 
 from __future__ import annotations
 

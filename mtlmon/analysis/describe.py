@@ -1,4 +1,4 @@
-"""Explains a formula to its author: how it was read, how far it looks, what watching it takes."""
+"""Explains a formula: how it was parsed, how far it looks, and what monitoring it costs."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _MEANINGS: dict[Operator, str] = {
 
 
 def describe(formula: Formula, unit: str | None = None) -> str:
-    """The explanation as lines of text, without a newline at the end.
+    """Return the explanation as lines of text, without a newline at the end.
 
     Args:
-        formula: as parsed, not desugared.
+        formula: the formula as parsed, not desugared.
         unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None
             if it is not declared.
     """
@@ -68,14 +68,14 @@ def describe(formula: Formula, unit: str | None = None) -> str:
 
 
 def _text(formula: Formula) -> str:
-    """The formula, unless subformulas that are shared make it longer than anyone can read."""
+    """The formula, unless shared subformulas make it too long to read."""
     if (size := written_size(formula)) > WRITTEN_LIMIT:
         return f"too long to show: {size:,} subformulas, with shared ones each time they occur"
     return shorten(visible(to_text(formula, all_parentheses=True)), _TEXT_LIMIT)
 
 
 def _operator_rows(formula: Formula, unit: str | None) -> list[str]:
-    """A line for each operator and interval: how often it occurs, and what it asks for."""
+    """A line for each operator and interval: how often it occurs, and what it means."""
     times: dict[str, int] = {}
     meaning: dict[str, str] = {}
     for node in reversed(postorder(formula)):
@@ -128,7 +128,7 @@ def _state_rows(kernel: Formula, unit: str | None) -> list[tuple[str, ...]]:
 def _past_words(bound: StateBound) -> str:
     if not bound.witnesses:
         return "none: nothing looks back"
-    return f"{bound.witnesses:,} of what has been, neighbours that agree kept as one"
+    return f"{bound.witnesses:,} past values; equal neighbours are kept as one"
 
 
 def _obligation_words(bound: StateBound) -> str:
@@ -153,14 +153,22 @@ def _waiting_words(bound: StateBound, delay: int | None, unit: str | None) -> st
     if not bound.choices or not bound.is_bounded:
         return ""
     if delay is None:
-        return "for the time-stamps whose NEXT has not come, and those in reach behind it"
+        return "for the time-stamps whose NEXT has not come, and those within reach of it"
     if delay == 0:
         return "for the present time-stamp only"
     return f"for the distinct time-stamps of the last {_duration(delay, unit)}"
 
 
 def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -> str:
-    """Which time-points an operator with that interval looks at, to be read after "time-point"."""
+    """Say which time-points an operator with this interval looks at.
+
+    The words fit after "time-point".
+
+    Args:
+        interval: the interval of the operator.
+        is_past: whether the operator looks back rather than ahead.
+        unit: the unit of time, a key of `mtlmon.syntax.bounds.UNITS`, or None if it is not known.
+    """
     lower, upper = interval.lower, interval.upper
     side = "back" if is_past else "ahead"
     if upper is None:
@@ -177,7 +185,7 @@ def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -
 
 
 def _duration(time: int, unit: str | None) -> str:
-    """The time with its unit, and in the largest unit that makes it a whole number."""
+    """The time in its unit, and also in the largest unit that divides it."""
     if unit is None:
         return f"{time} time unit{'' if time == 1 else 's'}"
     text = f"{time} {unit}"
@@ -189,7 +197,7 @@ def _duration(time: int, unit: str | None) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The rows as lines, their cells in columns."""
+    """The rows as lines, with their cells aligned in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = ((cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return [line for row in padded if (line := "  ".join(row).rstrip())]

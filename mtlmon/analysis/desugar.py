@@ -1,7 +1,7 @@
-"""Rewrites a formula into the kernel operators that engines know.
+"""Rewrites a formula in the kernel operators, the only ones that engines know.
 
-The kernel is TRUE, FALSE, ATOM, NOT, AND, OR, IFF, PREVIOUS, NEXT, SINCE and UNTIL; every other
-operator is its definition, one row of the table below.
+The kernel is TRUE, FALSE, ATOM, NOT, AND, OR, IFF, PREVIOUS, NEXT, SINCE and UNTIL. Every other
+operator is replaced by its definition, a row of `_DEFINITIONS`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ KERNEL = frozenset(
         *(ops.PREVIOUS, ops.NEXT, ops.SINCE, ops.UNTIL),
     }
 )
-"""The operators that a desugared formula may have."""
+"""The operators that can occur in a desugared formula."""
 
 
 def desugar(formula: Formula) -> Formula:
-    """The equivalent formula over the kernel operators.
+    """Return the equivalent formula over the kernel operators.
 
-    Nodes that stand for themselves keep their spans; those made for a derived operator carry its
-    span, marked as indirect. Subformulas that a definition names twice are shared, so that the
-    result is a directed acyclic graph, at most a constant factor larger than the formula.
+    Nodes with kernel operators keep their spans. Nodes made for a derived operator have the span
+    of that operator, marked as indirect. Where a definition uses an operand twice, both uses share
+    it. So the result is a directed acyclic graph, larger than the formula by at most a constant
+    factor.
     """
     nodes = postorder(formula)
     if all(node.operator in KERNEL for node in nodes):

@@ -1,19 +1,19 @@
 """How far in time a verdict depends on the stream.
 
-All reaches follow one scheme: an operator that looks the way of the reach adds its upper bound, one
-that looks the other way takes off its lower bound. With FR for future reach, b for the upper and a
-for the lower bound:
+All reaches are computed in the same way: an operator that looks in the direction of the reach adds
+its upper bound, and an operator that looks the other way subtracts its lower bound. The future
+reach FR, with the upper bound b and the lower bound a, is:
 
-- an atom or constant 0, a Boolean operator the maximum of its operands;
+- 0 for atoms and constants, and the maximum over the operands for Boolean operators;
 - NEXT[a,b] f: b + FR(f); f UNTIL[a,b] g: b + max(FR(f), FR(g));
 - PREVIOUS[a,b] f: FR(f) - a; f SINCE[a,b] g: max(FR(f), FR(g) - a).
 
-Derived operators are taken by their definitions. Reaches may exceed the largest time-stamp.
+Derived operators are replaced by their definitions. A reach can exceed the largest time-stamp.
 
-The reach of a subformula may be negative: what it looks at is over by then. But whether there is a
-time-point to look from shows only at that time-point: `(PREVIOUS[3,3] p) UNTIL[0,5] (PREVIOUS[3,3]
-q)` has the future reach 2, yet an event 3 time units ahead can make it true at last. So
-`decision_delay` and `past_reach` count no subformula's reach as less than 0.
+The reach of a subformula is negative if all that it looks at lies in the past. But whether there
+is a time-point to look from is known only at that time-point: `(PREVIOUS[3,3] p) UNTIL[0,5]
+(PREVIOUS[3,3] q)` has the future reach 2, yet an event 3 time units ahead can still make it true.
+So `decision_delay` and `past_reach` replace a negative reach of a subformula by 0.
 """
 
 from __future__ import annotations
@@ -28,33 +28,39 @@ if TYPE_CHECKING:
 
 
 def future_reach(formula: Formula) -> int | None:
-    """The future reach as the literature defines it, in time units; None if there is no limit.
+    """Return the future reach as the literature defines it.
 
-    At least 0. A NEXT without upper bound has no limit: the next event may be any time away.
+    Returns:
+        The reach in time units, at least 0, or None if there is no limit. A NEXT without upper
+        bound has no limit, as the next event may come at any time.
     """
     return _reach(formula, forwards=True, may_be_negative=True)
 
 
 def decision_delay(formula: Formula) -> int | None:
-    """How long after a time-point its verdict may depend on the stream; None: without limit.
+    """Return for how long after a time-point its verdict depends on the stream.
 
-    In time units. Events later than that do not change the verdict, whatever they are.
+    Returns:
+        The time in time units, or None if there is no limit. Later events cannot change the
+        verdict.
     """
     return _reach(formula, forwards=True, may_be_negative=False)
 
 
 def past_reach(formula: Formula) -> int | None:
-    """How long before a time-point its verdict may depend on the stream; None: without limit.
+    """Return for how long before a time-point its verdict depends on the stream.
 
-    In time units. Events earlier than that do not change the verdict, whatever they are.
+    Returns:
+        The time in time units, or None if there is no limit. Earlier events cannot change the
+        verdict.
     """
     return _reach(formula, forwards=False, may_be_negative=False)
 
 
 def is_bounded(formula: Formula) -> bool:
-    """Whether every future operator but NEXT has an upper bound.
+    """Whether every future operator except NEXT has an upper bound.
 
-    NEXT waits for one event whatever its interval, and does not make a formula unbounded.
+    NEXT never makes a formula unbounded: it waits for a single event, whatever its interval.
     """
     return not any(
         node.operator.is_future
@@ -85,7 +91,7 @@ def _step(node: Formula, operands: list[int | None], forwards: bool) -> int | No
         return _maximum(operands)
     if operator.is_future is forwards:
         return _sum(_maximum(operands), interval.upper)
-    # The last operand holds at a distance of at least the lower bound, the other one between.
+    # The last operand holds at least the lower bound away; the other one holds from there on.
     return _maximum([*operands[:-1], _sum(operands[-1], -interval.lower)])
 
 

@@ -1,18 +1,21 @@
-"""An upper estimate of what a monitor has to keep.
+"""An upper bound on the size of a monitor's state.
 
-The estimate counts what may be live at once in the worst log. Let b be the upper and a the lower
-bound of an operator's interval; time-stamps are integers, so b + 1 of them are at most b apart.
+The bound counts what can be live at the same time in the worst log. Let b be the upper and a the
+lower bound of an operator's interval. Time-stamps are integers, so at most b + 1 of them fit into
+a window of length b.
 
-- Each UNTIL has at most one obligation per distinct time-stamp not more than b ago: b + 1. Without
-  upper bound all whose interval has begun are one: a + 1. NEXT has one.
-- Each SINCE remembers at most one value per distinct time-stamp not more than b ago: b + 1. Without
-  upper bound all of age a and more are one: a + 1. PREVIOUS remembers one.
-- Pending time-points of one time-stamp are kept apart only if they are different functions of the
-  obligations they hang on, and n obligations have 2^(2^n) - 2 functions that are not constant. A
-  time-point hangs on one obligation per UNTIL and NEXT, all of its own time-stamp. When a past
-  operator looks at a future one, it may hang on those of other time-stamps as well: on all.
-  Time that passes changes equal functions alike, so it never makes new differences.
-- Without a bound on the future, time-points of all time-stamps are compared, and n is all.
+- An UNTIL has at most one obligation for each distinct time-stamp of the last b time units: b + 1.
+  Without upper bound, all obligations whose interval has begun are the same: a + 1. A NEXT has
+  one obligation.
+- A SINCE remembers at most one value for each distinct time-stamp of the last b time units: b + 1.
+  Without upper bound, all values of age a or more are the same: a + 1. A PREVIOUS remembers one.
+- Pending time-points of one time-stamp are kept separately only if they are different functions of
+  the obligations they depend on, and n obligations have 2^(2^n) - 2 functions that are not
+  constant. A time-point depends on one obligation for each UNTIL and NEXT, all of its own
+  time-stamp. If a past operator contains a future one, it can depend on all obligations.
+  Functions that are equal stay equal as time passes.
+- If the formula is unbounded, time-points of all time-stamps are compared, and n is the number of
+  all obligations.
 """
 
 from __future__ import annotations
@@ -31,15 +34,15 @@ _FEW_CHOICES = 4
 
 
 class StateBound:
-    """Upper estimates; see the module's text for what they rest on.
+    """Upper bounds on the parts of the state; the module's docstring says how they are found.
 
     Attributes:
-        witnesses: values that SINCE and PREVIOUS remember.
-        obligations: what UNTIL and NEXT wait for.
+        witnesses: the number of values that SINCE and PREVIOUS remember.
+        obligations: the number of obligations that UNTIL and NEXT wait for.
         choices: the number of obligations that pending entries can be functions of.
-        is_bounded: whether the formula is, and so entries are per distinct time-stamp.
-        entries: pending entries per distinct time-stamp, or in all if unbounded; None if that is
-            too large a number to say: 2^(2^choices).
+        is_bounded: whether the formula is bounded, so that `entries` is per distinct time-stamp.
+        entries: the number of pending entries, per distinct time-stamp if `is_bounded` and in all
+            otherwise; None if it is about 2^(2^choices) and too large to compute.
     """
 
     __slots__ = ("choices", "entries", "is_bounded", "obligations", "witnesses")
@@ -53,7 +56,10 @@ class StateBound:
 
 
 def state_bound(formula: Formula) -> StateBound:
-    """The estimate for modes local and global; mode naive keeps every time-point apart."""
+    """Return the bound for the modes local and global.
+
+    There is no such bound for the mode naive, which keeps every time-point separately.
+    """
     kernel, number_of = number(desugar(formula))
     witnesses = obligations = futures = 0
     looks_ahead: list[bool] = []
@@ -78,5 +84,5 @@ def state_bound(formula: Formula) -> StateBound:
 
 
 def _time_stamps(interval: Interval) -> int:
-    """The most distinct time-stamps that an operator with that interval tells apart."""
+    """How many distinct time-stamps an operator with this interval distinguishes at most."""
     return 1 + (interval.lower if interval.upper is None else interval.upper)

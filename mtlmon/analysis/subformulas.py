@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 def atoms(formula: Formula) -> tuple[str, ...]:
-    """The names of the atoms in order of first occurrence."""
+    """Return the names of the atoms in the order of their first occurrence."""
     return tuple(dict.fromkeys(node.name for node in postorder(formula) if node.name is not None))
 
 
 def subformula_count(formula: Formula) -> int:
-    """The number of distinct subformulas, the formula itself included, as it is written."""
+    """Return the number of distinct subformulas, including the formula; nothing is desugared."""
     return len(number(formula)[0])
 
 
 def skewed_count(formula: Formula) -> int:
-    """The number of distinct interval-skewed subformulas of the desugared formula.
+    """Return the number of distinct interval-skewed subformulas of the desugared formula.
 
-    Next to the subformulas these are `f SINCE[I-n] g` and `f UNTIL[I-n] g` for each `f SINCE[I] g`
-    and `f UNTIL[I] g` among them, I-n being {x-n | x in I, x >= n}, for every n up to the largest
-    constant of I; those that coincide count once (Basin, Bhatt, Traytel: Almost event-rate
-    independent monitoring of metric temporal logic, TACAS 2017). Bounds may be of any size: the
-    time taken does not depend on them.
+    These are the subformulas, and for each `f SINCE[I] g` and `f UNTIL[I] g` among them also
+    `f SINCE[I-n] g` and `f UNTIL[I-n] g` for every n up to the largest constant of I, where I-n is
+    {x-n | x in I, x >= n}. Equal ones count once (Basin, Bhatt, Traytel: Almost event-rate
+    independent monitoring of metric temporal logic, TACAS 2017). The running time does not depend
+    on the size of the bounds.
     """
     kernel, number_of = number(desugar(formula))
     count = 0
@@ -47,11 +47,12 @@ def skewed_count(formula: Formula) -> int:
 
 
 def _skewings(intervals: Iterable[Interval]) -> int:
-    """The number of distinct intervals that are skewings of those given.
+    """The number of distinct intervals that result from skewing the given ones.
 
-    Skewing [a,b] first moves the window down to lower bound 0, keeping its width b-a, then shrinks
-    it to [0,0]. So above 0 those of one width have lower bounds 1 to the largest a, and at 0 there
-    is each width up to the largest. A window without upper bound only moves down to [0,*).
+    Skewing first moves a window [a,b] down to the lower bound 0, keeping its width b-a, and then
+    shrinks it to [0,0]. So windows of one width have the lower bounds 1 to the largest a, and
+    windows with the lower bound 0 have all widths up to the largest. A window without upper bound
+    only moves down to [0,*).
     """
     farthest: dict[int | None, int] = {}
     for interval in intervals:

@@ -1,1 +1,1 @@
-"""Support: small helpers that know nothing of monitoring."""
+"""Small helpers that know nothing about monitoring."""

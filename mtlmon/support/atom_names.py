@@ -1,4 +1,4 @@
-"""Columns of events and the atoms they are of."""
+"""Matches the columns of events with the atoms of a formula."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ __all__ = ["listed", "places_of", "refuse_unknown"]
 
 
 def places_of(formula_atoms: Sequence[str], names: Sequence[object], is_strict: bool) -> list[int]:
-    """Where each atom of the formula stands among the names.
+    """Find each atom of the formula among the names of columns.
+
+    Args:
+        formula_atoms: the atoms of the formula.
+        names: the names of the columns.
+        is_strict: whether a name that is not an atom of the formula is an error.
+
+    Returns:
+        The index of each atom among the names.
 
     Raises:
-        EventError: one is missing, a name comes twice, or there are others and that is an error.
+        EventError: an atom has no column, a name occurs twice, or `is_strict` is set and there are
+            other names.
     """
     place_of = {name: place for place, name in enumerate(names)}
     if len(place_of) != len(names):
@@ -39,12 +48,12 @@ def places_of(formula_atoms: Sequence[str], names: Sequence[object], is_strict: 
 
 
 def refuse_unknown(names: Sequence[object], formula_atoms: Iterable[str], what: str) -> NoReturn:
-    """Refuse atoms that the formula does not name.
+    """Raise an EventError about atoms that do not occur in the formula.
 
     Args:
-        names: of these atoms.
-        formula_atoms: those that it names.
-        what: unknown="ignore" passes over.
+        names: the names of these atoms; there is at least one.
+        formula_atoms: the atoms that occur in the formula.
+        what: the end of the message, which names what unknown="ignore" would skip.
     """
     known = list(formula_atoms)
     noun = "atom" if len(names) == 1 else "atoms"
@@ -55,6 +64,6 @@ def refuse_unknown(names: Sequence[object], formula_atoms: Iterable[str], what: 
 
 
 def listed(names: Sequence[object]) -> str:
-    """Names for a message, not too many of them."""
+    """List the names for a message: at most eight, and how many there are if that is not all."""
     shown = ", ".join(map(repr, names[:8]))
     return f"{shown}, ... ({len(names)} names)" if len(names) > 8 else shown

@@ -1,4 +1,4 @@
-"""Packages that mtlmon can do without, and loads when they are needed."""
+"""Imports optional packages when they are first needed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from mtlmon.errors import MtlmonError
 
 
 def load_extra(module: str, extra: str) -> Any:
-    """The module, which comes with an extra of this package.
+    """Import a module that an extra of this package installs.
+
+    Args:
+        module: the name of the module.
+        extra: the name of the extra, for the message of the error.
 
     Raises:
-        MtlmonError: it is not installed.
+        MtlmonError: the module cannot be imported.
     """
     try:
         return import_module(module)

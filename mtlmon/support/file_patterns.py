@@ -1,4 +1,4 @@
-"""Files named by patterns."""
+"""Finds the files that match a pattern."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["files_of"]
 
 
 def files_of(name: str) -> list[str]:
-    """The file of this name, or the files that match it as a pattern, in alphabetical order.
+    """Return the file with this name, or else the files that match it as a pattern.
 
-    `**` in a pattern stands for directories at any depth.
+    `**` in a pattern matches directories at any depth. The files are in alphabetical order.
 
     Raises:
         MtlmonError: nothing matches the pattern.
-        OSError: there is no such file.
+        OSError: the name is not a pattern, and there is no such file.
     """
     if os.path.exists(name) or not glob.has_magic(name):
         os.stat(name)

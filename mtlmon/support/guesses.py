@@ -1,4 +1,4 @@
-"""Names that somebody got wrong, and the known ones that they probably meant."""
+"""Guesses which known name was meant by a misspelt one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["did_you_mean", "nearest"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, if one is like it; case does not matter."""
-    # Only where something is wrong: the import takes a while.
+    """Return the known name that is most similar, or None if none is; case does not matter."""
+    # Imported only when something is wrong, because the import is slow.
     from difflib import get_close_matches
 
     by_small = {one.casefold(): one for one in known if one != name}
@@ -20,7 +20,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: a guess at what was meant, or nothing.
+    """Return the end of a message about an unknown name: a guess at what was meant, or nothing.
 
     >>> did_you_mean("eror", ["error", "request"]), did_you_mean("eror", ["done"])
     ("; did you mean 'error'?", '')

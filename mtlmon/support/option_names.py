@@ -1,8 +1,8 @@
 """How callers write the options that messages recommend.
 
-The same table is read by the command, by Python functions and by Spark, where an option has another
-spelling, another name, or does not exist. Messages ask here, so that nobody is told to use an
-option that he does not have.
+The command, Python functions and Spark read tables with the same code, but an option can have
+another spelling or another name there, or not exist. Messages take the spelling from here, so that
+they never recommend an option that the caller does not have.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["COMMAND", "PYTHON", "SPARK", "SQL", "OptionNames"]
 class OptionNames:
     """The spelling of options for one kind of caller; picklable.
 
-    Options are asked for by the names that `mtlmon.tables.open_tables` has.
+    Options are looked up by their names in `mtlmon.tables.open_tables`.
 
     Attributes:
-        is_command: options are words of a command line, not keywords of Python.
-        others: names that differ from those of `open_tables`; None for an option that this caller
-            does not have.
+        is_command: whether options are words of a command line rather than keywords in Python.
+        others: the options whose names differ from those of `open_tables`; None for an option that
+            this caller does not have.
 
     >>> COMMAND.written("time", "Time"), PYTHON.written("time", "Time")
     ('--time Time', "time='Time'")
@@ -37,9 +37,11 @@ class OptionNames:
         self.others = others
 
     def written(self, option: str, value: object = None) -> str | None:
-        """An option, with a value if one is given, as this caller writes it; None: it has none.
+        """Return an option as this caller writes it, or None if the caller does not have it.
 
-        A value of True is one that the command writes as the option alone.
+        Args:
+            option: the name of the option in `open_tables`.
+            value: the value to show with the option; the command writes True as the option alone.
         """
         name = self.others.get(option, option)
         if name is None:
@@ -51,7 +53,7 @@ class OptionNames:
 
 
 def _quoted(text: str) -> str:
-    """A word of a command line as a shell reads it."""
+    """Quote a word for the shell."""
     import shlex
 
     return shlex.quote(text)

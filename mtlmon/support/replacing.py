@@ -1,8 +1,8 @@
-"""Replacing files as a whole: a reader finds the old content or the new, never a part of it.
+"""Replaces files atomically: a reader sees the old content or the new, never a part of it.
 
-The new content is written to a temporary file in the same directory, which then takes the name.
-Its name is not predictable, and it is created with O_EXCL, so that neither a file of somebody else
-nor a link that somebody has put there is ever written to or removed.
+The new content goes to a temporary file in the same directory, which is then renamed. The name of
+the temporary file cannot be predicted, and the file is created with O_EXCL, so that no file or link
+of another user is ever written to or removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 
 __all__ = ["create_beside", "leftovers", "replace", "write_all", "write_whole"]
 
-# names of files have at most 255 bytes on all common file systems
+# All common file systems allow names of up to 255 bytes.
 _NAME_BYTES = 200
 _TOKEN_BYTES = 8
 _TRIES = 100
@@ -22,9 +22,13 @@ _PERMISSIONS = 0o777
 
 
 def create_beside(path: str) -> tuple[int, str]:
-    """Create an empty file in the directory of `path`; return its descriptor and its path.
+    """Create an empty temporary file in the directory of `path`.
 
-    Raises OSError.
+    Returns:
+        The descriptor of the file, and its path.
+
+    Raises:
+        OSError: the file cannot be created.
     """
     for attempt in range(_TRIES):
         temporary = f"{_prefix(path)}{os.urandom(_TOKEN_BYTES).hex()}.tmp"
@@ -38,7 +42,10 @@ def create_beside(path: str) -> tuple[int, str]:
 
 
 def leftovers(path: str) -> list[str]:
-    """Files with names as `create_beside` makes them for `path`: of killed processes, or in use."""
+    """Find temporary files that `create_beside` has made for `path`.
+
+    They are left over from killed processes, or still in use.
+    """
     directory, prefix = os.path.split(_prefix(path))
     pattern = re.compile(re.escape(prefix) + rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
     with os.scandir(directory or ".") as entries:
@@ -50,9 +57,10 @@ def leftovers(path: str) -> list[str]:
 
 
 def replace(path: str, content: bytes) -> None:
-    """Make `content` the content of a file, which keeps its permissions if it exists.
+    """Replace a file by one with the given content; an existing file's permissions are kept.
 
-    Raises OSError; the file is then as it was.
+    Raises:
+        OSError: the file cannot be replaced; it is unchanged.
     """
     descriptor, temporary = create_beside(path)
     try:
@@ -70,9 +78,10 @@ def replace(path: str, content: bytes) -> None:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of the content, however many calls that takes.
+    """Write all of the content, with as many calls as that takes.
 
-    Raises OSError.
+    Raises:
+        OSError: a write fails.
     """
     with memoryview(content) as rest:
         place = 0
@@ -81,11 +90,13 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write to what `path` names: a regular file is replaced, a pipe or a device written to.
+    """Replace the file at `path`, or write to it if it is a pipe or a device.
 
-    Where `path` is a link, what it leads to is replaced, not the link.
+    If `path` is a link, its target is replaced, and the link is kept.
 
-    Raises OSError, or ValueError for a path that cannot be one.
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: `path` cannot be a path, for example because it contains a null byte.
     """
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         with open(path, "wb") as file:
@@ -95,7 +106,7 @@ def write_whole(path: str, content: bytes) -> None:
 
 
 def _prefix(path: str) -> str:
-    """How names of temporary files begin, of which there may be several for one `path`."""
+    """The path of a temporary file for `path`, up to the random part of its name."""
     directory, name = os.path.split(path)
     short = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
     return os.path.join(directory, f".{short}.")

@@ -1,4 +1,4 @@
-"""The formats of tables, and how names of files tell them."""
+"""Recognises the formats of tables by the names of their files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-"""The format of a table by the ending of its name."""
+"""The format of a table for each file name extension."""
 
 FORMAT_NAMES = tuple(dict.fromkeys(FORMATS.values()))
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-"""The compression by what stands behind that ending."""
+"""The compression for each extension that can follow the format's."""
 
 
 def table_format(path: str) -> tuple[str, str | None] | None:
-    """The format and the compression of a table, by its name; None if that tells neither.
+    """Return the format and the compression of a table, or None if its name does not tell them.
 
     >>> table_format("log.csv.gz")
     ('csv', 'gzip')

@@ -49,7 +49,7 @@ def test_the_whole_explanation() -> None:
         ("EVENTUALLY p", None, ["future   no limit", "2 entries in all", "however far ahead"]),
         ("p UNTIL[2,8] q", "ms", ["the right side at some time-point 2 to 8 ms ahead, the left"]),
         ("p SINCE[2,2] q", "ms", ["at some time-point exactly 2 ms back, the left ever since"]),
-        ("ONCE[3,*) p", "m", ["at some time-point 3 m or more back", "memories     4 of what"]),
+        ("ONCE[3,*) p", "m", ["at some time-point 3 m or more back", "memories     4 past values"]),
         ("NEXT p", None, ["a NEXT without upper bound waits", "time-stamps whose NEXT has not"]),
         ("ONCE[0,86400000] p", "ms", ["up to 86400000 ms (1 d) back"]),
         ("(ONCE p) AND (ONCE p)", None, ["ONCE  2 x"]),
