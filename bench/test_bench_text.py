@@ -87,16 +87,18 @@ def null_device() -> Iterator[int]:
     os.close(descriptor)
 
 
+@pytest.mark.parametrize("format", ["text", "jsonl"])
 @pytest.mark.parametrize("row", [_boolean, _mixed, _distinct], ids=lambda row: row.__name__[1:])
 def test_write(
     benchmark: BenchmarkFixture,
     row: Callable[[random.Random, int], Row],
+    format: Literal["text", "jsonl"],
     null_device: int,
 ) -> None:
     generator = random.Random(1)
     rows = [row(generator, k) for k in range(_EVENTS)]
     batches = [_records(rows[start : start + 500]) for start in range(0, _EVENTS, 500)]
-    writer = Writer()
+    writer = Writer(b"" if format == "text" else b'{"policy":null,"time":', format)
 
     def run() -> None:
         for batch in batches:

@@ -54,7 +54,8 @@ class Writer:
     """A growing buffer of verdict lines, emptied by `flush`."""
 
     label: Final[bytes]
-    def __init__(self, label: bytes = b"") -> None: ...
+    is_json: Final[bool]
+    def __init__(self, label: bytes = b"", format: Literal["text", "jsonl"] = "text") -> None: ...
     def __len__(self) -> int: ...
     def put(
         self, records: _Array, verdicts: Literal["all", "boolean", "false", "none"] = "all"

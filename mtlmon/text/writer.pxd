@@ -18,15 +18,19 @@ cdef enum:
     # two time-points of 20 + 1 + 20 characters, " = " and a line feed, and the rest of a word after
     # them; a label comes on top
     LINE_ROOM = 104
+    # the same numbers, and what comes between and after them
+    JSON_LINE_ROOM = 136
+    # what comes after the offset of a JSON line, and a short label of JSON lines
+    JSON_END_ROOM = 40
+    SHORT_JSON_LABEL = 32
     LONGEST_LABEL = 4096
     # room is made for this many lines at a time
     LINES_AT_ONCE = 512
 
 
 cdef struct Prefix:
-    # the text of a time-stamp with its colon: `high_size` characters of two words, for the digits
-    # before the last eight, and `low` for the last eight; the last three digits begin at bit
-    # `units_shift`
+    # the text of a time-stamp: `high_size` characters of two words, for the digits before the last
+    # eight, and `low` for the last eight; the last three digits begin at bit `units_shift`
     uint64_t time_stamp
     uint64_t thousands
     unsigned units_shift
@@ -42,6 +46,8 @@ cdef class Writer:
     cdef readonly bytes label
     cdef const uint8_t *label_text
     cdef size_t label_size, line_room
+    # whether lines are JSON objects
+    cdef readonly bint is_json
     cdef uint8_t *data
     # the written text is from `taken` up to `size`
     cdef size_t taken, size, room
@@ -55,6 +61,10 @@ cdef class Writer:
     # the text after the time-point of a verdict, by its kind: a word, and how much of it counts
     cdef uint64_t ends[3]
     cdef size_t end_sizes[3]
+    # for JSON lines: the label if it is short, and the text after the offset by kind of verdict
+    cdef uint8_t short_label[SHORT_JSON_LABEL]
+    cdef uint8_t json_ends[3 * JSON_END_ROOM]
+    cdef size_t json_end_sizes[3]
     # the numbers below 1000 with three digits, and without leading zeros, with their size in the
     # highest byte
     cdef uint32_t three_digits[1000]
@@ -63,8 +73,17 @@ cdef class Writer:
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil
+    cdef int set_json_texts(self) except -1
     cdef bint write_behind(
         self, const uint8_t *text, size_t size, const VerdictRecord *verdict
+    ) noexcept nogil
+    cdef bint write_object(
+        self,
+        const uint8_t *text,
+        size_t size,
+        const uint8_t *time_text,
+        size_t time_size,
+        const VerdictRecord *verdict,
     ) noexcept nogil
     cdef bint append(self, const uint8_t *text, size_t size) noexcept nogil
     cdef bint reserve(self, size_t count) noexcept nogil

@@ -1,7 +1,11 @@
 # cython: language_level=3
 """The writer of verdict lines: verdict records in, bytes for a file descriptor out.
 
-The lines are `ts:offset true`, `ts:offset false` and `ts:offset = ts':offset'`.
+The lines of text are `ts:offset true`, `ts:offset false` and `ts:offset = ts':offset'`. JSON lines
+are objects, whose first members are the label:
+
+    {"policy":null,"time":ts,"offset":offset,"verdict":true,"reference":null}
+    {"policy":null,"time":ts,"offset":offset,"verdict":null,"reference":"ts':offset'"}
 """
 
 cimport cython
@@ -37,10 +41,13 @@ VERDICT_FILTERS = {
 cdef class Writer:
     """A growing buffer of verdict lines, emptied by `flush`.
 
-    label: the text at the start of every line, of at most MAX_LABEL_BYTES.
+    Args:
+        label: the text at the start of every line, of at most MAX_LABEL_BYTES. For JSON lines, it
+            is the object up to the value of `time`.
+        format: the format of lines, "text" or "jsonl".
     """
 
-    def __cinit__(self, bytes label not None=b""):
+    def __cinit__(self, bytes label not None=b"", str format not None="text"):
         cdef uint64_t digits, number
         cdef size_t zeros
         cdef const uint8_t *false_end = b" false\n\0"
@@ -48,11 +55,18 @@ cdef class Writer:
         cdef const uint8_t *equivalent_end = b" = \0\0\0\0\0"
         if len(label) > LONGEST_LABEL:
             raise ValueError(f"a label of {len(label)} bytes")
+        if format not in ("text", "jsonl"):
+            raise ValueError(f"no format of lines is called {format!r}")
         self.label = label
         self.label_text = label
         self.label_size = <size_t> len(label)
-        # a short label is written as two words
-        self.line_room = LINE_ROOM + (0 if not label else max(self.label_size, 2 * WORD_SIZE))
+        self.is_json = format == "jsonl"
+        if self.is_json:
+            self.line_room = JSON_LINE_ROOM + max(self.label_size, <size_t> SHORT_JSON_LABEL)
+            self.set_json_texts()
+        else:
+            # a short label is written as two words
+            self.line_room = LINE_ROOM + (0 if not label else max(self.label_size, 2 * WORD_SIZE))
         self.ends[<int> VERDICT_FALSE] = load_word(false_end)
         self.ends[<int> VERDICT_TRUE] = load_word(true_end)
         self.ends[<int> VERDICT_EQUIVALENT] = load_word(equivalent_end)
@@ -67,6 +81,24 @@ cdef class Writer:
         self.prefix = prefix_from(0)
         set_prefix(self, &self.prefix, 0)
         self.reference_prefix = self.prefix
+
+    cdef int set_json_texts(self) except -1:
+        """Set the texts that JSON lines are made of."""
+        cdef bytes end
+        cdef int kind
+        memcpy(
+            self.short_label, self.label_text, min(self.label_size, <size_t> SHORT_JSON_LABEL)
+        )
+        for kind, value, reference in (
+            (VERDICT_FALSE, b"false", b"null}\n"),
+            (VERDICT_TRUE, b"true", b"null}\n"),
+            (VERDICT_EQUIVALENT, b"null", b'"'),
+        ):
+            end = b',"verdict":%b,"reference":%b' % (value, reference)
+            self.json_end_sizes[kind] = <size_t> len(end)
+            end = end.ljust(JSON_END_ROOM)
+            memcpy(self.json_ends + kind * JSON_END_ROOM, <const char *> end, JSON_END_ROOM)
+        return 0
 
     def __dealloc__(self):
         free(self.data)
@@ -175,6 +207,36 @@ cdef class Writer:
         )
         return True
 
+    cdef bint write_object(
+        self,
+        const uint8_t *text,
+        size_t size,
+        const uint8_t *time_text,
+        size_t time_size,
+        const VerdictRecord *verdict,
+    ) noexcept nogil:
+        """Append a JSON line that begins with a text; False if there is no memory.
+
+        time_text: members between `time` and `offset`, with the comma before them.
+        """
+        cdef uint8_t *place
+        if self.room - self.size < JSON_LINE_ROOM or (
+            size + time_size > self.room - self.size - JSON_LINE_ROOM
+        ):
+            if not self.reserve((size + time_size) // JSON_LINE_ROOM + LINES_AT_ONCE):
+                return False
+        place = self.data + self.size
+        memcpy(place, text, size)
+        if verdict.time_stamp != self.prefix.time_stamp:
+            set_prefix(self, &self.prefix, verdict.time_stamp)
+        place = put_time_stamp(place + size, &self.prefix)
+        if time_size:
+            memcpy(place, time_text, time_size)
+            place += time_size
+        place = put_json_rest(self, place, verdict, &self.reference_prefix)
+        self.size = <size_t> (place - self.data)
+        return True
+
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
     ) noexcept nogil:
@@ -206,6 +268,8 @@ cdef size_t put_wanted_lines(
     wanted[<int> VERDICT_FALSE] = True
     wanted[<int> VERDICT_TRUE] = filter != FILTER_FALSE
     wanted[<int> VERDICT_EQUIVALENT] = filter == FILTER_ALL
+    if writer.is_json:
+        return <size_t> (put_json_lines(writer, place, verdicts, count, wanted) - place)
     return <size_t> (put_lines(writer, place, verdicts, count, wanted) - place)
 
 
@@ -267,6 +331,62 @@ cdef uint8_t *put_lines(
     return place
 
 
+cdef uint8_t *put_json_lines(
+    Writer writer,
+    uint8_t *place,
+    const VerdictRecord *verdicts,
+    size_t count,
+    const bint *wanted,
+) noexcept nogil:
+    """Write JSON lines into existing room; return the place after them.
+
+    PERF: a short label and the end of a line are copied with a size that the compiler knows, which
+    takes 6.3 ns a line where lines of text take 4.2; a label whose size it does not know takes 1 ns
+    more.
+    """
+    cdef const VerdictRecord *verdict
+    cdef Prefix prefix = writer.prefix
+    cdef Prefix reference_prefix = writer.reference_prefix
+    cdef const uint8_t *label = writer.label_text
+    cdef size_t label_size = writer.label_size
+    cdef bint is_short = label_size <= SHORT_JSON_LABEL
+    cdef size_t k
+    for k in range(count):
+        verdict = verdicts + k
+        if not wanted[verdict.kind]:
+            continue
+        if is_short:
+            memcpy(place, writer.short_label, SHORT_JSON_LABEL)
+        else:
+            memcpy(place, label, label_size)
+        if verdict.time_stamp != prefix.time_stamp:
+            set_prefix(writer, &prefix, verdict.time_stamp)
+        place = put_time_stamp(place + label_size, &prefix)
+        place = put_json_rest(writer, place, verdict, &reference_prefix)
+    writer.prefix = prefix
+    writer.reference_prefix = reference_prefix
+    return place
+
+
+cdef inline uint8_t *put_json_rest(
+    Writer writer, uint8_t *place, const VerdictRecord *verdict, Prefix *reference_prefix
+) noexcept nogil:
+    """Write a JSON line from the comma before the offset on; return the place after it."""
+    cdef const uint8_t *name = b',"offset":\0\0\0\0\0\0'
+    cdef uint8_t kind = verdict.kind
+    memcpy(place, name, 2 * WORD_SIZE)
+    place = put_offset(writer, place + 10, verdict.offset)
+    memcpy(place, writer.json_ends + kind * <size_t> JSON_END_ROOM, JSON_END_ROOM)
+    place += writer.json_end_sizes[kind]
+    if kind == VERDICT_EQUIVALENT:
+        if verdict.reference_time_stamp != reference_prefix.time_stamp:
+            set_prefix(writer, reference_prefix, verdict.reference_time_stamp)
+        place = put_time_point(writer, place, reference_prefix, verdict.reference_offset)
+        memcpy(place, <const uint8_t *> b'"}\n', 3)
+        place += 3
+    return place
+
+
 cdef inline uint8_t *put_line(
     Writer writer, uint8_t *place, const VerdictRecord *verdict
 ) noexcept nogil:
@@ -290,16 +410,20 @@ cdef inline uint8_t *put_line(
 cdef inline uint8_t *put_time_point(
     Writer writer, uint8_t *place, const Prefix *prefix, uint64_t offset
 ) noexcept nogil:
+    place = put_time_stamp(place, prefix)
+    place[0] = c':'
+    return put_offset(writer, place + 1, offset)
+
+
+cdef inline uint8_t *put_time_stamp(uint8_t *place, const Prefix *prefix) noexcept nogil:
     store_word(place, prefix.high[0])
     store_word(place + WORD_SIZE, prefix.high[1])
     store_word(place + prefix.high_size, prefix.low)
-    place += prefix.size
-    (place - 1)[0] = c':'
-    return put_offset(writer, place, offset)
+    return place + prefix.size
 
 
 cdef inline void set_prefix(Writer writer, Prefix *prefix, uint64_t time_stamp) noexcept nogil:
-    """Set a prefix to the text of a time-stamp with its colon.
+    """Set a prefix to the text of a time-stamp.
 
     PERF: time-stamps grow slowly, so the digits before the last three, or at least those before the
     last eight, are kept.
@@ -322,7 +446,7 @@ cdef inline void set_prefix(Writer writer, Prefix *prefix, uint64_t time_stamp) 
     prefix.thousands = thousands
     prefix.units_shift = <unsigned> (8 * (WORD_SIZE - 3 - zeros))
     prefix.low = text_of(digits) >> 8 * zeros
-    prefix.size = prefix.high_size + WORD_SIZE - zeros + 1
+    prefix.size = prefix.high_size + WORD_SIZE - zeros
 
 
 cdef Prefix prefix_from(uint64_t high_value) noexcept nogil:

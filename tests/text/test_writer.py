@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
@@ -19,6 +20,7 @@ from mtlmon.verdict_arrays import verdict_type
 
 Kind = Literal["false", "true", "equivalent"]
 Filter = Literal["all", "boolean", "false", "none"]
+Format = Literal["text", "jsonl"]
 Row = tuple[int, int, Kind, int, int]
 
 PASSING: dict[Filter, tuple[Kind, ...]] = {
@@ -27,6 +29,9 @@ PASSING: dict[Filter, tuple[Kind, ...]] = {
     "false": ("false",),
     "none": (),
 }
+VALUES = {"false": False, "true": True, "equivalent": None}
+# what begins a JSON line without other members
+BARE = b'{"time":'
 LARGEST = (1 << 64) - 1
 # where a number gains a digit, or one of the parts it is written in changes
 EDGES = sorted(
@@ -42,13 +47,31 @@ EDGES = sorted(
 NUMBERS = st.integers(0, 1100) | st.sampled_from(EDGES) | st.integers(0, LARGEST)
 
 
-def expected(rows: list[Row], verdicts: Filter) -> bytes:
+def expected(
+    rows: list[Row], verdicts: Filter, format: Format = "text", first: dict[str, Any] | None = None
+) -> bytes:
+    """The lines of rows; first: what JSON lines have before the time."""
     lines = []
-    for time_stamp, offset, kind, reference_time_stamp, reference_offset in rows:
-        if kind in PASSING[verdicts]:
-            end = f"= {reference_time_stamp}:{reference_offset}" if kind == "equivalent" else kind
-            lines.append(f"{time_stamp}:{offset} {end}\n")
+    for time_stamp, offset, kind, *reference in rows:
+        if kind not in PASSING[verdicts]:
+            continue
+        name = "{}:{}".format(*reference)
+        if format == "text":
+            lines.append(f"{time_stamp}:{offset} {f'= {name}' if kind == 'equivalent' else kind}\n")
+            continue
+        line = {
+            **(first or {}),
+            "time": time_stamp,
+            "offset": offset,
+            "verdict": VALUES[kind],
+            "reference": name if kind == "equivalent" else None,
+        }
+        lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
     return "".join(lines).encode()
+
+
+def new_writer(format: Format) -> Writer:
+    return Writer() if format == "text" else Writer(BARE, format)
 
 
 def records(rows: list[Row]) -> NDArray[np.void]:
@@ -65,8 +88,8 @@ def records(rows: list[Row]) -> NDArray[np.void]:
     return array
 
 
-def written(batches: list[list[Row]], verdicts: Filter = "all") -> bytes:
-    writer = Writer()
+def written(batches: list[list[Row]], verdicts: Filter = "all", format: Format = "text") -> bytes:
+    writer = new_writer(format)
     for batch in batches:
         writer.put(records(batch), verdicts)
     return writer.take()
@@ -77,36 +100,86 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS, ROWS, st.sampled_from(get_args(Filter)))
-@example([(0, 0, "equivalent", 0, 0)], [(LARGEST, LARGEST, "equivalent", LARGEST, LARGEST)], "all")
-def test_any_numbers_in_any_order(first: list[Row], second: list[Row], verdicts: Filter) -> None:
-    assert written([first, second], verdicts) == expected(first + second, verdicts)
+@given(ROWS, ROWS, st.sampled_from(get_args(Filter)), st.sampled_from(get_args(Format)))
+@example(
+    [(0, 0, "equivalent", 0, 0)],
+    [(LARGEST, LARGEST, "equivalent", LARGEST, LARGEST)],
+    "all",
+    "text",
+)
+@example(
+    [(0, 0, "equivalent", 0, 0)],
+    [(LARGEST, LARGEST, "equivalent", LARGEST, LARGEST)],
+    "all",
+    "jsonl",
+)
+def test_any_numbers_in_any_order(
+    first: list[Row], second: list[Row], verdicts: Filter, format: Format
+) -> None:
+    lines = expected(first + second, verdicts, format)
+    assert written([first, second], verdicts, format) == lines
 
 
+@pytest.mark.parametrize("format", get_args(Format))
 @pytest.mark.parametrize("step", [1, 7, 999, 1000, 10**5, 12_345_678, 10**8, 10**15 + 1])
-def test_growing_time_stamps(step: int) -> None:
+def test_growing_time_stamps(step: int, format: Format) -> None:
     for start in [0, *EDGES]:
         rows: list[Row] = [
             (time_stamp, k, "equivalent", max(0, time_stamp - 3 * step), k)
             for k, time_stamp in enumerate(range(start, start + 40 * step, step))
             if time_stamp <= LARGEST
         ]
-        assert written([rows]) == expected(rows, "all")
+        assert written([rows], format=format) == expected(rows, "all", format)
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 15, 16, 17, 100, MAX_LABEL_BYTES])
+LABEL_SIZES = [1, 7, 8, 9, 15, 16, 17, 100, MAX_LABEL_BYTES]
+KINDS = get_args(Kind)
+# of all sizes, the longest lines among them
+LABELLED: list[Row] = [(10**k, LARGEST, KINDS[k % 3], LARGEST - k, k) for k in range(19)]
+
+
+@pytest.mark.parametrize("size", LABEL_SIZES)
 @pytest.mark.parametrize("verdicts", get_args(Filter))
 def test_every_line_has_the_label(size: int, verdicts: Filter) -> None:
     label = bytes(ord("a") + number % 26 for number in range(size))
-    kinds = get_args(Kind)
-    rows: list[Row] = [(10**k, LARGEST, kinds[k % 3], LARGEST - k, k) for k in range(19)]
     writer = Writer(label)
     # more than there is room for at the first time
     for _ in range(40):
-        writer.put(records(rows), verdicts)
-    lines = expected(rows, verdicts).splitlines(keepends=True)
+        writer.put(records(LABELLED), verdicts)
+    lines = expected(LABELLED, verdicts).splitlines(keepends=True)
     assert writer.take() == 40 * b"".join(label + line for line in lines)
     assert writer.label == label
+    assert not writer.is_json
+
+
+@pytest.mark.parametrize("size", [*range(22, 42), 100, MAX_LABEL_BYTES])
+@pytest.mark.parametrize("verdicts", get_args(Filter))
+def test_every_json_line_has_the_label(size: int, verdicts: Filter) -> None:
+    name = "x" * (size - 20)
+    label = b'{"policy":"%b","time":' % name.encode()
+    assert len(label) == size
+    writer = Writer(label, "jsonl")
+    for _ in range(40):
+        writer.put(records(LABELLED), verdicts)
+    assert writer.take() == 40 * expected(LABELLED, verdicts, "jsonl", {"policy": name})
+    assert writer.is_json
+
+
+@pytest.mark.parametrize("format", get_args(Format))
+@pytest.mark.parametrize("size", [8, 32, 33, MAX_LABEL_BYTES])
+def test_the_longest_lines_fill_no_more_than_their_room(format: Format, size: int) -> None:
+    """As many at once as room is made for, in a writer that has room for no more."""
+    longest: list[Row] = [(LARGEST, LARGEST, "equivalent", LARGEST, LARGEST)] * 512
+    label = bytes([ord("x")]) * size
+    writer = Writer(label, format)
+    writer.put(records(longest))
+    rest = expected(longest[:1], "all", format).removeprefix(BARE)
+    assert writer.take() == 512 * (label + rest)
+
+
+def test_a_format_has_a_name() -> None:
+    with pytest.raises(ValueError, match="'json'"):
+        Writer(b"", "json")  # type: ignore[arg-type]
 
 
 def test_a_label_may_be_too_long() -> None:
@@ -114,13 +187,15 @@ def test_a_label_may_be_too_long() -> None:
         Writer(bytes(MAX_LABEL_BYTES + 1))
 
 
-def test_every_small_offset() -> None:
+@pytest.mark.parametrize("format", get_args(Format))
+def test_every_small_offset(format: Format) -> None:
     rows: list[Row] = [(5, offset, "true", 0, 0) for offset in range(10_001)]
-    assert written([rows]) == expected(rows, "all")
+    assert written([rows], format=format) == expected(rows, "all", format)
 
 
+@pytest.mark.parametrize("format", get_args(Format))
 @pytest.mark.parametrize("verdicts", get_args(Filter))
-def test_large_batches(verdicts: Filter) -> None:
+def test_large_batches(verdicts: Filter, format: Format) -> None:
     generator = random.Random(1)
     rows: list[Row] = [
         (
@@ -132,10 +207,11 @@ def test_large_batches(verdicts: Filter) -> None:
         )
         for k in range(9000)
     ]
-    whole = expected(rows, verdicts)
-    assert written([rows], verdicts) == whole
-    assert written([rows[:1], rows[1:512], rows[512:1025], rows[1025:]], verdicts) == whole
-    assert written([[row] for row in rows], verdicts) == whole
+    whole = expected(rows, verdicts, format)
+    assert written([rows], verdicts, format) == whole
+    parts = [rows[:1], rows[1:512], rows[512:1025], rows[1025:]]
+    assert written(parts, verdicts, format) == whole
+    assert written([[row] for row in rows], verdicts, format) == whole
 
 
 def test_flush_writes_all_that_waits(tmp_path: Path) -> None:
