@@ -1,22 +1,24 @@
-"""One long trace cut into ranges of time that are monitored apart: the verdicts of one monitor.
+"""Cuts one long trace into ranges of time, which are monitored independently.
 
-A range reads as much of the trace beyond its ends as its formula looks there (`needs`). Operators
-that look as far as the stream goes are masked (`masks`): at a boundary they are told by atoms of
-their own what they would have found beyond it, one Boolean each (`carries`). Passes over the ranges
-find these out, one pass for each level of nesting of such operators, the innermost first, and then
-give the verdicts (`passes`). How ranges get their events, and where they are worked on, is for
-others to say; here a pass is a function of the number of a range and its events.
+The verdicts are the same as those of a single monitor.
 
-Why the verdicts are those of one monitor: by induction over the levels, in each range every
-subformula has its value of the whole trace wherever the range needs it (`needs`, `masks`), and so
-has the formula within the range. What is undecided at the end of the trace depends on how monitors
-combine the obligations that are left; all ranges that these can reach are therefore one, the last,
-which ends as the trace does. Only an UNTIL without upper bound carries them further back: its value
-at the boundary is then a variable, that is left open in the ranges before. If several are open, it
-is made sure that all their combinations are possible (`DependencePass`): then a function of them
-that is not constant as a function of variables is not constant as one of what is left at the end
-either, and a monitor of the whole trace leaves undecided just the same. If not, the trace is not
-cut.
+A range reads the trace as far beyond its own ends as its formula looks (`needs`). Operators without
+upper bound are masked (`masks`): at a boundary, atoms of their own tell them what they would have
+found beyond it, one Boolean for each operator (`carries`). Passes over the ranges compute these
+Booleans, one pass for each level of nesting of such operators, beginning with the innermost. The
+last pass gives the verdicts (`passes`). The caller decides how ranges get their events and where
+they are processed; here, a pass is a function of the number of a range and its events.
+
+Why the verdicts are those of a single monitor: by induction over the levels, every subformula has
+the same value in a range as in the whole trace wherever the range needs it (`needs`, `masks`). So
+the formula itself has the right value within the range. What is undecided at the end of the trace
+depends on how monitors combine the remaining obligations. Therefore all ranges that depend on these
+are joined into one, the last, which ends where the trace does. Only an UNTIL without upper bound
+carries obligations further back: its value at the boundary is then a variable, which stays open in
+the earlier ranges. If several are open, `DependencePass` checks that all combinations of their
+values are possible. Then a function of these variables that is not constant is not constant as a
+function of the remaining obligations either, so a monitor of the whole trace leaves the same
+time-points undecided. If some combination is impossible, the trace is not cut.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ __all__ = [
 ]
 
 SeekingPass: TypeAlias = LevelPass | DependencePass
-"""A pass that finds something out."""
+"""A pass that computes findings rather than verdicts."""
 
-# Families whose independence is looked into; each one more doubles the monitors that do so.
+# The number of open families up to which independence is checked; each one doubles the monitors.
 _MOST_OPEN = 4
 
 
@@ -53,15 +55,15 @@ def verdict_passes(
     plans: Sequence[Plan],
     run: Callable[[Sequence[SeekingPass]], Sequence[Sequence[Finding]]],
 ) -> list[VerdictPass]:
-    """The passes that give the verdicts of some policies.
+    """Prepare the passes that give the verdicts of some policies.
 
     Args:
-        plans: of each policy.
-        run: goes over the ranges with several passes at once, and returns what each has found.
+        plans: the plan of each policy.
+        run: processes the ranges with several passes at once, and returns the findings of each.
 
     Returns:
-        A pass for each plan. Its plan is another one, the trace in one piece, where ranges cannot
-        give the verdicts of one monitor.
+        A pass for each plan. Where ranges cannot give the verdicts of a single monitor, the pass
+        has another plan, with the trace in one piece.
     """
     findings: list[list[Finding]] = [[] for _ in plans]
     carries: list[Carries] = [{} for _ in plans]
@@ -83,7 +85,7 @@ def _dependent(
     carries: Sequence[Carries],
     run: Callable[[Sequence[SeekingPass]], Sequence[Sequence[Finding]]],
 ) -> set[int]:
-    """The plans with families that are open at the end and cannot be told apart by variables."""
+    """The plans with several open families at the end that are not known to be independent."""
     open_families = [
         [family for family, values in one.items() if (values == OPEN).any()] for one in carries
     ]

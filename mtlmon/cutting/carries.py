@@ -1,11 +1,11 @@
-"""What is known of the far side of boundaries.
+"""Computes the values of families at the far side of boundaries.
 
-What a stretch of time-points does to the value of `f SINCE[0,*) g` is told by the last of its
-time-points with `g OR NOT f`: after it the value is that of g there, whatever it was before; if
-there is none the value stays as it was. What it does to the value of `f UNTIL[0,*) g` is told by
-the first such time-point, for the time-points before it. So stretches compose, and the one
-*decisive* time-point of a stretch that several ranges have parts of is the latest, or the earliest,
-of theirs.
+The effect of a stretch of time-points on the value of `f SINCE[0,*) g` depends only on the last of
+its time-points where `g OR NOT f` holds: after it, the value is that of g there, whatever it was
+before. If there is no such time-point, the value does not change. The effect on the value of
+`f UNTIL[0,*) g` at the time-points before a stretch likewise depends only on the first such
+time-point. We call this time-point *decisive*. So stretches compose: if several ranges have parts
+of a stretch, its decisive time-point is the latest, or the earliest, of theirs.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from mtlmon.cutting.plan import Plan
 
 FALSE, TRUE, OPEN = range(3)
-"""Values of a family at the far side of a boundary; OPEN: undecided when the trace ends."""
+"""Values of a family at the far side of a boundary; OPEN is undecided when the trace ends."""
 
 AT_END = -1
-"""The stretch of findings that are values at the last boundary of a family."""
+"""Used as the stretch of a finding that is the value at the last boundary of a family."""
 
 Carries = dict[int, "NDArray[np.int8]"]
-"""For each family its value at the boundary of each range; of no meaning where there is none."""
+"""For each family, its value at the boundary of each range; meaningless where there is none."""
 
 
 class Finding(NamedTuple):
-    """What a range has found out.
+    """A decisive time-point, or a value at the end of the trace.
 
     Attributes:
-        family: its number.
+        family: the number of the family.
         stretch: the number of the stretch between two boundaries, or AT_END.
-        time_stamp: that of the time-point.
+        time_stamp: the time-stamp of the time-point.
         offset: the number of the time-point within its time-stamp.
         value: FALSE, TRUE or OPEN.
     """
@@ -54,11 +54,13 @@ class Finding(NamedTuple):
 class Stretches:
     """The time between the boundaries of a family.
 
-    Of SINCE, stretch k is what lies between boundary k and the one before it, or the beginning of
-    the trace; of UNTIL, what lies between boundary k and the next, or the end.
+    For SINCE, stretch k lies between the previous boundary, or the beginning of the trace, and
+    boundary k. For UNTIL, it lies between boundary k and the next one, or the end of the trace.
 
     Args:
-        boundaries: in increasing order.
+        family: the number of the family.
+        is_future: whether its rows are UNTILs.
+        boundaries: its boundaries, in increasing order.
     """
 
     def __init__(self, family: int, is_future: bool, boundaries: NDArray[np.int64]) -> None:
@@ -68,13 +70,13 @@ class Stretches:
         self._found: dict[int, Finding] = {}
 
     def bounds(self, first: int, last: int) -> tuple[int, int]:
-        """The part of an interval of time-stamps, ends included, that is in stretches."""
+        """Clip an interval of time-stamps, with both ends included, to the stretches."""
         if self.is_future:
             return max(first, int(self.boundaries[0])), last
         return first, min(last, int(self.boundaries[-1]) - 1)
 
     def add(self, time_stamps: NDArray[np.int64], offsets: NDArray[np.uint64], value: int) -> None:
-        """Decisive time-points, in any order, all in stretches."""
+        """Take candidates for decisive time-points, in any order, all within stretches."""
         stretches = np.searchsorted(self.boundaries, time_stamps, side="right")
         if self.is_future:
             stretches -= 1
@@ -90,7 +92,7 @@ class Stretches:
             stretches, time_stamps, offsets = stretches[rest], time_stamps[rest], offsets[rest]
 
     def take(self, finding: Finding) -> None:
-        """One decisive time-point."""
+        """Take one candidate for a decisive time-point."""
         best = self._found.get(finding.stretch)
         if best is None or (finding[2:4] < best[2:4]) is self.is_future:
             self._found[finding.stretch] = finding
@@ -101,14 +103,14 @@ class Stretches:
         return list(self._found.values())
 
     def values(self) -> NDArray[np.int8]:
-        """The value at the far side of each boundary."""
+        """Return the value at the far side of each boundary."""
         values = np.zeros(len(self.boundaries), np.int8)
         value = FALSE
         order = range(len(values))
         if self.is_future:
             order = order[::-1]
             if AT_END in self._found:
-                # at the last boundary, whatever comes after it
+                # the value at the last boundary, whatever comes after it
                 value = values[-1] = self._found[AT_END].value
                 order = order[1:]
         for stretch in order:
@@ -119,7 +121,10 @@ class Stretches:
 
 
 def compose(plan: Plan, findings: Iterable[Finding]) -> Carries:
-    """The values of families, those that there are findings of or that nothing decides."""
+    """Combine findings into the values of families at boundaries.
+
+    Families without any finding have the value FALSE.
+    """
     stretches = {
         number: Stretches(number, plan.families.families[number].is_future, plan.boundaries(number))
         for number in plan.cut()

@@ -1,7 +1,7 @@
-"""The operators of a program that look as far as the stream goes.
+"""Groups the operators of a program that have no upper bound.
 
-Rows of a program with SINCE or UNTIL without upper bound and with the same operands are a *family*:
-they differ in how near they look, and share what has to be known of the far end.
+Rows with SINCE, or UNTIL, without upper bound and with the same operands form a *family*. They
+differ only in their lower bounds, and need the same information from beyond a boundary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Family(NamedTuple):
         left: the left operand, as `mtlmon.engine.compile` numbers it.
         right: the right operand, likewise.
         rows: the numbers of the instructions, in ascending order.
-        level: 0 if no other family is inside the operands, else one more than the highest of those.
+        level: 0 if the operands contain no other family, otherwise one more than the highest level
+            of these families.
     """
 
     is_future: bool
@@ -45,9 +46,9 @@ class Families(NamedTuple):
     """All families of a program.
 
     Attributes:
-        families: each after those inside its operands.
-        of_row: the number of the family by that of the instruction.
-        is_stacked: whether an UNTIL of a family stands inside the operands of another family.
+        families: the families, each after those that its operands contain.
+        of_row: the number of the family of each instruction that belongs to one.
+        is_stacked: whether the operands of some family contain an UNTIL of another family.
     """
 
     families: tuple[Family, ...]
@@ -56,11 +57,11 @@ class Families(NamedTuple):
 
 
 def find_families(program: Program) -> Families:
-    """The families of a program, and how they are nested."""
+    """Find the families of a program, and how they are nested."""
     rows = program.rows
     members: dict[tuple[bool, int, int], list[int]] = {}
-    # of each row: the least level that a family around it can have; whether an UNTIL of a family is
-    # inside it, itself included
+    # for each row: the least level of a family that contains it, and whether the row is or contains
+    # an UNTIL of a family
     levels = [0] * len(rows)
     has_until = [False] * len(rows)
     family_levels: dict[tuple[bool, int, int], int] = {}

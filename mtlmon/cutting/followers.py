@@ -1,4 +1,4 @@
-"""What follows the events of a range: monitors that give verdicts or find something out."""
+"""Followers process the events of a range: some give verdicts, others compute findings."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 def within(records: NDArray[np.void], first: int, last: int) -> NDArray[np.void]:
-    """The verdicts of time-stamps from first to last."""
+    """Select the verdicts with time-stamps from first to last."""
     time_stamps = records["time_stamp"]
     return records[(time_stamps >= first) & (time_stamps <= last)]
 
 
 class Follower(ABC):
-    """Follows the events of a range."""
+    """Processes the events of a range."""
 
     @abstractmethod
     def feed(self, batch: Batch) -> None:
-        """Go on to events, of which there are some."""
+        """Process the next events; there is at least one."""
 
     @abstractmethod
     def finish(self) -> None:
-        """There are no more events."""
+        """End the range: no more events follow."""
 
 
 class Verdicts(Follower):
-    """Gives the verdicts of a range on an operand among the rows of its reader."""
+    """Computes the verdicts of a range on an operand of its reader's rows."""
 
     def __init__(self, reader: RangeReader, operand: int) -> None:
         self._monitor = reader.monitor(operand)
@@ -53,24 +53,26 @@ class Verdicts(Follower):
         self._given.append(within(self._monitor.finish(), *self._bounds))
 
     def take(self) -> list[NDArray[np.void]]:
-        """What has come since the last call, as records of `verdict_type()`."""
+        """Return the verdicts since the last call, as records of `verdict_type()`."""
         given, self._given = self._given, []
         return given
 
 
 class Seeker(Follower):
-    """Finds something out."""
+    """Computes findings."""
 
     @property
     @abstractmethod
     def findings(self) -> list[Finding]:
-        """What was found, after the end."""
+        """What was found; complete after `finish`."""
 
 
 class Decisive(Seeker):
-    """Looks for the decisive time-points of stretches: those with g, and with neither f nor g.
+    """Finds the decisive time-points of stretches: where g holds, or neither f nor g does.
 
     Args:
+        reader: the reader of the range.
+        stretches: the stretches of one family.
         first: the time-stamp of the first time-point that counts.
         last: the time-stamp of the last one.
     """
@@ -101,7 +103,7 @@ class Decisive(Seeker):
 
 
 class AtEnd(Seeker):
-    """Looks for the value of a UNTIL at its last boundary, in a range that comes to the end."""
+    """Finds the value of an UNTIL at its last boundary, in the last range."""
 
     def __init__(self, reader: RangeReader, family: int) -> None:
         self._family = family
@@ -133,13 +135,14 @@ class AtEnd(Seeker):
 
 
 class Combination(Seeker):
-    """Finds out whether UNTILs can have these values at their last boundaries, all together.
+    """Checks whether UNTILs can have a given combination of values at their last boundaries.
 
-    One formula says so at the last time-point: each UNTIL held once, or not, at its boundary, which
-    an atom marks. If that is false, the combination is impossible.
+    A single formula says so at the last time-point: each UNTIL held, or did not hold, at its
+    boundary, which an atom marks. If the formula is false, the combination is impossible.
 
     Args:
-        families: their numbers.
+        reader: the reader of the last range.
+        families: the numbers of the families.
         combination: bit k is the value of families[k].
     """
 
@@ -171,7 +174,7 @@ class Combination(Seeker):
         last = int(time_stamps[-1])
         count = len(time_stamps) - int(np.searchsorted(time_stamps, last))
         self._last = last, count - 1 + (self._last[1] + 1 if last == before else 0)
-        # what is said of an event that was the last one so far does not count any more
+        # verdicts on earlier last events do not count any more
         self._is_possible = not self._is_false(self._monitor.feed(batch._replace(columns=columns)))
 
     def finish(self) -> None:

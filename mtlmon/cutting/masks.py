@@ -1,24 +1,26 @@
-"""Formulas that are told what lies beyond a boundary instead of reading it.
+"""Changes formulas so that atoms tell them what lies beyond a boundary.
 
-A family whose operands are not known beyond a boundary is *masked*: three atoms of its own say what
-becomes of it there. `outside` holds at every time-point beyond the boundary, `witness` where
-`f SINCE[0,*) g`, or `f UNTIL[0,*) g`, is to hold there, `open` where a UNTIL shall stay undecided.
-With them
+A family whose operands are not known beyond a boundary is *masked*: three additional atoms set its
+value there. `outside` holds at every time-point beyond the boundary, `witness` at those where
+`f SINCE[0,*) g` or `f UNTIL[0,*) g` is to hold, and `open` at those where an UNTIL is to stay
+undecided. Masking makes these replacements:
 
     f SINCE[a,*) g   becomes   f SINCE[a,*) (witness OR g AND NOT outside)
     f UNTIL[a,*) g   becomes   (open OR f AND NOT outside)
                                UNTIL[a,*) (witness OR g AND NOT outside)
 
-Take a time-point i of the interval where the SINCE must be right. Witnesses inside the boundary are
-those of the original. The last time-point outside, j, is one if `f SINCE[0,*) g` holds there in the
-trace, at an age of at least a by the choice of the boundary. Then i has f all the way from j, or
-not, just as it has from the witness of the trace behind j, which is older than j and so old enough.
-For UNTIL the same holds in the mirror; f must fail outside, unless it shall stay open, for the
-UNTIL not to wait for more.
+Let i be a time-point where the value of the SINCE must be right. Inside the boundary, the witnesses
+are those of the original formula. Let j be the last time-point outside. If `f SINCE[0,*) g` holds
+at j in the trace, then j is a witness of the masked formula, and its age is at least a by the
+choice of the boundary. The witness in the trace is j or older, and so old enough too. In both cases
+the value at i depends on whether f holds from j to i.
 
-At time-points inside all three atoms are false, so every operand has its own value there, also as
-an expression over obligations about the future, and no other row of the program is changed: what a
-monitor of the program leaves undecided is left undecided.
+The same holds for UNTIL, with time reversed. There, f must fail outside, unless the UNTIL is to
+stay open; otherwise it would wait for later events.
+
+At time-points inside, all three atoms are false, so that every operand keeps its own value, also if
+that is an expression over obligations. No other row of the program is changed. So a monitor of the
+masked program leaves the same time-points undecided.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class MaskAtoms:
-    """Names of the atoms of masks, none of which the program has."""
+    """Names for the atoms of masks, distinct from all atoms of the program."""
 
     def __init__(self, program: Program) -> None:
         prefix = "mask"
@@ -54,19 +56,21 @@ class MaskAtoms:
         return f"{self._prefix} open {family}"
 
     def here(self, family: int) -> str:
-        """Of the atom that marks one time-point, for other uses than masks."""
+        """Name the atom that marks a single time-point; masks do not use it."""
         return f"{self._prefix} here {family}"
 
 
 class MaskedProgram:
-    """The rows of a program, some families masked, to make other programs of.
+    """The rows of a program with some families masked, from which new programs can be built.
 
     Args:
-        masked: the numbers of those families.
+        program: the original program.
+        families: its families.
+        masked: the numbers of the families to mask.
 
     Attributes:
-        builder: the rows, to which more may be added; it numbers atoms as the program does.
-        atoms: the names of the masks' atoms.
+        builder: the rows, to which callers can add more; it numbers atoms as the program does.
+        atoms: the names of the atoms of masks.
     """
 
     def __init__(self, program: Program, families: Families, masked: Collection[int]) -> None:
@@ -85,13 +89,13 @@ class MaskedProgram:
                 family = families.of_row.get(number)
                 if family is not None and family in masked:
                     operands = self._masked(family, operation in UNTILS, *operands)
-                # which UNTILs are outer is found out for each program anew
+                # each program that is built decides anew which UNTILs are outer
                 plain = UNTIL if operation in UNTILS else operation
                 operand = self.builder.row(plain, *operands, lower, upper)
             self._operands.append(operand)
 
     def of(self, operand: int) -> int:
-        """What an operand of the program has become."""
+        """Return the operand of `builder` that replaces an operand of the program."""
         return self._operands[operand >> 1] ^ (operand & 1)
 
     def _masked(self, family: int, is_future: bool, left: int, right: int) -> tuple[int, int]:

@@ -1,19 +1,20 @@
-"""What of a trace has to be read to know a formula's values in a range of time.
+"""Computes which part of a trace is needed to know a formula's values in a range of time.
 
-A range [start, stop) of time-stamps asks for the values of the whole formula there. From there down
-to the atoms, every operator says where the values of its operands must be known: within the range,
-and as far beyond its ends as the operator looks. So each subformula has an interval of time-stamps
-where its value must be right; what is read of the trace is the union of them. All events of a
-time-stamp are read or none.
+A range [start, stop) of time-stamps needs the values of the whole formula there. From the formula
+down to the atoms, every operator determines where the values of its operands must be known: in its
+own interval, and as far beyond its ends as the operator looks. So each subformula has an interval
+of time-stamps where its value must be right, and the union of these intervals is read. Either all
+events of a time-stamp are read or none.
 
-- ONCE, SINCE[a,b] ask b time units further back, EVENTUALLY, UNTIL[a,b] further ahead.
-- PREVIOUS and NEXT ask for the event next to the interval: with an upper bound that many time
-  units further, without one up to the nearest time-stamp there is.
-- Without upper bound, `f SINCE[a,*) g` asks for its operands a time units back and no further: its
-  *boundary*. All that it has to know of the time-points before is whether `f SINCE[0,*) g` holds at
-  the last of them, one Boolean: a witness there is old enough for every time-point of the interval.
-  In the same way `f UNTIL[a,*) g` has a boundary a time units ahead (1 if a is 0) and has to know
-  whether `f UNTIL[0,*) g` holds at the first time-point from there on.
+- ONCE and SINCE[a,b] need b time units more in the past; EVENTUALLY and UNTIL[a,b] need b time
+  units more in the future.
+- PREVIOUS and NEXT need the event next to the interval. With an upper bound b they need b time
+  units more; without one, they need everything up to the nearest time-stamp.
+- Without upper bound, `f SINCE[a,*) g` needs its operands a time units back and no further. This is
+  its *boundary*. About the time-points before it, a single Boolean is enough: whether
+  `f SINCE[0,*) g` holds at the last of them, because a witness there is old enough for every
+  time-point of the interval. Likewise, `f UNTIL[a,*) g` has a boundary a time units ahead (1 if a
+  is 0), and needs to know whether `f UNTIL[0,*) g` holds at the first time-point from there on.
 """
 
 from __future__ import annotations
@@ -32,35 +33,38 @@ if TYPE_CHECKING:
 
 
 class Neighbours(Protocol):
-    """Knows the time-stamps of a trace."""
+    """Finds the events of a trace that come before and after given time-stamps."""
 
     def before(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each the greatest time-stamp of an event below it; what is not above the first
-        time-stamp stays as it is.
+        """Replace each time-stamp by the greatest one of an event below it.
+
+        Time-stamps that are not above the first of the trace are unchanged.
         """
         ...
 
     def after(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each the least time-stamp of an event above it; what is not below the last
-        time-stamp stays as it is.
+        """Replace each time-stamp by the least one of an event above it.
+
+        Time-stamps that are not below the last of the trace are unchanged.
         """
         ...
 
 
 NO_BOUNDARY = -1
-"""Stands for the boundary of a family that asks for its operands up to the end of the trace."""
+"""Means that a family has no boundary: it needs its operands up to the end of the trace."""
 
 
 class Needs(NamedTuple):
-    """What ranges need, an array item for each.
+    """What the ranges need; each array has an item for each range.
 
     Attributes:
-        starts: the first time-stamp of each range itself.
-        lasts: the last time-stamp of each range itself.
-        first: the time-stamp of the first event to be read for each range.
-        last: the time-stamp of the last event to be read, included.
-        boundaries: of each family: for SINCE the least time-stamp that operands must be known at,
-            for UNTIL the least one that they need not be known at, or NO_BOUNDARY.
+        starts: the first time-stamp of the range itself.
+        lasts: the last time-stamp of the range itself.
+        first: the time-stamp of the first event to read.
+        last: the time-stamp of the last event to read, included.
+        boundaries: an array for each family. For SINCE, the least time-stamp where the operands
+            must be known; for UNTIL, the least one from which they need not be known; or
+            NO_BOUNDARY.
     """
 
     starts: NDArray[np.int64]
@@ -77,13 +81,15 @@ def find_needs(
     trace: tuple[int, int],
     neighbours: Neighbours,
 ) -> Needs:
-    """What each range needs.
+    """Compute what each range needs.
 
     Args:
-        starts: where ranges begin, in increasing order, the first at the trace's first time-stamp;
-            each ends where the next one begins.
+        program: the compiled formula.
+        families: the families of the program.
+        starts: where ranges begin, in increasing order. The first is the first time-stamp of the
+            trace; each range ends where the next one begins.
         trace: the first and the last time-stamp of the trace.
-        neighbours: asked only for formulas with PREVIOUS or NEXT without upper bound.
+        neighbours: used only for formulas with PREVIOUS or NEXT without upper bound.
     """
     search = _Search(program, families, starts, trace, neighbours)
     for number in range(len(program.rows) - 1, -1, -1):
@@ -92,7 +98,7 @@ def find_needs(
 
 
 class _Search:
-    """Intervals of rows, from the root down; none leaves the trace."""
+    """Computes the interval of each row, from the root down; all are clipped to the trace."""
 
     def __init__(
         self,
@@ -111,20 +117,20 @@ class _Search:
         self.first = starts.copy()
         self.last = self.lasts.copy()
         self.intervals: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        # of each family where its operands must be known
+        # where the operands of each family must be known
         self.family_intervals = [(starts, self.lasts) for _ in families.families]
         self.ask(program.root, starts, self.lasts)
 
     def ask(self, operand: int, first: NDArray[np.int64], last: NDArray[np.int64]) -> None:
-        """An operand must be known from first to last."""
+        """Note that an operand must be known from first to last."""
         number = operand >> 1
         self.intervals[number] = _union(self.intervals.get(number, (first, last)), first, last)
 
     def visit(self, number: int) -> None:
-        """Ask for the operands of a row, after all that ask for the row itself."""
+        """Ask for the operands of a row; all rows that use it must have been visited."""
         interval = self.intervals.pop(number, None)
         if interval is None:
-            # only the constant has no use
+            # no row uses this one; only the constant can be unused
             return
         first, last = interval
         np.minimum(self.first, first, out=self.first)
@@ -137,7 +143,7 @@ class _Search:
                 last = self.later(last, max(lower - 1, 0))
             else:
                 first = self.earlier(first, max(lower - 1, 0))
-            # Rows of a family share the interval of the one that needs most.
+            # Rows of a family share an interval that is enough for all of them.
             first, last = _union(self.family_intervals[place], first, last)
             self.family_intervals[place] = first, last
             if number != family.rows[0]:
@@ -156,7 +162,7 @@ class _Search:
             self.ask(right, first, last)
 
     def earlier(self, time_stamps: NDArray[np.int64], distance: int) -> NDArray[np.int64]:
-        # both from 0 to 2^63-1, so that nothing overflows
+        # both are from 0 to 2^63-1, so nothing can overflow
         found: NDArray[np.int64] = np.maximum(time_stamps - distance, self.trace_first)
         return found
 

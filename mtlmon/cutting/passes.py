@@ -1,4 +1,4 @@
-"""What is done with the events of a range: finding out about boundaries, and giving verdicts."""
+"""Passes over the ranges: some compute the values at boundaries, the last gives verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RangeWork:
-    """Follows the events of a range, with those that its reader adds to them."""
+    """Gives followers the events of a range, and those that its reader adds."""
 
     def __init__(self, reader: RangeReader, followers: Sequence[Follower]) -> None:
         self._reader = reader
@@ -29,13 +29,13 @@ class RangeWork:
         self._has_begun = False
 
     def feed(self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
-        """Go on to events in the order of time, the letters in words of 64 bits."""
+        """Process the next events, which are in order of time; `words` has a row for each."""
         self._begin()
         if len(time_stamps):
             self._give(self._reader.batch(time_stamps, words))
 
     def finish(self) -> None:
-        """There are no more events."""
+        """End the range: no more events follow."""
         self._begin()
         self._give(self._reader.closing())
         for follower in self._followers:
@@ -53,19 +53,19 @@ class RangeWork:
 
 
 class VerdictWork(RangeWork):
-    """Gives the verdicts of a range while its events come in."""
+    """Computes the verdicts of a range while its events come in."""
 
     def __init__(self, reader: RangeReader, verdicts: Verdicts) -> None:
         super().__init__(reader, [verdicts])
         self._verdicts = verdicts
 
     def take(self) -> list[NDArray[np.void]]:
-        """The verdicts since the last call, records of `verdict_type()` in no certain order."""
+        """Return the verdicts since the last call: records of `verdict_type()`, in no order."""
         return self._verdicts.take()
 
 
 class SeekingWork(RangeWork):
-    """Finds something out about a range."""
+    """Computes the findings about a range."""
 
     def __init__(self, reader: RangeReader, seekers: Sequence[Seeker]) -> None:
         super().__init__(reader, seekers)
@@ -73,12 +73,12 @@ class SeekingWork(RangeWork):
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to find out; if not, the events need not be read."""
+        """Whether there is anything to find; if not, the events need not be read."""
         return bool(self._seekers)
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found, after the end."""
+        """What was found; complete after `finish`."""
         return [finding for seeker in self._seekers for finding in seeker.findings]
 
 
@@ -94,17 +94,17 @@ class VerdictPass(NamedTuple):
     carries: Carries
 
     def work(self, place: int) -> VerdictWork:
-        """On the range of this number."""
+        """Begin to work on the range with this number."""
         reader = RangeReader(self.plan, place, self.carries)
         return VerdictWork(reader, Verdicts(reader, reader.rows.of(self.plan.program.root)))
 
 
 class LevelPass(NamedTuple):
-    """Finds out what ranges do to the families of one level; picklable.
+    """Computes the effect of ranges on the families of one level; picklable.
 
     Attributes:
         plan: the ranges.
-        level: of the families.
+        level: the level of the families.
         carries: the values of families of lower levels at boundaries.
     """
 
@@ -113,7 +113,7 @@ class LevelPass(NamedTuple):
     carries: Carries
 
     def work(self, place: int) -> SeekingWork:
-        """On the range of this number."""
+        """Begin to work on the range with this number."""
         reader = RangeReader(self.plan, place, self.carries)
         seekers: list[Seeker] = []
         for number in self.plan.cut():
@@ -131,10 +131,10 @@ class LevelPass(NamedTuple):
         return SeekingWork(reader, seekers)
 
     def _zone(self, place: int, number: int) -> tuple[int, int]:
-        """The time-points that a range answers for.
+        """The first and the last time-stamp that a range is responsible for.
 
-        The last range says what UNTILs are worth at their last boundary, so what is between its
-        beginning and there is left to the range before.
+        The last range gives the values of UNTILs at their last boundary, so the range before it is
+        also responsible for the time up to there.
         """
         needs = self.plan.needs
         first, last = int(needs.starts[place]), int(needs.lasts[place])
@@ -145,16 +145,16 @@ class LevelPass(NamedTuple):
 
 
 class DependencePass(NamedTuple):
-    """Finds out whether families that are open at the end of the trace depend on each other.
+    """Checks whether families that are open at the end of the trace depend on each other.
 
-    Their values, as functions of the obligations that are left, are independent if each combination
-    of true and false is possible. Then they may be told apart by variables of their own, and what a
-    monitor of the whole trace can decide is just what monitors of ranges can.
+    Their values, as functions of the remaining obligations, are independent if each combination of
+    true and false is possible. Then each can be replaced by a variable of its own, and monitors of
+    ranges decide the same time-points as a monitor of the whole trace.
 
     Attributes:
         plan: the ranges.
-        carries: the values of all families.
-        open_families: those that are open, by number.
+        carries: the values of all families at boundaries.
+        open_families: the numbers of the open families.
     """
 
     plan: Plan
@@ -162,7 +162,7 @@ class DependencePass(NamedTuple):
     open_families: Sequence[int]
 
     def work(self, place: int) -> SeekingWork:
-        """On the range of this number; each finding is a combination that is impossible."""
+        """Begin to work on a range; each finding is an impossible combination."""
         reader = RangeReader(self.plan, place, self.carries)
         if not reader.is_last:
             return SeekingWork(reader, [])

@@ -1,4 +1,4 @@
-"""Where a trace is cut, and what is known about each range."""
+"""Decides where to cut a trace, and describes the ranges."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Plan(NamedTuple):
     """A trace cut into ranges of time; picklable.
 
     Attributes:
-        program: the formula.
-        families: its operators that look as far as the stream goes.
-        atoms: the names of the bits of letters, at least those of the program.
-        mode: of monitors.
+        program: the compiled formula.
+        families: the operators of the program that have no upper bound.
+        atoms: the names of the bits of letters; these include the atoms of the program.
+        mode: the mode of the monitors.
         end_time: what is known about the time after the trace: nothing, a time-stamp up to which
             it is complete, or that no event follows.
-        trace: its first and last time-stamp.
-        needs: of the ranges.
+        trace: the first and the last time-stamp of the trace.
+        needs: what each range has to read.
     """
 
     program: Program
@@ -55,11 +55,11 @@ class Plan(NamedTuple):
 
     @property
     def levels(self) -> int:
-        """How many passes have to find out about boundaries before verdicts can be given."""
+        """How many passes over boundaries are needed before the pass that gives verdicts."""
         return 1 + max((self.families.families[number].level for number in self.cut()), default=-1)
 
     def cut(self) -> list[int]:
-        """The families with a boundary inside the trace, by number."""
+        """Return the numbers of the families that have a boundary inside the trace."""
         return [
             number
             for number, boundaries in enumerate(self.needs.boundaries)
@@ -67,13 +67,13 @@ class Plan(NamedTuple):
         ]
 
     def boundaries(self, family: int) -> NDArray[np.int64]:
-        """The boundaries of a family inside the trace, each once, in increasing order."""
+        """Return the distinct boundaries of a family inside the trace, in increasing order."""
         all_boundaries = self.needs.boundaries[family]
         found: NDArray[np.int64] = np.unique(all_boundaries[all_boundaries != NO_BOUNDARY])
         return found
 
     def masked(self, place: int) -> list[int]:
-        """The families that have a boundary in a range."""
+        """Return the numbers of the families that have a boundary for the range `place`."""
         return [
             number
             for number, boundaries in enumerate(self.needs.boundaries)
@@ -81,7 +81,7 @@ class Plan(NamedTuple):
         ]
 
     def whole(self) -> Plan:
-        """The same trace in one piece."""
+        """Return a plan for the same trace in one piece."""
         program, mode, end_time, trace = self.program, self.mode, self.end_time, self.trace
         return make_plan(program, mode, end_time, trace, (), _NoNeighbours(), self.atoms)
 
@@ -95,19 +95,22 @@ def make_plan(
     neighbours: Neighbours,
     atoms: tuple[str, ...] | None = None,
 ) -> Plan:
-    """Cut a trace.
+    """Plan how to cut a trace.
 
-    What a monitor leaves undecided at the end of a trace must be left undecided in ranges as well.
-    So unless no event ever follows, all ranges that depend on the end of the trace are one, the
-    last; and where an UNTIL without upper bound stands inside another family, whose operands would
-    be undecided arbitrarily far from the end, there is no cut.
+    Time-points that a monitor leaves undecided at the end of a trace must stay undecided in ranges
+    too. So unless no event ever follows, all ranges that depend on the end of the trace are joined
+    into one, the last. If an UNTIL without upper bound is inside another family, the operands of
+    that family would be undecided arbitrarily far from the end, and the trace is not cut.
 
     Args:
+        program: the compiled formula.
+        mode: the mode of the monitors.
+        end_time: what is known about the time after the trace.
         trace: the first and the last time-stamp.
-        cuts: the time-stamps at which ranges shall begin; those that are not above the first
-            time-stamp or above the last are ignored.
-        neighbours: asked only for formulas with PREVIOUS or NEXT without upper bound.
-        atoms: the names of the bits of letters; those of the program if not given.
+        cuts: the time-stamps where ranges begin; those outside the trace, and its first time-stamp,
+            are ignored.
+        neighbours: used only for formulas with PREVIOUS or NEXT without upper bound.
+        atoms: the names of the bits of letters; by default the atoms of the program.
     """
     families = find_families(program)
     first, last = trace
@@ -126,7 +129,7 @@ def make_plan(
 
 
 class _NoNeighbours:
-    """For a trace in one piece, where nothing is beyond what is asked."""
+    """The neighbours for a trace in one piece, where no range ends inside the trace."""
 
     def before(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
         return time_stamps

@@ -1,4 +1,4 @@
-"""Monitors that read the events of one range."""
+"""Feeds the events of one range to monitors of masked formulas."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NO_STARTS = np.zeros(0, np.uint32)
 
 
 class Batch(NamedTuple):
-    """Events.
+    """A batch of events.
 
     Attributes:
-        time_stamps: of the events.
-        words: a row of 64-bit words for each, with the plan's atoms as bits.
-        columns: atoms of masks by name, those that hold somewhere.
+        time_stamps: the time-stamps of the events.
+        words: a row of 64-bit words for each event, with the plan's atoms as bits.
+        columns: the atoms of masks that hold at some event, by name.
     """
 
     time_stamps: NDArray[np.int64]
@@ -39,11 +39,12 @@ class Batch(NamedTuple):
 
 
 class RangeReader:
-    """The events of a range as monitors of masked formulas are to see them.
+    """Adds the atoms of masks to the events of a range, and makes monitors for them.
 
     Args:
+        plan: the ranges.
         place: the number of the range.
-        carries: the values of families at boundaries, of all that are inside the formulas.
+        carries: the values at boundaries of all families that occur in the monitored formulas.
     """
 
     def __init__(self, plan: Plan, place: int, carries: Carries) -> None:
@@ -52,7 +53,7 @@ class RangeReader:
         self.own = int(needs.starts[place]), int(needs.lasts[place])
         self._read = int(needs.first[place]), int(needs.last[place])
         self.is_last = place == plan.range_count - 1
-        # the family, whether of UNTILs, its boundary and its value there
+        # the family, whether its rows are UNTILs, its boundary, its value there
         self._masks = [
             (
                 family,
@@ -66,9 +67,9 @@ class RangeReader:
         self._atoms = self.rows.atoms
 
     def monitor(self, operand: int) -> RangeMonitor:
-        """A monitor of an operand among `rows`.
+        """Make a monitor of an operand of `rows`.
 
-        Its verdicts are those of a monitor of the whole trace, where the range needs them.
+        Where the range needs them, its verdicts are those of a monitor of the whole trace.
         """
         return RangeMonitor(
             self.rows.builder.program(operand),
@@ -82,11 +83,11 @@ class RangeReader:
 
     @property
     def _end_time(self) -> EndTime:
-        # a range that does not come to the end has read all that its time-points depend on
+        # a range before the last one has read all that its time-points depend on
         return self.plan.end_time if self.is_last else "inf"
 
     def _columns(self, time_stamps: NDArray[np.int64]) -> Columns:
-        """The atoms of masks at events, those that hold at some of them."""
+        """The atoms of masks that hold at some of the events."""
         columns: Columns = {}
         for family, is_future, boundary, value in self._masks:
             outside = time_stamps >= boundary if is_future else time_stamps < boundary
@@ -99,10 +100,10 @@ class RangeReader:
         return columns
 
     def opening(self) -> Batch | None:
-        """An event before all those that are read, for a witness before them.
+        """Return an event to put before all events that are read, as a witness, or None.
 
-        It stands at the earliest time that there can be. Where the trace is read from its beginning
-        there is an event beyond the boundary already, and none may be added.
+        Its time-stamp is 0. If the trace is read from its beginning, there already is an event
+        beyond the boundary, and none may be added.
         """
         is_held = any(not is_future and value == TRUE for _, is_future, _, value in self._masks)
         if self._read[0] == self.plan.trace[0] or not is_held:
@@ -110,10 +111,11 @@ class RangeReader:
         return self._added(0)
 
     def closing(self) -> Batch | None:
-        """An event behind all those that are read, to end the waiting of UNTILs or to keep it up.
+        """Return an event to put after all events that are read, or None.
 
-        It stands at the latest time that there is. Where the trace is read to its end there is an
-        event beyond the boundary already, and none may be added.
+        The event decides the UNTILs that are masked, or keeps them open. Its time-stamp is the last
+        of the trace. If the trace is read to its end, there already is an event beyond the
+        boundary, and none may be added.
         """
         trace_last = self.plan.trace[1]
         if self._read[1] == trace_last or not any(is_future for _, is_future, _, _ in self._masks):
@@ -121,19 +123,21 @@ class RangeReader:
         return self._added(trace_last)
 
     def batch(self, time_stamps: NDArray[np.int64], words: NDArray[np.uint64]) -> Batch:
-        """Events with the atoms of masks."""
+        """Return the events with the atoms of masks."""
         return Batch(time_stamps, words, self._columns(time_stamps))
 
     def _added(self, time_stamp: int) -> Batch:
-        """An event with nothing but atoms of masks."""
+        """An event that only has atoms of masks."""
         words = np.zeros((1, max(1, (len(self.plan.atoms) + 63) // 64)), np.uint64)
         return self.batch(np.full(1, time_stamp, np.int64), words)
 
 
 class RangeMonitor:
-    """A monitor over the atoms of a program and those of masks, with Boolean verdicts.
+    """A monitor with Boolean verdicts, over the atoms of a program and those of masks.
 
     Args:
+        program: the masked program.
+        plan: the plan, which names the bits of letters and the mode.
         end_time: what is known about the time after the events.
     """
 
@@ -143,11 +147,11 @@ class RangeMonitor:
         self._number_of = {name: number for number, name in enumerate(self._base)}
 
     def feed(self, batch: Batch) -> NDArray[np.void]:
-        """The verdicts that events bring."""
+        """Process events and return the new verdicts."""
         time_stamps, words, columns = batch
         events = EventColumns(time_stamps, len(time_stamps))
         atoms = self._monitor.atoms
-        # those of the program come first, in its order
+        # the atoms of the program come first, in its order
         has_all = bool(self._base) and atoms[: len(self._base)] == self._base
         if has_all:
             for word in range((len(self._base) + 63) // 64):
@@ -163,5 +167,5 @@ class RangeMonitor:
         return np.frombuffer(records, verdict_type())
 
     def finish(self) -> NDArray[np.void]:
-        """The verdicts that the end brings."""
+        """End the trace and return the last verdicts."""
         return np.frombuffer(self._monitor.finish(), verdict_type())
