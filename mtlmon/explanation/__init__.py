@@ -1,4 +1,4 @@
-"""Why a formula holds or fails at a time-point of a recorded trace."""
+"""Explains why a formula holds or fails at a time-point of a recorded trace."""
 
 from mtlmon.explanation.checker import ProofError, check
 from mtlmon.explanation.explaining import explain, explain_position, explain_positions

@@ -1,7 +1,7 @@
 """Checks proofs against the meaning of the operators, rule by rule.
 
-Shares no code with what finds proofs: it reads the definitions of the operators and looks at the
-trace time-point by time-point. Whoever trusts this file need not trust the prover.
+The checker shares no code with the prover: it applies the definitions of the operators and looks at
+the trace one time-point at a time. If you trust this file, you need not trust the prover.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["ProofError", "check", "check_step"]
 
 
 class ProofError(ExplanationError):
-    """A proof that does not prove what it says.
+    """A proof is wrong.
 
     Attributes:
-        proof: the part of it that is wrong.
+        proof: the part that is wrong.
     """
 
     def __init__(self, proof: Proof, message: str) -> None:
@@ -35,12 +35,12 @@ class ProofError(ExplanationError):
 
 
 def check(proof: Proof, formula: Formula, trace: Trace, position: int) -> None:
-    """Check that the proof is one of the formula or of its negation at a position of the trace.
+    """Check that a proof proves the formula, or its negation, at a position of the trace.
 
-    The time is linear in the links between distinct proofs in it.
+    The running time is linear in the number of links between distinct proofs.
 
     Raises:
-        ProofError: it is not, or a size in it is wrong.
+        ProofError: it does not, or a size in it is wrong.
     """
     if proof.formula != formula or proof.position != position:
         raise ProofError(proof, "it is about something else")
@@ -50,7 +50,7 @@ def check(proof: Proof, formula: Formula, trace: Trace, position: int) -> None:
         node = stack.pop()
         if id(node) in checked:
             continue
-        # Parts speak of operands, so no proof can be a part of itself.
+        # Parts are about operands, so no proof can be a part of itself.
         checked.add(id(node))
         _require(node, node.trace is trace, "its trace is another one")
         check_step(node)
@@ -58,12 +58,12 @@ def check(proof: Proof, formula: Formula, trace: Trace, position: int) -> None:
 
 
 def check_step(proof: Proof) -> None:
-    """Check that the rule makes the conclusion of the premises and the run, and count the size.
+    """Check that the conclusion follows from the premises and the run by the rule.
 
-    The parts are taken at their word.
+    The parts themselves are not checked.
 
     Raises:
-        ProofError: it does not, or the size is wrong.
+        ProofError: the conclusion does not follow, or the size is wrong.
     """
     if proof.position is not None:
         _require(proof, 0 <= proof.position < len(proof.trace), "no such time-point in the trace")
@@ -82,7 +82,7 @@ def _expect(
     premises: Iterable[tuple[Formula, int | None, bool]],
     run: Iterable[tuple[Formula, int | None, bool]] = (),
 ) -> None:
-    """Premises and run are proofs of exactly these."""
+    """Require that the premises and the run prove exactly these statements."""
     for found, expected in (proof.premises, premises), (proof.run, run):
         wanted = list(expected)
         _require(proof, len(found) == len(wanted), f"it needs {len(wanted)} parts here")
@@ -108,7 +108,7 @@ def _atom(proof: Proof) -> None:
 
 
 def _boolean(proof: Proof) -> None:
-    """The operands given have the values that settle the operator."""
+    """Check that the values of the given operands decide the operator."""
     operator, operands = proof.formula.operator, proof.formula.operands
     given = [(part.formula, part.value) for part in proof.premises]
     whether = proof.value
@@ -182,7 +182,7 @@ def _neighbour(proof: Proof) -> None:
 
 
 def _may_follow(proof: Proof, interval: Interval) -> bool:
-    """Whether an event that is not in the trace may lie within the interval ahead."""
+    """Whether an event after the trace can lie within the interval ahead."""
     trace, position = proof.trace, _where(proof)
     if trace.is_closed:
         return False
@@ -195,7 +195,7 @@ _TEMPORAL = (*_EXISTENTIAL, *_UNIVERSAL)
 
 
 def _side(proof: Proof) -> range:
-    """The time-points of the trace on the side that the operator looks to, nearest first."""
+    """The time-points of the trace in the direction that the operator looks, nearest first."""
     position = _where(proof)
     if proof.formula.operator.is_past:
         return range(position, -1, -1)
@@ -203,7 +203,10 @@ def _side(proof: Proof) -> range:
 
 
 def _within(proof: Proof, positions: Iterable[int]) -> list[int]:
-    """Those of the positions, nearest first, at a distance in the interval; in order of time."""
+    """Select the positions at a distance in the interval.
+
+    Takes positions with the nearest first, and returns them in order of time.
+    """
     interval, times = _interval(proof), proof.trace.time_stamps
     now = times[_where(proof)]
     found = []
@@ -217,7 +220,7 @@ def _within(proof: Proof, positions: Iterable[int]) -> list[int]:
 
 
 def _after(proof: Proof, position: int) -> list[int]:
-    """The positions between that one and the proof's, the latter included, nearest first."""
+    """The positions between the given one and the proof's, including the latter, nearest first."""
     here = _where(proof)
     past = proof.formula.operator.is_past
     return list(range(here, position, -1) if past else range(here, position))
@@ -275,13 +278,13 @@ def _cut(proof: Proof) -> None:
         run = [(left, k, value) for k in _within(proof, before)]
         _expect(proof, [(right, cut, value)], run)
     else:
-        # f can be no witness's chain beyond the cut, but the cut itself may be a witness
+        # no witness can lie beyond the cut, but the cut itself can be one
         run = [(right, k, value) for k in _within(proof, [*before, cut])]
         _expect(proof, [(left, cut, value)], run)
 
 
 def _everywhere(proof: Proof) -> None:
-    """What every time-point has makes the operator what it is at every time-point."""
+    """Check that the operands, constant at every time-point, decide the operator there."""
     interval = _interval(proof)
     operator, operands, value = proof.formula.operator, proof.formula.operands, proof.value
     given = [(part.formula, part.value) for part in proof.premises]
@@ -293,7 +296,7 @@ def _everywhere(proof: Proof) -> None:
         if not value:
             allowed = [[(operand, False) for operand in operands]] if 0 in interval else []
     elif not _has_witness_value(proof):
-        # no time-point is a witness, or none but the present one, which the interval leaves out
+        # no time-point is a witness, except perhaps the present one, outside the interval
         allowed = [[(operands[-1], value)]]
         if 0 not in interval:
             allowed += [[(operand, value)] for operand in operands[:-1]]

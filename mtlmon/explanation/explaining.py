@@ -1,4 +1,4 @@
-"""Explaining a time-point: from what the user gives to a proof, or to a word why there is none."""
+"""Explains a time-point by a proof, or says why there is none."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def explain(
     *,
     end_time: EndTime = None,
 ) -> Proof:
-    """A smallest proof that the formula holds, or that it fails, at a time-point of a trace.
+    """Return a smallest proof that the formula holds, or that it fails, at a time-point of a trace.
 
     Args:
-        formula: the formula, or its text; the proof speaks of it as it is written.
+        formula: the formula or its text; the proof is about the formula as it is written.
         trace: pairs of a time-stamp and atoms (the names of those that hold, or a mapping of names
             to whether they hold), from the beginning of the stream.
-        time_point: its position in the trace counted from 0, its name (time-stamp and offset), or
-            a verdict on it.
+        time_point: the position of the time-point in the trace, counted from 0, or its name
+            (time-stamp and offset), or a verdict on it.
         end_time: what is known about the time after the trace: None (nothing), a time-stamp up to
             and including which the trace is complete, "last" (its last time-stamp) or "inf" (no
             event ever follows).
 
     Raises:
-        FormulaError: the text is no formula.
-        TimeStampError: a time-stamp is none, or below the one before.
-        EventTypeError: an event is no pair, or its atoms are neither names nor a mapping.
-        UndecidedError: events that may still come decide, or the trace decides in a way that no
-            subformula by itself tells, as in `EVENTUALLY p OR NOT EVENTUALLY p`.
+        FormulaError: the text is not a formula.
+        TimeStampError: a time-stamp is invalid, or below the one before.
+        EventTypeError: an event is not a pair, or its atoms are neither names nor a mapping.
+        UndecidedError: the verdict depends on later events, or follows only from a comparison of
+            undecided subformulas, as in `EVENTUALLY p OR NOT EVENTUALLY p`.
         ExplanationError: the trace has no such time-point.
 
     >>> import mtlmon
@@ -77,10 +77,10 @@ def explain(
 
 
 def explain_position(formula: Formula, trace: Trace, position: int) -> Proof:
-    """A smallest proof for a position of a recorded trace.
+    """Return a smallest proof for a position of a recorded trace.
 
     Raises:
-        UndecidedError: as `explain` does.
+        UndecidedError: there is no proof, for the reasons that `explain` has.
     """
     (proof,) = explain_positions(formula, trace, [position])
     if isinstance(proof, UndecidedError):
@@ -91,10 +91,10 @@ def explain_position(formula: Formula, trace: Trace, position: int) -> Proof:
 def explain_positions(
     formula: Formula, trace: Trace, positions: Sequence[int]
 ) -> Iterator[Proof | UndecidedError]:
-    """A smallest proof for each position, or the error that says why there is none.
+    """Yield a smallest proof for each position, or the error that says why there is none.
 
-    Cheaper than one by one if they are near to each other: sizes are computed once for all
-    time-points that matter to those between the first and the last.
+    If the positions are close to each other, this is cheaper than explaining each separately: the
+    sizes of proofs are computed only once, for everything from the first position to the last.
     """
     if positions:
         prover = Prover(formula, trace, min(positions), max(positions))
@@ -137,7 +137,7 @@ def _undecided(formula: Formula, trace: Trace, position: int) -> UndecidedError:
 
 
 def _engine_value(formula: Formula, trace: Trace, position: int) -> bool | None:
-    """What the engine knows, which compares undecided subformulas with each other."""
+    """The verdict of the engine, which also compares undecided subformulas with each other."""
     monitor = Monitor(formula, "naive")
     events = zip(trace.time_stamps, trace.letters, strict=True)
     verdicts = [verdict for event in events for verdict in monitor.step(*event)]

@@ -1,4 +1,4 @@
-"""Proofs as a page that needs nothing but itself: pictures, and trees to fold and unfold."""
+"""Writes proofs as a self-contained page: pictures, and trees that can be folded."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ summary{cursor:pointer}
 
 
 def to_html(proof: Proof) -> str:
-    """See `Proof.to_html`."""
+    """Implements `Proof.to_html`."""
     return page([section(proof, 1)])
 
 
 def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
-    """A page of sections, and sentences to stand below them."""
+    """Return a page with the given sections, and notes below them."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -62,9 +62,12 @@ def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
 
 
 def section(proof: Proof, number: int, title: str | None = None) -> str:
-    """The part of a page that shows a proof, the one of that number on the page.
+    """Return the section of a page that shows a proof.
 
-    title: what it is about, where the page is about several policies or traces.
+    Args:
+        proof: the proof to show.
+        number: the number of the section on the page.
+        title: the policy or trace that the proof is about, if the page has several.
     """
     before = "" if title is None else f"{escape(title)}: "
     heading = (
@@ -81,7 +84,12 @@ def section(proof: Proof, number: int, title: str | None = None) -> str:
 
 
 def body(proof: Proof, name: str) -> str:
-    """The picture and the tree, without a heading; `name` begins the identifiers in them."""
+    """Return the picture and the tree, without a heading.
+
+    Args:
+        proof: the proof to show.
+        name: a prefix for the identifiers in the picture, unique on the page.
+    """
     return "\n".join(_lines(proof, name))
 
 
@@ -96,7 +104,7 @@ def _lines(proof: Proof, name: str) -> Iterator[str]:
 
 
 def _item(entry: Entry, depth_of_next: int) -> Iterator[str]:
-    """The entry's list item, opened for the entries below it, else closed with those it ends."""
+    """The entry's list item: open if there are entries below it, else closed with all that end."""
     depth = len(entry.ancestry)
     if depth_of_next > depth:
         yield f"<li><details open><summary>{_words(entry)}</summary><ul>"

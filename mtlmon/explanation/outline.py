@@ -1,4 +1,4 @@
-"""What is shown of a proof: its tree cut to a readable size, and the time-points that it names."""
+"""Selects what to show of a proof: a tree of readable size, and a table of its time-points."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Entry(NamedTuple):
     """A line of the tree.
 
     Attributes:
-        proofs: proofs that are alike but for their time-points, mostly one; none for a remark.
-        ancestry: for each level above, whether the ancestor there (lastly the entry itself) is
-            the last of its siblings.
-        remark: what is left out, or "".
+        proofs: the proofs shown on the line, which differ only in their time-points; usually one,
+            and none if there is only a remark.
+        ancestry: for each ancestor below the root, and then the entry itself, whether it is the
+            last of its siblings.
+        remark: says what is left out, or is "".
     """
 
     proofs: Sequence[Proof]
@@ -36,7 +37,7 @@ class Entry(NamedTuple):
 
 
 def outline(proof: Proof, lines: int) -> Iterator[Entry]:
-    """The tree from the top, at most so many lines and one that counts the rest."""
+    """Yield the tree from the top: at most `lines` entries, and one that counts the rest."""
     shapes = _Shapes()
     shown: set[int] = set()
     stack = [Entry([proof], ())]
@@ -64,7 +65,7 @@ def outline(proof: Proof, lines: int) -> Iterator[Entry]:
 
 
 def _parts(proofs: Sequence[Proof], shapes: _Shapes) -> list[Entry]:
-    """What the conclusion of alike proofs follows from."""
+    """The entries below proofs that differ only in their time-points."""
     entries = [
         Entry([proof.premises[k] for proof in proofs], ()) for k in range(len(proofs[0].premises))
     ]
@@ -81,7 +82,7 @@ def _parts(proofs: Sequence[Proof], shapes: _Shapes) -> list[Entry]:
 
 
 def _groups(run: Iterable[Proof], shapes: _Shapes) -> Iterator[list[Proof]]:
-    """Neighbours in the run that are proved alike."""
+    """Group consecutive proofs of a run that differ only in their time-points."""
     group: list[Proof] = []
     shape_of_group = None
     for proof in run:
@@ -96,14 +97,14 @@ def _groups(run: Iterable[Proof], shapes: _Shapes) -> Iterator[list[Proof]]:
 
 
 class _Shapes:
-    """Numbers proofs so that those that differ in their time-point alone have one number."""
+    """Numbers proofs so that those that differ only in their time-points have the same number."""
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[object, ...], int] = {}
         self.known: dict[int, int | None] = {}
 
     def of(self, proof: Proof) -> int | None:
-        """The number; None for a proof that speaks of several time-points."""
+        """Return the number, or None for a proof that involves several time-points."""
         stack = [proof]
         while stack:
             top = stack[-1]
@@ -129,10 +130,10 @@ class Grid(NamedTuple):
     """A proof as a table.
 
     Attributes:
-        formulas: the rows, from the formula proved to its smallest parts.
-        positions: the columns, in order; None, in the last place, is what holds everywhere.
-        values: of formulas (by number of the row) at positions, as far as they are known.
-        row_of: the row of a formula, by `id`.
+        formulas: the rows, from the proved formula to its smallest parts.
+        positions: the columns, in order; a None at the end stands for every time-point.
+        values: the known values, by the number of the row and the position.
+        row_of: the number of the row of each formula, by its `id`.
     """
 
     formulas: list[Formula]
@@ -141,13 +142,13 @@ class Grid(NamedTuple):
     row_of: dict[int, int]
 
     def gaps(self) -> list[bool]:
-        """Whether time-points of the trace are left out before each column."""
+        """Return for each column whether time-points of the trace are left out before it."""
         before = zip(self.positions, self.positions[1:], strict=False)
         return [False, *(a is not None and b is not None and b - a > 1 for a, b in before)]
 
 
 def grid(proof: Proof, entries: Sequence[Entry], columns: int, rows: int) -> Grid:
-    """The table of what the entries show, the first named first if there is not room for all."""
+    """Make the table of what the entries show; if there is no room for all, the first are taken."""
     positions: dict[int | None, None] = {}
     formulas: dict[int, Formula] = {}
     for entry in entries:
@@ -180,7 +181,7 @@ def _ends(proofs: Sequence[Proof]) -> Sequence[Proof]:
 
 
 def _beyond_windows(entries: Iterable[Entry]) -> Iterator[int]:
-    """The time-points next to windows: they show that what was waited for came too late."""
+    """The time-points just beyond windows: they show whether the awaited event came too late."""
     for entry in entries:
         proof = entry.proofs[0] if len(entry.proofs) == 1 else None
         if proof is not None and proof.rule is Rule.WINDOW and proof.run:

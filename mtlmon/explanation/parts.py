@@ -1,4 +1,4 @@
-"""The parts of a long trace that explanations of some of its time-points depend on."""
+"""Selects the parts of a long trace that explanations of some time-points depend on."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["TraceParts"]
 
 
 class TraceParts:
-    """Takes the events of a trace and gives the parts around some time-points, in order.
+    """Takes the events of a trace and yields the parts around some time-points, in order.
 
-    Memory goes with those parts, not with the trace.
+    Memory grows with the size of these parts, not with the length of the trace.
 
     Args:
-        formula: that is to be explained.
-        names: of the time-points, in order: time-stamps and offsets.
-        atoms: what the bits of letters stand for.
+        formula: the formula to explain.
+        names: the time-points to explain, in order: pairs of a time-stamp and an offset.
+        atoms: the names of the bits of letters.
     """
 
     def __init__(
@@ -39,14 +39,19 @@ class TraceParts:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is a part for every time-point."""
+        """Whether every time-point has got its part."""
         return not self._waiting
 
     def add(self, time_stamp: int, letter: int) -> Iterator[tuple[list[tuple[int, int]], Trace]]:
-        """Go on to an event.
+        """Take the next event.
+
+        Args:
+            time_stamp: the time-stamp of the event.
+            letter: the atoms that hold, as bits.
 
         Yields:
-            Names, and a trace that has all that they depend on; it changes with the next event.
+            Time-points, and a trace with all events that they depend on. The trace is valid until
+            the next event.
         """
         if not self._waiting:
             return
@@ -57,12 +62,19 @@ class TraceParts:
             self._waiting.popleft()
 
     def drop(self) -> None:
-        """Forget events that no time-point to come depends on: called now and then."""
+        """Forget events that no remaining time-point depends on; call this from time to time."""
         if self._before is not None and self._waiting:
             self._kept.drop_before(self._waiting[0][0] - self._before)
 
     def end(self, end_time: EndTime) -> Iterator[tuple[list[tuple[int, int]], Trace]]:
-        """The trace has ended; what is known about the time after it."""
+        """End the trace.
+
+        Args:
+            end_time: what is known about the time after the trace.
+
+        Yields:
+            The remaining time-points and the trace, as `add` does.
+        """
         if self._waiting:
             yield list(self._waiting), self._kept.trace(end_time)
             self._waiting.clear()
@@ -71,7 +83,7 @@ class TraceParts:
 class _Kept:
     """The events that are still needed.
 
-    Whole time-stamps are kept, and the event before them, which PREVIOUS looks at.
+    These are all events of some time-stamps, and the event before them, which PREVIOUS looks at.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -92,7 +104,7 @@ class _Kept:
         self.letters.append(atoms)
 
     def drop_before(self, time_stamp: int) -> None:
-        """Forget events before that time-stamp, but for the last one."""
+        """Forget all events before a time-stamp except the last of them."""
         count = bisect_left(self.time_stamps, time_stamp) - 1
         if count > 0:
             first = self.trace(None).name(count)

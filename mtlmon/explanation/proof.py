@@ -1,4 +1,4 @@
-"""Proofs that a formula holds or fails at a time-point: the data types."""
+"""The data types of proofs that a formula holds or fails at a time-point."""
 
 from __future__ import annotations
 
@@ -16,61 +16,63 @@ __all__ = ["Proof", "Rule", "Run"]
 
 
 class Rule(Enum):
-    """Why a formula has its value: how a proof's premises make its conclusion.
+    """The rule that derives a proof's conclusion from its premises.
 
-    Operators come in pairs of duals, so one rule has two readings: what makes ONCE hold makes
-    HISTORICALLY fail.
+    Most rules have two readings, one for an operator and one for its dual: the rule by which ONCE
+    holds is also the one by which HISTORICALLY fails.
     """
 
     CONSTANT = "constant"
     """TRUE holds, FALSE fails."""
 
     ATOM = "atom"
-    """The event has the atom, or has it not."""
+    """The event has the atom, or does not have it."""
 
     BOOLEAN = "boolean"
     """The values of the operands that settle a Boolean operator."""
 
     NO_NEIGHBOUR = "no neighbour"
-    """PREVIOUS at the first time-point fails; so does NEXT at the last of a closed stream."""
+    """PREVIOUS fails at the first time-point, and NEXT at the last one of a closed stream."""
 
     OUTSIDE = "outside"
-    """PREVIOUS and NEXT fail as the neighbour is at a distance outside their interval."""
+    """PREVIOUS and NEXT fail because the distance to the neighbour is outside their interval."""
 
     NEIGHBOUR = "neighbour"
-    """The value of the operand of PREVIOUS and NEXT at the neighbour."""
+    """PREVIOUS and NEXT have the value of their operand at the neighbour."""
 
     WITNESS = "witness"
-    """One time-point of the interval settles the operator; the run leads there.
+    """A single time-point of the interval decides the operator; the run leads there.
 
-    ONCE holds as its operand does there; `f SINCE g` holds as g does there, and f ever since;
-    ALWAYS fails as its operand fails there; `f RELEASE g` fails as g fails there, and f up to then.
+    ONCE holds because its operand holds there. `f SINCE g` holds because g holds there and f has
+    held ever since. ALWAYS fails because its operand fails there. `f RELEASE g` fails because g
+    fails there and f fails before.
     """
 
     WINDOW = "window"
-    """Every time-point of the interval is in the run, and none is a witness.
+    """The run has every time-point of the interval, and none is a witness.
 
-    ONCE fails as its operand fails at each, ALWAYS holds as its operand holds at each.
+    ONCE fails because its operand fails at all of them; ALWAYS holds because its operand holds at
+    all of them.
     """
 
     CUT = "cut"
-    """The premise cuts off what lies behind it, the run is the part of the interval before.
+    """The premise rules out all witnesses beyond it; the run is the rest of the interval.
 
-    `f SINCE g` fails as f fails there and g has failed since; `f RELEASE g` holds as f releases
-    there and g holds up to then.
+    `f SINCE g` fails because f fails at the cut and g has failed since. `f RELEASE g` holds because
+    f releases g at the cut and g holds up to then.
     """
 
     EVERYWHERE = "everywhere"
-    """The constants of the operands settle the operator at every time-point of every stream."""
+    """Constants in the operands decide the operator at every time-point of every stream."""
 
 
 class Run(Sequence["Proof"]):
-    """Proofs for consecutive time-points, a part of a list that many proofs share."""
+    """Proofs for consecutive time-points: a slice of a list that many proofs share."""
 
     __slots__ = ("_proofs", "_start", "_stop")
 
     def __init__(self, proofs: Sequence[Proof | None], start: int, stop: int) -> None:
-        """`proofs[start:stop]`, none of which is None."""
+        """Take `proofs[start:stop]`, none of which may be None."""
         self._proofs = proofs
         self._start = start
         self._stop = max(start, stop)
@@ -88,7 +90,7 @@ class Run(Sequence["Proof"]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
-                raise ValueError("a run has no parts but consecutive ones")
+                raise ValueError("a run has only consecutive parts: slice it with step 1")
             return Run(self._proofs, self._start + start, self._start + stop)
         proof = self._proofs[range(self._start, self._stop)[index]]
         assert proof is not None
@@ -96,20 +98,21 @@ class Run(Sequence["Proof"]):
 
 
 class Proof:
-    """A formula holds, or fails, at a time-point, and why.
+    """A proof that a formula holds, or fails, at a time-point.
 
-    A tree; equal parts of it are one object, so it takes little memory even where its size is
-    large. `str` writes it for people, as `to_text` does.
+    A proof is a tree. Equal subtrees are the same object, so a proof takes little memory even if
+    its size is large. `str` returns the same text as `to_text`.
 
     Attributes:
-        formula: what holds or fails.
-        position: where, counted from 0 in the trace; None says at every time-point of every stream.
-        value: True for holds, False for fails.
-        rule: how the premises make the conclusion.
-        premises: the proofs the rule names one by one: operands, a witness, a cut.
-        run: the proofs for consecutive time-points that it needs next to them.
+        formula: the formula that holds or fails.
+        position: the index of the time-point in the trace, from 0; None means every time-point of
+            every stream.
+        value: True if the formula holds, False if it fails.
+        rule: the rule that derives the conclusion from the premises.
+        premises: the proofs that the rule names individually: of operands, a witness or a cut.
+        run: the proofs for consecutive time-points that the rule needs as well.
         size: the number of nodes of the tree.
-        trace: what the positions refer to.
+        trace: the trace that the positions refer to.
     """
 
     __slots__ = ("formula", "position", "premises", "rule", "run", "size", "trace", "value")
@@ -127,7 +130,7 @@ class Proof:
         run: Sequence[Proof] = (),
         size: int | None = None,
     ) -> None:
-        """A proof; its `size` is counted unless it is known."""
+        """Create a proof; `size` is computed from the premises and the run unless it is given."""
         self.formula = formula
         self.position = position
         self.value = value
@@ -141,19 +144,19 @@ class Proof:
 
     @property
     def children(self) -> Iterator[Proof]:
-        """The premises, then the run."""
+        """The premises, followed by the run."""
         yield from self.premises
         yield from self.run
 
     @property
     def time_point(self) -> tuple[int, int] | None:
-        """Time-stamp and offset of the time-point; None says at every time-point."""
+        """The time-stamp and the offset of the time-point; None means every time-point."""
         return None if self.position is None else self.trace.name(self.position)
 
     def distinct(self) -> list[Proof]:
-        """Every proof in this tree once, parents before their parts.
+        """Return every distinct proof in this tree once, parents before their parts.
 
-        Proofs are as many as are distinct, but the time also counts the links between them.
+        The running time is linear in the number of links between distinct proofs.
         """
         order: dict[int, Proof] = {}
         stack = [self]
@@ -165,25 +168,28 @@ class Proof:
         return sorted(order.values(), key=lambda proof: -proof.size)
 
     def to_text(self, *, width: int = 100, lines: int = 80, ascii_only: bool = False) -> str:
-        """A timeline of the relevant events, and the tree of reasons, without a newline at the end.
+        """Return a timeline of the relevant events, and the tree of reasons.
+
+        The text does not end with a newline.
 
         Args:
-            width: of a line in characters, at least 40; formulas are shortened to fit.
-            lines: how many lines the tree may have; what is left out is counted.
-            ascii_only: marks and branches in ASCII.
+            width: the width of a line in characters, at least 40; formulas are shortened to fit.
+            lines: the greatest number of lines for the tree; a further line says how much is left
+                out.
+            ascii_only: whether to draw marks and branches in ASCII.
         """
         from mtlmon.explanation.text import to_text
 
         return to_text(self, width=width, lines=lines, ascii_only=ascii_only)
 
     def to_svg(self) -> str:
-        """A picture: time-points as columns, subformulas as rows, and what follows from what."""
+        """Return an SVG picture: columns are time-points, rows are subformulas, lines are reasons."""
         from mtlmon.explanation.svg import to_svg
 
         return to_svg(self)
 
     def to_html(self) -> str:
-        """A page of its own: the picture, and the tree of reasons to fold and unfold."""
+        """Return a self-contained page with the picture and a foldable tree of reasons."""
         from mtlmon.explanation.html import to_html
 
         return to_html(self)

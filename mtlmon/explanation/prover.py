@@ -2,9 +2,9 @@
 
 The proof system follows B. Bhatt, D. Basin, D. Traytel, "Optimal Proofs for Linear Temporal Logic
 on Lasso Words" (ATVA 2018) and L. Lima, A. Herasimau, M. Raszyk, D. Traytel, S. Yuan, "Explainable
-Online Monitoring of Metric Temporal Logic" (TACAS 2023), widened by rules for the operators that
-they define by others, so that a proof speaks of the formula as it was written, and by what
-constants settle where events are still to come.
+Online Monitoring of Metric Temporal Logic" (TACAS 2023). It has additional rules for the operators
+that these define by others, so that a proof is about the formula as it was written, and for
+constants that decide a formula before further events are known.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = ["Prover", "prove"]
 
 
 def prove(formula: Formula, trace: Trace, position: int) -> Proof | None:
-    """A smallest proof that the formula holds, or fails, at a position; None: of neither."""
+    """Return a smallest proof that the formula holds or fails at a position, or None."""
     return Prover(formula, trace, position, position).prove(position)
 
 
 class _Step(NamedTuple):
-    """A rule at a position, with what it needs: subformulas by number, positions."""
+    """A rule at a position, and the numbers of subformulas, with positions, that it needs."""
 
     rule: Rule
     premises: tuple[tuple[int, int | None], ...] = ()
     run: tuple[int, int, int] | None = None
-    """A subformula, and the first and the last position; the last may be below the first."""
+    """A subformula, the first and the last position; the run is empty if the last is lower."""
 
 
 class _Needed:
@@ -98,8 +98,9 @@ class _Built:
 class Prover:
     """Proves a formula at the positions from `first` to `last` of a trace.
 
-    Making one takes time and memory linear in the number of distinct subformulas times the number
-    of time-points within reach; what a proof takes next to that goes with its distinct parts.
+    Creating a prover takes time and memory linear in the number of distinct subformulas times the
+    number of time-points within reach. Each proof takes time and memory linear in the number of its
+    distinct parts.
     """
 
     def __init__(self, formula: Formula, trace: Trace, first: int, last: int) -> None:
@@ -111,9 +112,12 @@ class Prover:
         self.tables = tables(self.nodes, self.operands, trace, Range(first, last))
 
     def prove(self, position: int) -> Proof | None:
-        """A smallest proof that the formula holds, or fails, at a position; None: of neither.
+        """Return a smallest proof that the formula holds or fails at a position.
 
-        What it needs is found from above and built from below.
+        Finds the needed steps from the formula down, and builds the proof from the atoms up.
+
+        Returns:
+            The proof, or None if the trace does not decide the formula there.
         """
         if self.tables[-1].size(position) == 0:
             return None
@@ -126,7 +130,7 @@ class Prover:
         return built[-1].at(position)
 
     def needed_steps(self, position: int) -> list[dict[int | None, _Step]]:
-        """The rule at each position where the proof needs a subformula, by subformula."""
+        """Return for each subformula the rule at each position where the proof needs it."""
         needed = [_Needed() for _ in self.nodes]
         needed[-1].add(position, position)
         steps: list[dict[int | None, _Step]] = [{} for _ in self.nodes]
@@ -155,7 +159,7 @@ class Prover:
         )
 
     def step(self, this: int, where: int | None) -> _Step:
-        """The rule that gives the least size."""
+        """Choose the rule that gives the least size."""
         node = self.nodes[this]
         if not node.operands:
             return _Step(Rule.ATOM if node.operator is ops.ATOM else Rule.CONSTANT)
@@ -215,7 +219,7 @@ class Prover:
         return _Step(Rule.NEIGHBOUR, ((operand, neighbour),))
 
     def window(self, this: int, where: int) -> tuple[int, int]:
-        """The first and the last time-point at a distance in the interval."""
+        """Find the first and the last time-point at a distance in the interval."""
         node, times = self.nodes[this], self.trace.time_stamps
         assert node.interval is not None
         now, lower, upper = times[where], node.interval.lower, node.interval.upper

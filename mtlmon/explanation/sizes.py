@@ -1,11 +1,12 @@
-"""The size of the smallest proof, for every subformula at every time-point that may matter.
+"""Computes the size of the smallest proof for every subformula at every relevant time-point.
 
-By dynamic programming from the operands up, over the range of time-points that the time-point to
-explain depends on. A formula never both holds and fails, so one number says all: positive is the
-size of the smallest proof that it holds, negative that it fails, 0 that the trace decides neither.
+This is dynamic programming from the operands up, over the range of time-points that the explained
+time-point depends on. A formula never both holds and fails, so a single number is enough: it is
+positive if the formula holds, negative if it fails, with the size of the smallest proof as its
+absolute value, and 0 if the trace does not decide the formula.
 
-Operators that are negations of one another up to the signs of their operands share their rules:
-ALWAYS, HISTORICALLY, RELEASE, TRIGGER and WEAK_UNTIL are computed with all signs turned.
+Operators that are each other's negations, up to the signs of their operands, share their rules:
+ALWAYS, HISTORICALLY, RELEASE, TRIGGER and WEAK_UNTIL are computed with all signs inverted.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["AND_SIGNS", "EVERYWHERE", "UNIVERSAL", "Range", "Table", "everywhere_options", "tables"]
 
 EVERYWHERE = -2
-"""A table's choice where constants decide; else WINDOW, or where a witness or a cut is."""
+"""The choice in a table where constants decide; other choices are WINDOW and positions."""
 
 UNIVERSAL = frozenset({ops.HISTORICALLY, ops.TRIGGER, ops.ALWAYS, ops.RELEASE, ops.WEAK_UNTIL})
-"""The operators that a witness makes fail."""
+"""The operators that fail if there is a witness."""
 
 AND_SIGNS = {ops.AND: (1, 1, 1), ops.OR: (-1, -1, -1), ops.IMPLIES: (-1, 1, -1)}
-"""Signs of the result and the operands that turn AND into the operator."""
+"""The signs of the result and of the operands that turn AND into the operator."""
 
 
 class Range(NamedTuple):
@@ -44,14 +45,14 @@ class Range(NamedTuple):
 
 
 class Table:
-    """The smallest proofs of one subformula.
+    """The sizes of the smallest proofs of one subformula.
 
     Attributes:
         first: the position that the lists begin with.
-        sizes: signed sizes by position.
-        choices: for ONCE and its kin, the position of the witness or the cut, WINDOW or EVERYWHERE;
-            empty for other operators.
-        everywhere: the signed size of the proof for every time-point of every stream.
+        sizes: the signed size for each position.
+        choices: for operators that look at an interval, the position of the witness or the cut,
+            WINDOW or EVERYWHERE; empty for other operators.
+        everywhere: the signed size of the proof for every time-point of every stream, or 0.
     """
 
     __slots__ = ("choices", "everywhere", "first", "sizes")
@@ -65,7 +66,7 @@ class Table:
         self.everywhere = everywhere
 
     def size(self, position: int | None) -> int:
-        """The signed size at a position, or everywhere for None; 0 beyond the trace."""
+        """Return the signed size at a position, or everywhere for None; 0 outside the lists."""
         if position is None:
             return self.everywhere
         index = position - self.first
@@ -75,10 +76,16 @@ class Table:
 def tables(
     nodes: Sequence[Formula], operands: Sequence[tuple[int, ...]], trace: Trace, wanted: Range
 ) -> list[Table]:
-    """The tables of the distinct subformulas, of which the last is to be explained in a range.
+    """Compute the tables of distinct subformulas.
 
     Time and memory are linear in the number of subformulas times the number of time-points within
-    reach, whatever the bounds of the intervals (and sizes are integers of any length).
+    reach, whatever the bounds of the intervals (apart from the arithmetic on very large sizes).
+
+    Args:
+        nodes: the distinct subformulas, operands first; the last is the formula to explain.
+        operands: the numbers of the operands of each.
+        trace: the trace.
+        wanted: the positions at which the formula is to be explained.
     """
     ranges = _ranges(nodes, operands, trace, wanted)
     result: list[Table] = []
@@ -98,7 +105,7 @@ def tables(
 def _ranges(
     nodes: Sequence[Formula], operands: Sequence[tuple[int, ...]], trace: Trace, wanted: Range
 ) -> list[Range]:
-    """The positions at which each subformula may matter; none as `0 .. -1`."""
+    """The positions at which each subformula can matter; `0 .. -1` if there are none."""
     firsts, lasts = [len(trace)] * len(nodes), [-1] * len(nodes)
     firsts[-1], lasts[-1] = wanted
     for number in range(len(nodes) - 1, -1, -1):
@@ -115,7 +122,7 @@ def _ranges(
 
 
 def _looked_at(node: Formula, trace: Trace, first: int, last: int) -> tuple[int, int]:
-    """The positions that the operator looks at from `first .. last`."""
+    """The positions that the operator looks at from the positions `first .. last`."""
     if node.interval is None:
         return first, last
     if node.operator is ops.PREVIOUS:
@@ -178,7 +185,7 @@ def _signed(sizes: list[int], sign: int) -> list[int]:
 
 
 def _step(node: Formula, part: Table, trace: Trace, wanted: Range) -> Table:
-    """PREVIOUS and NEXT."""
+    """The table of PREVIOUS or NEXT."""
     assert node.interval is not None
     everywhere = part.everywhere - 1 if part.everywhere < 0 else 0
     sizes = []
@@ -202,9 +209,11 @@ def _step(node: Formula, part: Table, trace: Trace, wanted: Range) -> Table:
 def everywhere_options(
     operator: Operator, interval: Interval
 ) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
-    """What constants settle a temporal operator at every time-point: premises, and its value.
+    """Return the ways in which constants decide a temporal operator at every time-point.
 
-    A premise is the number of an operand and the sign of its value everywhere.
+    Returns:
+        For each way, its premises and the sign of the operator's value. A premise is the number of
+        an operand and the sign of its value everywhere.
     """
     if operator in (ops.PREVIOUS, ops.NEXT):
         return ((((0, -1),), -1),)
@@ -217,15 +226,16 @@ def everywhere_options(
     if 0 in interval:
         options.append((((last, sign),), sign))
     elif last:
-        # a distance above 0 makes the operator pass through the present time-point
+        # with a lower bound above 0, the left operand must also hold at the present time-point
         options.append((((0, -sign),), -sign))
     return tuple(options)
 
 
 class _Sweep:
-    """All time-points of an operator that looks at a whole interval.
+    """Computes the table of an operator that looks at a whole interval.
 
-    Positions within are counted from the far end of what it looks at, so that it looks back.
+    Positions are counted from the far end of what the operator looks at, so that it always looks
+    back.
     """
 
     def __init__(self, node: Formula, parts: list[Table], trace: Trace, wanted: Range) -> None:
@@ -281,7 +291,7 @@ class _Sweep:
         return sizes, choices
 
     def windows(self) -> tuple[Windows, int]:
-        """The windows, and from which position on they are complete."""
+        """The windows, and the position from which on they are complete."""
         times = self.trace.time_stamps[self.first : self.last + 1]
         if self.is_past:
             return Windows.of(times, self.wanted.first - self.first, self.interval), 0
@@ -296,14 +306,14 @@ class _Sweep:
         return Windows.of(backwards, first, self.interval), complete_from
 
     def column(self, part: Table) -> list[int]:
-        """The operand's sizes, signs turned for a universal operator."""
+        """The operand's sizes, with inverted signs for a universal operator."""
         sizes = part.sizes[self.first - part.first : self.last + 1 - part.first]
         return _signed(sizes if self.is_past else sizes[::-1], self.sign)
 
     def roles(
         self, columns: list[list[int]], complete_from: int
     ) -> tuple[list[int], list[int] | None, Refusal]:
-        """What the operands are to the existential operator: witness, chain, refusal."""
+        """The roles of the operands in the existential operator: witness, chain, refusal."""
         if self.node.operator is ops.WEAK_UNTIL:
             # f WEAK_UNTIL g is NOT (NOT g UNTIL (NOT g AND NOT f))
             last, first = columns

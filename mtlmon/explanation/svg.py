@@ -1,7 +1,7 @@
-"""Proofs as pictures: time-points are columns, subformulas rows, lines lead to the reasons.
+"""Draws proofs: time-points are columns, subformulas are rows, and lines lead to the reasons.
 
-Colours follow the reader's dark or light setting, marks differ in shape as well as in colour, and
-a title and a description tell what is seen.
+Colours follow the reader's preference for dark or light, marks differ in shape as well as in
+colour, and a title and a description put the picture into words.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _STYLE = """\
 
 
 def to_svg(proof: Proof, name: str = "proof") -> str:
-    """See `Proof.to_svg`.
+    """Implements `Proof.to_svg`.
 
     Args:
-        proof: what to draw.
-        name: begins the identifiers in the picture, so that a page can hold several.
+        proof: the proof to draw.
+        name: a prefix for the identifiers in the picture, so that a page can hold several.
     """
     return "\n".join(_Picture(proof, name).lines())
 
 
 class _Picture:
-    """The places of rows and columns, and what is drawn there."""
+    """Computes the places of rows and columns, and draws the proof there."""
 
     def __init__(self, proof: Proof, name: str) -> None:
         self.proof = proof
@@ -104,7 +104,7 @@ class _Picture:
         yield "</svg>"
 
     def description(self) -> str:
-        """The tree of reasons in sentences."""
+        """Put the tree of reasons into sentences."""
         sentences = []
         for entry in self.entries:
             if not entry.proofs:
@@ -130,7 +130,7 @@ class _Picture:
             yield f'<text x="8" y="{self.y(row) + 4:.1f}">{escape(label)}</text>'
 
     def windows(self) -> Iterator[str]:
-        """What a run covers, behind the row of its formula."""
+        """Draw the extent of each run as a background in the row of its formula."""
         for entry in self.entries:
             if len(entry.proofs) != 1 or not entry.proofs[0].run:
                 continue
@@ -148,7 +148,7 @@ class _Picture:
         return None if row is None or x is None else (x, self.y(row))
 
     def links(self) -> Iterator[str]:
-        """From each conclusion to the first and the last of what it follows from."""
+        """Draw lines from each conclusion to the first and the last proof that it follows from."""
         above: list[Entry] = []
         for entry in self.entries:
             del above[len(entry.ancestry) :]
@@ -160,7 +160,7 @@ class _Picture:
                 if start is not None and end is not None:
                     (x1, y1), (x2, y2) = start, end
                     middle = (y1 + y2) / 2
-                    # a line straight down past other rows would seem to end at their marks
+                    # a straight line down past other rows would seem to end at their marks
                     aside = 2 * _RADIUS if x1 == x2 and y2 - y1 > _ROW_HEIGHT else 0
                     yield (
                         f'<path class="link" d="M{x1:.1f} {y1:.1f}C{x1 - aside:.1f} {middle:.1f} '

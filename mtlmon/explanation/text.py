@@ -1,4 +1,4 @@
-"""Proofs as text for a terminal: a timeline, and the tree of reasons."""
+"""Writes proofs as text for a terminal: a timeline, and the tree of reasons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ASCII = str.maketrans({"✓": "+", "✗": "-", "├": "|", "│": "|", "└": "
 
 
 def to_text(proof: Proof, *, width: int, lines: int, ascii_only: bool) -> str:
-    """See `Proof.to_text`."""
+    """Implements `Proof.to_text`."""
     width = max(width, _NARROWEST)
     entries = list(outline(proof, max(1, lines)))
     heading = f"{verdict_text(proof)} "
@@ -44,9 +44,9 @@ def to_text(proof: Proof, *, width: int, lines: int, ascii_only: bool) -> str:
 
 
 def _timeline(proof: Proof, entries: Sequence[Entry], width: int) -> list[str]:
-    """The table of values: a column for each time-point that the tree names, a row per formula.
+    """The table of values: a column for each time-point in the tree, and a row for each formula.
 
-    Columns that are no neighbours in the trace have a gap between them.
+    There is a gap between columns that are not consecutive in the trace.
     """
     label_width = min(40, width // 2)
     widest = max(

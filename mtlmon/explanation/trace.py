@@ -1,4 +1,4 @@
-"""A recorded trace: the events read, and what is known about the time after them."""
+"""A recorded trace: its events, and what is known about the time after them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ EndTime = int | Literal["last", "inf"] | None
 
 
 class Trace:
-    """Consecutive time-points of a stream, numbered from 0, and what is known of the rest.
+    """Consecutive time-points of a stream, numbered from 0, and what is known about the rest.
 
     Attributes:
-        time_stamps: of the time-points; they never decrease.
+        time_stamps: the time-stamps of the time-points; they never decrease.
         letters: the atoms that hold at each time-point.
-        clock: no event after them has a time-stamp below this one.
-        is_closed: no event comes after them at all.
-        is_cut: there are events before them, too long ago to matter.
+        clock: the least time-stamp that a later event can have.
+        is_closed: whether no event follows.
+        is_cut: whether there are earlier events, too long ago to matter.
+        first_offset: the offset of the first time-point among all of its time-stamp.
     """
 
     __slots__ = ("clock", "first_offset", "is_closed", "is_cut", "letters", "time_stamps")
@@ -43,16 +44,16 @@ class Trace:
         is_cut: bool = False,
         first_offset: int = 0,
     ) -> None:
-        """A trace whose time-stamps are known to be in order.
+        """Create a trace from time-stamps that are known to be in order.
 
         Args:
-            time_stamps: of the time-points.
-            letters: the atoms of each.
+            time_stamps: the time-stamps of the time-points.
+            letters: the atoms that hold at each time-point.
             end_time: None (nothing is known about the time after the trace), the time-stamp up to
                 and including which it is complete, "last" (its last time-stamp) or "inf" (no event
                 ever follows).
-            is_cut: see the attribute.
-            first_offset: the offset of the first time-point among those of its time-stamp.
+            is_cut: whether there are earlier events, too long ago to matter.
+            first_offset: the offset of the first time-point among all of its time-stamp.
         """
         self.time_stamps = time_stamps
         self.letters = letters
@@ -68,13 +69,17 @@ class Trace:
 
     @classmethod
     def of(cls, events: Iterable[tuple[int, Atoms]], end_time: EndTime = None) -> Trace:
-        """The trace of pairs of a time-stamp and atoms, the names of those that hold or a mapping.
+        """Create a trace from events.
+
+        Args:
+            events: pairs of a time-stamp and atoms: the names of those that hold, or a mapping of
+                names to whether they hold.
+            end_time: what is known about the time after the trace, as for the constructor.
 
         Raises:
-            TimeStampError: a time-stamp is no integer from 0 to 2^63-1, or below the one before;
-                the message names the position.
-            EventTypeError: an event is no such pair.
-            ExplanationError: `end_time` is none of those that the constructor takes.
+            TimeStampError: a time-stamp, or `end_time`, is not an integer from 0 to 2^63-1, or
+                time-stamps decrease; the message names the event.
+            EventTypeError: an event is not such a pair.
         """
         if end_time not in (None, "last", "inf"):
             _check_time_stamp(end_time, "end_time")
@@ -107,13 +112,13 @@ class Trace:
         return len(self.time_stamps)
 
     def name(self, position: int) -> tuple[int, int]:
-        """A time-point's name: its time-stamp, and its offset among those of the time-stamp."""
+        """Return the name of a time-point: its time-stamp, and its offset within this."""
         time_stamp = self.time_stamps[position]
         first = bisect_left(self.time_stamps, time_stamp)
         return time_stamp, position - first + (0 if first else self.first_offset)
 
     def position(self, time_stamp: int, offset: int) -> int:
-        """The position of a time-point.
+        """Return the position of a time-point.
 
         Raises:
             ExplanationError: the trace has no such time-point.
@@ -125,7 +130,7 @@ class Trace:
         return position
 
     def may_grow_within(self, interval: Interval, position: int) -> bool:
-        """Whether an event still to come may be at a distance in the interval."""
+        """Whether a later event can be at a distance in the interval from a position."""
         if self.is_closed:
             return False
         waited = self.clock - self.time_stamps[position]

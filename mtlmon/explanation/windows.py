@@ -1,9 +1,9 @@
-"""The cheapest witness and the cheapest refutation of SINCE, for all time-points in one sweep.
+"""Finds the cheapest witness and the cheapest refutation of SINCE for all time-points in a sweep.
 
-Positions are counted so that the operator looks back, from `i` to `j <= i`; for a future operator
-the caller turns time round. Costs are sizes of proofs, 0 where there is none. The candidates within
-a window that slides are kept as a queue of increasing cost, so each enters and leaves it once and
-the time is linear in the number of positions, whatever the interval.
+Positions are counted so that the operator looks back, from `i` to `j <= i`; for a future operator,
+the caller reverses time. Costs are sizes of proofs, or 0 if there is none. The candidates within
+the sliding window are kept in a queue of increasing cost. Each candidate enters and leaves the
+queue once, so the time is linear in the number of positions, whatever the interval.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["WINDOW", "Refusal", "Windows", "refusals", "witnesses"]
 
 WINDOW = -1
-"""Stands for the position of a cut where there is none."""
+"""Used in place of the position of a cut if there is no cut."""
 
 
 class Windows(NamedTuple):
-    """The positions at a distance in the interval, for each position from `first` on.
+    """For each position from `first` on, the window of positions at a distance in the interval.
 
     Attributes:
-        first: the first position that is looked from.
-        far: the window of position `first + x` is `far[x] .. near[x]`; if it is empty, `far[x]` is
-            `near[x] + 1`.
-        near: the other end of these windows.
+        first: the first position that has a window.
+        far: the earlier end of each window: the window of position `first + x` is
+            `far[x] .. near[x]`. If it is empty, `far[x]` is `near[x] + 1`.
+        near: the later end of each window.
     """
 
     first: int
@@ -39,7 +39,7 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, times: Sequence[int], first: int, interval: Interval) -> Windows:
-        """The windows for times that never decrease; that of `first` begins within them."""
+        """Compute the windows; `times` never decrease, and contain the whole window of `first`."""
         far, near = [], []
         low, high = 0, -1
         lower, upper = interval.lower, interval.upper
@@ -58,12 +58,16 @@ class Windows(NamedTuple):
 def witnesses(
     windows: Windows, witness: Sequence[int], chain: Sequence[int] | None
 ) -> tuple[list[int], list[int]]:
-    """The least of `witness[j] + sum(chain[j+1 : i+1])` over the window, and its j; 0 for none.
+    """Minimise `witness[j] + sum(chain[j+1 : i+1])` over the j in the window of each i.
 
     Args:
-        windows: where to look for j.
-        witness: the cost of each j, 0 if it is none.
-        chain: the cost of each position between, 0 if j cannot lie behind it; None costs nothing.
+        windows: the windows.
+        witness: the cost of each j as a witness, or 0 if it is not one.
+        chain: the cost of each position between j and i, or 0 if no witness can lie beyond it; None
+            if these positions cost nothing.
+
+    Returns:
+        The least costs, and the j of each; both are 0 where there is no witness.
     """
     count = len(witness)
     total = [0] * (count + 1) if chain is None else list(accumulate(chain, initial=0))
@@ -87,13 +91,14 @@ def witnesses(
 
 
 class Refusal(NamedTuple):
-    """What keeps positions from being witnesses.
+    """The costs of showing that positions are not witnesses.
 
     Attributes:
-        absent: the cost of showing that a position is none, 0 if that cannot be shown.
-        cut: the cost of showing that none lies behind a position, 0 likewise; None: nowhere.
-        cut_counts: a cut shows that its own position is no witness either.
-        complete_from: from this position on, windows contain every time-point they ever will.
+        absent: the cost of showing that a position is not a witness, or 0 if that is impossible.
+        cut: the cost of showing that no witness lies beyond a position, or 0 if that is impossible;
+            None if it is impossible everywhere.
+        cut_counts: whether a cut also shows that its own position is not a witness.
+        complete_from: from this position on, no later event can be within the windows.
     """
 
     absent: Sequence[int]
@@ -103,14 +108,15 @@ class Refusal(NamedTuple):
 
 
 def refusals(windows: Windows, refusal: Refusal) -> tuple[list[int | None], list[int]]:
-    """The least cost of showing that the window has no witness; None if that cannot be shown.
+    """Minimise the cost of showing that the window of each position has no witness.
 
-    Either every position of the window is absent (WINDOW), or there is a cut at a position k, and
-    every position of the window from k on is absent. A cut behind the window is never cheaper than
-    none; one between the window and i costs nothing more.
+    Either every position of the window is absent (WINDOW), or there is a cut at a position k and
+    every position of the window from k on is absent. A cut beyond the window is never cheaper than
+    no cut. A cut between the window and i is enough by itself.
 
     Returns:
-        The costs, 0 for an empty window without a cut; the positions of the cuts, or WINDOW.
+        The costs, None where it cannot be shown and 0 for an empty window without a cut; and the
+        positions of the cuts, or WINDOW.
     """
     absent, cut, cut_counts, complete_from = refusal
     total = list(accumulate(absent, initial=0))

@@ -1,4 +1,4 @@
-"""Proofs in words: the reason of one step, formulas short enough to read."""
+"""Puts proofs into words: the reason for a step, and formulas short enough to read."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ __all__ = [
 ]
 
 _NODE_LIMIT = 400
-# Of operands that reasons speak of by their text.
+# Reasons name operands by their text up to this width.
 _NAME_WIDTH = 20
 _ELLIPSIS = "…"
 
 
 def point_text(trace: Trace, position: int | None) -> str:
-    """The name of a time-point, or "everywhere"."""
+    """Return the name of a time-point, or "everywhere"."""
     return "everywhere" if position is None else "{}:{}".format(*trace.name(position))
 
 
 def verdict_text(proof: Proof) -> str:
-    """What is proved: `20:0 violates`."""
+    """Return what is proved, as in `20:0 violates`."""
     where = point_text(proof.trace, proof.position)
     return f"{where} {'satisfies' if proof.value else 'violates'}"
 
 
 def formula_text(formula: Formula, width: int) -> str:
-    """The formula in at most so many characters.
+    """Write a formula in at most `width` characters.
 
-    Of a formula with very many nodes, shared ones counted each time, only the operator is shown.
+    For a formula with very many nodes, where shared nodes count each time, only the operator is
+    shown.
     """
     if _is_large(formula):
         operands = (atom(_ELLIPSIS),) * formula.operator.arity
@@ -66,7 +67,7 @@ def _is_large(formula: Formula) -> bool:
 
 
 def distance(trace: Trace, here: int, there: int) -> str:
-    """How far a time-point is from another, as in `5 ahead`."""
+    """Return how far one time-point is from another, as in `5 ahead`."""
     difference = trace.time_stamps[there] - trace.time_stamps[here]
     if difference == 0:
         return "same time-stamp"
@@ -74,7 +75,7 @@ def distance(trace: Trace, here: int, there: int) -> str:
 
 
 def signed_distance(proof: Proof, position: int | None) -> str:
-    """The difference of a time-point's time-stamp to the proof's own, as in `+5`."""
+    """Return how far a time-point is from the proof's own, as in `+5`."""
     if position is None or proof.position is None:
         return ""
     times = proof.trace.time_stamps
@@ -83,7 +84,7 @@ def signed_distance(proof: Proof, position: int | None) -> str:
 
 
 def entry_words(entry: Entry) -> tuple[str, str]:
-    """Of proofs shown as one: where they are, and what follows the formula."""
+    """Return what to write before and after an entry's formula: its time-points, and the reason."""
     first, last = entry.proofs[0], entry.proofs[-1]
     where = point_text(first.trace, first.position)
     if last is not first:
@@ -95,7 +96,7 @@ def entry_words(entry: Entry) -> tuple[str, str]:
 
 
 def reason(proof: Proof) -> str:
-    """Why the premises make the conclusion, in a few words; empty where that needs none."""
+    """Say in a few words why the premises imply the conclusion; "" where that is obvious."""
     return _REASONS[proof.rule](proof)
 
 
@@ -110,13 +111,13 @@ def _boolean(proof: Proof) -> str:
             verbs = ("holds", "does not") if values[0] else ("does not hold", "does")
             return f"{left} {verbs[0]}, but {right} {verbs[1]}"
         return f"{left} and {right} both hold" if values[0] else f"neither {left} nor {right} holds"
-    # The position of the operand tells the sides apart, equal operands count as the left one.
+    # If the operands are equal, name the left one.
     side = 0 if proof.premises[0].formula == operands[0] else 1
     return f"{_side(proof, side)} {'holds' if values[0] else 'does not hold'}"
 
 
 def _negated(operand: Formula, value: bool) -> str:
-    """That what is negated holds, or fails."""
+    """Say that the operand of a negation holds, or fails."""
     if value and operand.operator is ops.AND:
         names = [_name(part) for part in operand.operands]
         if None not in names:
@@ -129,7 +130,7 @@ def _verb(value: bool) -> str:
 
 
 def _name(formula: Formula) -> str | None:
-    """The formula itself, as it stands in a sentence, if it is short enough for that."""
+    """The text of the formula for use in a sentence, or None if it is too long."""
     if _is_large(formula):
         return None
     text = visible(to_text(formula))
@@ -139,12 +140,12 @@ def _name(formula: Formula) -> str | None:
 
 
 def _side(proof: Proof, number: int) -> str:
-    """An operand of a binary operator, by its text or by the side on which it stands."""
+    """Name an operand of a binary operator: by its text, or as the left or the right side."""
     return _name(proof.formula.operands[number]) or ("the left side", "the right side")[number]
 
 
 def _operand(proof: Proof) -> str:
-    """The operand of a unary operator."""
+    """Name the operand of a unary operator."""
     return _name(proof.formula.operands[0]) or "it"
 
 
@@ -202,7 +203,7 @@ def _witness(proof: Proof) -> str:
     if operator.arity == 1:
         return f"{_operand(proof)} {_verb(witness.value)} at {point} ({how_far})"
     first, second = _WITNESSES[operator]
-    # Without a run there is nothing in between that the second part could be about.
+    # Without a run there are no time-points that the second part could be about.
     words = f"{first}, {second}" if proof.run or operator is ops.WEAK_UNTIL else first
     return _filled(words, proof, point=point, how_far=how_far)
 
