@@ -7,12 +7,22 @@ The table uses open addressing; the texts are in an arena. A key takes about 24 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    SIZE_MAX,
+    UINT32_MAX,
+    UINT64_MAX,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint32_t,
+    uint64_t,
+)
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove
 
 import os
 
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, damaged
 
 from mtlmon.errors import LimitError
 
@@ -172,6 +182,48 @@ cdef class KeyTable:
         while 4 * (kept + 1) > 3 * (slots - 1):
             slots *= 2
         self.resize(slots)
+
+    def snapshot(self):
+        """The texts of all keys, in the order of their numbers, as bytes for `restore`."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef size_t number, column
+        cdef Text text
+        writer.put(self.columns)
+        writer.put(self.count)
+        for number in range(self.count):
+            for column in range(self.columns):
+                text = self.column_text(number, column)
+                writer.put_bytes(text.place[:text.length])
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Number the keys of a snapshot of another table; this one must be empty.
+
+        Raises:
+            SnapshotError: the bytes are not the snapshot of a table with as many columns. The table
+                must not be used after that.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef size_t number, column
+        cdef uint64_t prefix
+        cdef Text text
+        reader.open(as_bytes(snapshot), 0)
+        if self.count or reader.get(UINT64_MAX) != self.columns:
+            raise damaged()
+        for number in range(<size_t> reader.get_count(<uint32_t> min(self.columns, UINT32_MAX))):
+            joined = bytearray()
+            for column in range(self.columns):
+                part = reader.get_bytes()
+                if column + 1 < self.columns:
+                    prefix = <uint64_t> len(part)
+                    joined += (<const char *> &prefix)[:sizeof(prefix)]
+                joined += part
+            content = bytes(joined)
+            text.place = <const uint8_t *> PyBytes_AS_STRING(content)
+            text.length = <size_t> len(content)
+            if self.number_of(text, self.hash_of(text)) != number:
+                raise damaged()
+        reader.end()
 
     def number_rows(self, list cells not None, numbers):
         """Write the number of each row's key.

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import struct
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
+from mtlmon.drive.native import (
+    KeyedMonitors,
+    PolicyMonitors,
+    policies_snapshot,
+    restore_policies,
+)
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError, SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from mtlmon.arrays.native import EventColumns
-    from mtlmon.checking.sources import EventSource, StreamNumbers, TimeStamps
+    from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers, TimeStamps
     from mtlmon.drive.native import FirstViolation, VerdictRows
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
@@ -25,6 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
 
+_MAGIC = b"mtlmon check"
+_VERSION = 1
+_DIGEST_BYTES = 8
+# Whether the check is stopped, its position, the number of keys, the clock and the first time-stamp
+# (-1 for none), when to look for idle keys, and how many were forgotten.
+_NUMBERS = struct.Struct("<?QqqqQQ")
+
 # Look for idle keys when there are this many, and twice as many as after the last time.
 _IDLE_KEYS = 1 << 16
 # The number of events, times policies, to process before verdicts are taken out.
@@ -32,6 +46,22 @@ _SLICE_EVENTS = 1 << 16
 _LEAST_EVENTS = 1 << 13
 # The approximate size of an event's verdict until it is taken out.
 _VERDICT_BYTES = 100
+
+
+def _short_digest(data: bytes) -> bytes:
+    """A digest that protects against damage, not against forgery."""
+    # Imported on use, as it loads OpenSSL, which takes 8 ms and 3 MB.
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def _or_minus_one(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _or_none(number: int) -> int | None:
+    return None if number < 0 else number
 
 
 def _executor(policy_count: int) -> ThreadPoolExecutor | None:
@@ -101,6 +131,9 @@ class LogCheck:
         atoms: the atoms of the policies, in order of first occurrence.
         monitors: the native monitors, by policy.
         first_time_stamp: the first time-stamp of the log, or None before the first event.
+        position: the number of events of the log that were taken, in all runs that continued from
+            each other's snapshots.
+        slice_events: after how many events at most there are verdicts to take out. You can set it.
         is_stopped: whether the first violation has been found. The counts then cover the events up
             to the one at which it was known to be the first, although more may have been read.
         keys_forgotten: the number of keys that had nothing left to remember and were forgotten.
@@ -142,6 +175,7 @@ class LogCheck:
         self.memory.note("expressions", 0)
         self.atoms = tuple(dict.fromkeys(name for one in self.monitors for name in one.atoms))
         self._wants_first = verdicts == "first"
+        self._selection = (verdicts, resolve, collect, keep_keys)
         # Kept violations refer to keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._collects_first = collect and self._wants_first
@@ -159,14 +193,14 @@ class LogCheck:
             executor=self._executor,
             memory=self.memory,
         )
-        self._slice = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
+        self.slice_events = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
         if self.memory.limit is not None:
             share = self.memory.limit // 8 // len(self.monitors)
-            self._slice = max(1, min(self._slice, share // _VERDICT_BYTES))
+            self.slice_events = max(1, min(self.slice_events, share // _VERDICT_BYTES))
         self._advance_every = advance_every
         self._idle_keys = _IDLE_KEYS
-        # the number of events that were read, and of keys, as far as they count
-        self._events = 0
+        self.position = 0
+        # the number of keys, as far as they count
         self._keys: int | None = None
         self._clock: int | None = None
         # once the log has ended: no event is below this time-stamp
@@ -201,7 +235,7 @@ class LogCheck:
     def event_count(self) -> int:
         """The number of events that were checked."""
         first = self._native.first
-        return first.event_count if self.is_stopped and first is not None else self._events
+        return first.event_count if self.is_stopped and first is not None else self.position
 
     @property
     def state_bytes(self) -> int:
@@ -246,40 +280,148 @@ class LogCheck:
             MemoryLimitError: more memory is held than allowed; the verdicts are available as above.
         """
         try:
-            yield from self._run(source)
+            for batch in source if not self.is_stopped else ():
+                yield from self.feed(batch, source)
+                if self.is_stopped:
+                    break
         finally:
-            if self._executor is not None:
-                self._executor.shutdown()
+            self.close()
         if not self.is_stopped:
-            self._end(source.clock, end_time)
+            self.end(source, end_time)
             yield
 
-    def _run(self, source: EventSource) -> Generator[None, None, None]:
+    def feed(self, batch: EventBatch, source: EventSource) -> Generator[None, None, None]:
+        """Check the next events of the log; for callers that do what `run` does step by step.
+
+        Whenever this yields, there may be verdicts to take out, and `snapshot` can be called. The
+        caller must take the verdicts out at least when this ends, as keys may be forgotten then.
+        """
         if self._native.first is not None and source.keys is not None:
             self._native.first.with_keys()
-        for batch in source:
-            events = [batch.events_of(one.atoms) for one in self.monitors]
-            numbers = batch.numbers
-            if numbers is None:
-                numbers = memoryview(bytes(4 * len(batch.time_stamps))).cast("I")
-            for first in range(0, len(batch.time_stamps), self._slice):
-                time_stamps = batch.time_stamps[first : first + self._slice]
-                if self.first_time_stamp is None:
-                    self.first_time_stamp = int(time_stamps[0])
-                keys = self.key_count
-                try:
-                    self._feed(events, numbers, first, time_stamps)
-                finally:
-                    self._look_for_first()
-                if self.is_stopped:
-                    known = numbers[first : first + self.event_count - self._events]
-                    self._keys = max(keys, int(max(known, default=0)) + 1)
-                self._events += len(time_stamps)
-                yield
-                if self.is_stopped:
-                    return
-            # Only now have all verdicts with numbers of keys been taken out.
-            self._forget_idle(source)
+        events = [batch.events_of(one.atoms) for one in self.monitors]
+        count = len(batch.time_stamps)
+        numbers: StreamNumbers
+        numbers = memoryview(bytes(4 * count)).cast("I") if batch.numbers is None else batch.numbers
+        for first in range(0, count, self.slice_events):
+            time_stamps = batch.time_stamps[first : first + self.slice_events]
+            if self.first_time_stamp is None:
+                self.first_time_stamp = int(time_stamps[0])
+            keys = self.key_count
+            try:
+                self._feed(events, numbers, first, time_stamps)
+            finally:
+                self._look_for_first()
+            if self.is_stopped:
+                known = numbers[first : first + self.event_count - self.position]
+                self._keys = max(keys, int(max(known, default=0)) + 1)
+            self.position += len(time_stamps)
+            yield
+            if self.is_stopped:
+                return
+        # Only now have all verdicts with numbers of keys been taken out.
+        self._forget_idle(source)
+
+    def end(self, source: EventSource, end_time: EndTime = None) -> None:
+        """End the log: no more events come. There may be verdicts to take out then.
+
+        Args:
+            source: the log.
+            end_time: as for `run`.
+        """
+        clock = source.clock
+        if clock is None:
+            return
+        known = end_time_of_all(clock, end_time)
+        if known != "inf":
+            clock = 0 if known is None else known + 1
+        self._native.finish(clock, known == "inf")
+        self._end_clock = clock
+        self._clock = None
+        self._look_for_first()
+
+    def snapshot(self) -> bytes:
+        """All that the check knows after `position` events, as bytes for `restore`.
+
+        The texts of the keys are not included.
+
+        Raises:
+            MtlmonError: verdicts wait to be taken out, an event was interrupted, or the log has
+                ended.
+        """
+        if self._end_clock is not None:
+            raise MtlmonError("no snapshot after the end of the log")
+        head = b"".join(_short_digest(repr(value).encode()) for _, value in self._settings())
+        numbers = _NUMBERS.pack(
+            self.is_stopped,
+            self.position,
+            _or_minus_one(self._keys),
+            _or_minus_one(self._clock),
+            _or_minus_one(self.first_time_stamp),
+            self._idle_keys,
+            self.keys_forgotten,
+        )
+        body = head + numbers + policies_snapshot(self._native)
+        return _MAGIC + bytes([_VERSION]) + _short_digest(body) + body
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from the snapshot of another check; this one must be new.
+
+        The next event to check is the one after `position` events of the log, and its key must have
+        the number that it had.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to other policies
+                or settings, or to another version. The check must not be used after that.
+            MtlmonError: events were checked before.
+        """
+        if self.position:
+            raise MtlmonError("a check is restored before its first event")
+        head = len(_MAGIC) + 1
+        body = snapshot[head + _DIGEST_BYTES :]
+        if not snapshot.startswith(_MAGIC) or len(snapshot) < head + _DIGEST_BYTES:
+            raise SnapshotError("this is not a snapshot of a check of policies")
+        if snapshot[head - 1] != _VERSION:
+            raise SnapshotError(
+                f"the snapshot has version {snapshot[head - 1]}; this version of mtlmon reads "
+                f"version {_VERSION} only"
+            )
+        if snapshot[head : head + _DIGEST_BYTES] != _short_digest(body):
+            raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
+        place = 0
+        for what, value in self._settings():
+            if body[place : place + _DIGEST_BYTES] != _short_digest(repr(value).encode()):
+                raise SnapshotError(f"the snapshot is of {what}")
+            place += _DIGEST_BYTES
+        if len(body) < place + _NUMBERS.size:
+            raise SnapshotError("the snapshot is damaged: it does not describe a state")
+        is_stopped, position, keys, clock, first, idle_keys, forgotten = _NUMBERS.unpack_from(
+            body, place
+        )
+        restore_policies(self._native, body[place + _NUMBERS.size :])
+        if is_stopped and (self._native.first is None or not self._native.first.is_found):
+            raise SnapshotError("the snapshot is damaged: it does not describe a state")
+        self.is_stopped = is_stopped
+        self.position = position
+        self._keys = _or_none(keys)
+        self._clock = _or_none(clock)
+        self.first_time_stamp = _or_none(first)
+        self._idle_keys = idle_keys
+        self.keys_forgotten = forgotten
+
+    def _settings(self) -> list[tuple[str, object]]:
+        """What a snapshot depends on, with the words that say of what another one is."""
+        modes = [one.mode for one in self.monitors]
+        texts = [(policy.name, str(policy.formula)) for policy in self.policies]
+        return [
+            ("other policies or another mode", (texts, modes)),
+            ("another selection of verdicts", self._selection),
+            ("another period after which all keys advance", self._advance_every),
+        ]
+
+    def close(self) -> None:
+        """End the threads of the check; no more events can come."""
+        if self._executor is not None:
+            self._executor.shutdown()
 
     def _feed(
         self,
@@ -308,17 +450,6 @@ class LogCheck:
                 self._native.advance(int(time_stamps[start]))
             self._native.feed(events, numbers, first + start, end - start)
         self._clock = int(time_stamps[-1])
-
-    def _end(self, clock: int | None, end_time: EndTime) -> None:
-        if clock is None:
-            return
-        known = end_time_of_all(clock, end_time)
-        if known != "inf":
-            clock = 0 if known is None else known + 1
-        self._native.finish(clock, known == "inf")
-        self._end_clock = clock
-        self._clock = None
-        self._look_for_first()
 
     def _look_for_first(self) -> None:
         """Keep the earliest violation; stop once no earlier or simultaneous one can come."""

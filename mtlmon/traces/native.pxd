@@ -3,3 +3,4 @@
 
 include "at_rest.pxd"
 include "waiting.pxd"
+include "snapshots.pxd"

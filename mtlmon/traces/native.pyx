@@ -3,3 +3,4 @@
 
 include "at_rest.pxi"
 include "waiting.pxi"
+include "snapshots.pxi"

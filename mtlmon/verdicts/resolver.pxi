@@ -369,10 +369,12 @@ cdef class Resolver:
         self.runs[number].length = 1
         return number
 
-    def snapshot(self):
-        """The open equivalences of stream 0 as bytes, for `restore` in any process; has no digest.
+    def snapshot(self, *, bint has_streams=False):
+        """The open equivalences as bytes, for `restore` in any process; has no digest.
 
         Time-stamps are written as distances from the latest one, which keeps them short.
+
+        has_streams: whether there are other streams than stream 0.
         """
         cdef NumberWriter writer = NumberWriter()
         cdef uint64_t latest = self.latest()
@@ -382,11 +384,15 @@ cdef class Resolver:
         if self.chain_count > 0:
             for slot in range(self.chain_mask + 1):
                 if self.chains[slot].first != NONE:
+                    if has_streams:
+                        writer.put(self.chains[slot].stream)
                     self.put_chain(writer, self.chains + slot, latest)
         return writer.taken()
 
-    def restore(self, snapshot):
+    def restore(self, snapshot, *, uint64_t stream_count=0):
         """Continue from the snapshot of another resolver; this one must be new.
+
+        stream_count: how many streams there are, if the snapshot was made with `has_streams`.
 
         Raises:
             SnapshotError: the bytes are not a snapshot; the resolver must not be used after that.
@@ -396,6 +402,8 @@ cdef class Resolver:
         reader.open(as_bytes(snapshot), 0)
         latest = reader.get(INT64_MAX)
         for _chain in range(reader.get_count(6)):
+            if stream_count:
+                self.stream = reader.get(stream_count - 1)
             self.read_chain(reader, latest)
         reader.end()
 

@@ -17,7 +17,7 @@ import resource
 import sys
 from hashlib import blake2b
 
-from mtlmon import Monitor, SnapshotError
+from mtlmon import Monitor, MtlmonError, SnapshotError
 
 def limit(megabytes):
     with open("/proc/self/statm") as file:
@@ -102,6 +102,104 @@ for _ in range(5000):
 print(read)
 """
 
+_KEYS = """
+import numpy as np
+
+from mtlmon.arrays.native import EventColumns
+from mtlmon.checking import LogCheck
+from mtlmon.drive.native import policies_snapshot, restore_policies
+from mtlmon.policy.reading import Policy
+from mtlmon.syntax.parser import parse
+
+class Log:
+    "Events of four keys, which are a batch and the source of that batch."
+
+    keys = ()
+    can_forget_keys = False
+
+    def __init__(self, start, count):
+        stamps = start + np.cumsum([source.choice([0, 0, 1, 1, 2, 7]) for _ in range(count)])
+        self.time_stamps = stamps.astype(np.int64)
+        self.clock = int(stamps[-1])
+        self.numbers = np.array([source.randrange(4) for _ in range(count)], np.uint32)
+
+    def events_of(self, atoms):
+        count = len(self.numbers)
+        events = EventColumns(self.time_stamps, count)
+        for place in range(len(atoms)):
+            events.add_bytes(place, np.array([source.random() < 0.4 for _ in range(count)], bool))
+        return events
+
+kind = sys.argv[1]
+source = random.Random(kind)
+formulas = (
+    "p IMPLIES EVENTUALLY[0,5] q",
+    "ONCE[1,9] EVENTUALLY[1,4] (p SINCE[0,2] PREVIOUS q)",
+    "ALWAYS[0,700] (p IMPLIES EVENTUALLY[0,400] q)",
+)
+asked = [Policy(text, parse(text), parse(text)) for text in formulas]
+options = {"first": {"verdicts": "first"}, "resolve": {"resolve": True}, "all": {}}
+options["advance"] = {"advance_every": 4}
+
+def make():
+    return LogCheck(asked, **options[kind])
+
+def checked(check, log):
+    for _ in check.feed(log, log):
+        check.verdicts.taken()
+
+bodies = []
+for count in range(1, 400, 20):
+    check = make()
+    checked(check, Log(0, count))
+    bodies.append(policies_snapshot(check._native))
+    check.close()
+restore_policies(make()._native, bodies[-1])
+limit(64)
+read = 0
+for _ in range(1500):
+    check = make()
+    try:
+        restore_policies(check._native, changed(source, source.choice(bodies)))
+    except SnapshotError:
+        check.close()
+        continue
+    read += 1
+    policies_snapshot(check._native)
+    log = Log(10**6, 50)
+    try:
+        checked(check, log)
+        if not check.is_stopped:
+            check.end(log, "last")
+    except MtlmonError:
+        pass
+    check.close()
+print(read)
+"""
+
+_KEY_TABLE = """
+from mtlmon.arrays.native import KeyTable
+
+source = random.Random(sys.argv[1])
+columns = int(sys.argv[1])
+body = number(columns) + number(30)
+for k in range(30 * columns):
+    text = source.randbytes(source.randrange(9)) + bytes([k])
+    body += number(len(text)) + text
+KeyTable(columns).restore(body)
+limit(48)
+read = 0
+for _ in range(5000):
+    keys = KeyTable(columns)
+    try:
+        keys.restore(changed(source, body))
+    except SnapshotError:
+        continue
+    read += 1
+    [keys.key(number) for number in range(len(keys))]
+print(read)
+"""
+
 
 def run_child(program: str, *arguments: str) -> str:
     done = subprocess.run(
@@ -131,6 +229,16 @@ def test_any_numbers(formula: str) -> None:
 
 def test_any_numbers_in_open_equivalences() -> None:
     assert int(run_child(_RESOLVER)) > 0
+
+
+@pytest.mark.parametrize("kind", ["all", "first", "resolve", "advance"])
+def test_any_numbers_in_the_states_of_many_keys(kind: str) -> None:
+    assert int(run_child(_KEYS, kind)) > 0
+
+
+@pytest.mark.parametrize("columns", ["1", "2"])
+def test_any_numbers_in_the_texts_of_keys(columns: str) -> None:
+    assert int(run_child(_KEY_TABLE, columns)) > 0
 
 
 def test_an_obligation_with_a_large_number() -> None:

@@ -1,0 +1,102 @@
+# cython: language_level=3
+"""Snapshots of the monitors of several policies, between two batches of events."""
+
+from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
+
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, damaged
+from mtlmon.traces.native cimport put_streams, read_streams
+
+from mtlmon.errors import MtlmonError
+
+
+def policies_snapshot(PolicyMonitors policies not None):
+    """All that the monitors remember, as bytes for `restore_policies` in any process; no digest.
+
+    Raises:
+        MtlmonError: verdicts wait to be taken out, or an event was interrupted.
+    """
+    cdef NumberWriter writer = NumberWriter()
+    cdef KeyedMonitors one
+    if policies.verdicts.count or policies.violations.count:
+        raise MtlmonError("no snapshot while verdicts wait: take them out first")
+    writer.put(policies.policy_count)
+    writer.put(policies.event_count)
+    for one in policies.monitors:
+        writer.put(one.clock)
+        put_streams(writer, one.streams, one.clock)
+    writer.put_bytes(policies.resolver.snapshot(has_streams=True))
+    writer.put(policies.first is not None)
+    if policies.first is not None:
+        put_first_violation(writer, policies.first)
+    return writer.taken()
+
+
+def restore_policies(PolicyMonitors policies not None, snapshot):
+    """Continue from the snapshot of other monitors; these must be new.
+
+    Raises:
+        SnapshotError: the bytes are damaged, or belong to other policies or another mode. The
+            monitors must not be used after that.
+    """
+    cdef NumberReader reader = NumberReader()
+    cdef KeyedMonitors one
+    reader.open(as_bytes(snapshot), 0)
+    if reader.get(UINT32_MAX) != policies.policy_count:
+        raise damaged()
+    policies.event_count = reader.get(UINT64_MAX)
+    for one in policies.monitors:
+        one.clock = reader.get(INT64_MAX)
+        read_streams(reader, one.streams, one.clock)
+        if one.waiting is not None:
+            one.waiting.renumber()
+    policies.resolver.restore(
+        reader.get_bytes(),
+        stream_count=max(1, <uint64_t> policies.stream_count * policies.policy_count),
+    )
+    if reader.get(1) != (policies.first is not None):
+        raise damaged()
+    if policies.first is not None:
+        read_first_violation(reader, policies.first, policies.stream_count)
+    reader.end()
+
+
+cdef int put_first_violation(NumberWriter writer, FirstViolation first) except -1:
+    cdef uint32_t k
+    writer.put(first.has_keys)
+    writer.put(first.is_past)
+    writer.put(first.has_news)
+    writer.put(first.clock)
+    writer.put(first.event_count)
+    for k in range(2 * first.policy_count):
+        writer.put(first.running[k])
+        writer.put(first.known[k])
+    writer.put(first.is_found)
+    if first.is_found:
+        writer.put(first.time_stamp)
+        writer.put(first.offset)
+        writer.put(first.policy)
+        writer.put(first.stream)
+    return 0
+
+
+cdef int read_first_violation(
+    NumberReader reader, FirstViolation first, uint32_t stream_count
+) except -1:
+    cdef uint32_t k
+    first.has_keys = <bint> reader.get(1)
+    first.is_past = <bint> reader.get(1)
+    first.has_news = <bint> reader.get(1)
+    first.clock = reader.get(INT64_MAX)
+    first.event_count = reader.get(UINT64_MAX)
+    for k in range(2 * first.policy_count):
+        first.running[k] = reader.get(UINT64_MAX)
+        first.known[k] = reader.get(UINT64_MAX)
+    first.is_found = <bint> reader.get(1)
+    if first.is_found:
+        if not stream_count:
+            raise damaged()
+        first.time_stamp = reader.get(INT64_MAX)
+        first.offset = reader.get(UINT64_MAX)
+        first.policy = <uint32_t> reader.get(first.policy_count - 1)
+        first.stream = <uint32_t> reader.get(stream_count - 1)
+    return 0

@@ -1,0 +1,10 @@
+# cython: language_level=3
+"""Declarations for the states of many streams as bytes."""
+
+from libc.stdint cimport uint64_t
+
+from mtlmon.engine.native cimport NumberReader, NumberWriter
+
+
+cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) except -1
+cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) except -1

@@ -1,0 +1,208 @@
+# cython: language_level=3
+"""The states of many streams as numbers, for snapshots.
+
+Streams of one configuration differ only in their time-stamps and registers, so the state of the
+first of them is written as a snapshot, and of the others only what differs. The numbers that are
+read are not trusted: streams are rebuilt from them, and must come out in the configuration of the
+first one.
+"""
+
+from libc.stdint cimport INT64_MAX, UINT64_MAX, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from mtlmon.engine.native cimport (
+    MOST_REGISTERS,
+    NumberReader,
+    NumberWriter,
+    REGISTER_ROOM,
+    Register,
+    State,
+    TIME_LIMIT,
+    Table,
+    damaged,
+    decode,
+    encode,
+    free_state,
+)
+
+cdef enum:
+    # What a stream is written as; larger numbers are those of known configurations.
+    BLANK = 0
+    WHOLE = 1
+    FIRST_SHARED = 2
+
+
+cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) except -1:
+    """Write the states of all streams; no event after `clock` has come.
+
+    Raises:
+        MonitorBrokenError: a stream was interrupted in the middle of an event.
+    """
+    cdef Table table = streams.worker.table
+    cdef uint32_t known = 0
+    cdef uint32_t number
+    cdef Resting *resting
+    # The number of each configuration in the snapshot, or 0 if it has none yet.
+    cdef uint32_t *shared = <uint32_t *> calloc(
+        <size_t> table.configuration_count + 1, sizeof(uint32_t)
+    )
+    if shared == NULL:
+        raise MemoryError("mtlmon: out of memory")
+    streams.worker.enter()
+    try:
+        writer.put(streams.count)
+        writer.put(streams.event_count)
+        writer.put(streams.true_count)
+        writer.put(streams.false_count)
+        for number in range(streams.count):
+            resting = &streams.resting[number]
+            if resting.is_broken:
+                raise MonitorBrokenError(
+                    "a stream was interrupted in the middle of an event and cannot go on"
+                )
+            if resting.whole != NULL:
+                writer.put(WHOLE)
+                writer.put_bytes(encode(streams.worker.engine, resting.whole))
+            elif resting.configuration == NO_CONFIGURATION:
+                writer.put(BLANK)
+            elif shared[resting.configuration] == 0:
+                writer.put(FIRST_SHARED + known)
+                known += 1
+                shared[resting.configuration] = known
+                put_first(writer, streams, resting)
+            else:
+                writer.put(FIRST_SHARED + shared[resting.configuration] - 1)
+                put_registers(writer, resting, clock)
+    finally:
+        streams.worker.leave()
+        free(shared)
+    return 0
+
+
+cdef int put_first(NumberWriter writer, Streams streams, Resting *resting) except -1:
+    """Write the whole state of a stream that has a configuration."""
+    cdef State *state = &streams.worker.state
+    streams.load(resting)
+    try:
+        streams.worker.table.structure(state)
+        writer.put_bytes(encode(streams.worker.engine, state))
+    finally:
+        streams.event_count += state.event_count
+    return 0
+
+
+cdef int put_registers(NumberWriter writer, const Resting *resting, uint64_t clock) except -1:
+    cdef uint32_t i
+    writer.put(clock - resting.time_stamp)
+    writer.put(resting.offset)
+    writer.put(resting.register_count)
+    for i in range(resting.register_count):
+        writer.put(resting.time_stamp - resting.registers[i].time_stamp)
+        writer.put(resting.registers[i].offset)
+        writer.put(resting.registers[i].weight)
+    return 0
+
+
+cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) except -1:
+    """Read the states of streams, of which there must be none yet.
+
+    Raises:
+        SnapshotError: what was written is damaged, or of another formula, mode or version. The
+            streams must not be used after that.
+    """
+    cdef uint64_t count = reader.get_count(1)
+    cdef uint64_t events = reader.get(UINT64_MAX)
+    cdef uint64_t true_count = reader.get(UINT64_MAX)
+    cdef uint64_t false_count = reader.get(UINT64_MAX)
+    cdef uint64_t kind
+    cdef uint32_t number
+    # The first stream of each configuration, whose number changes when the table forgets others.
+    cdef list firsts = []
+    if count >= NO_NUMBER or streams.count:
+        raise damaged()
+    streams.worker.enter()
+    try:
+        for number in range(<uint32_t> count):
+            kind = reader.get(FIRST_SHARED + <uint64_t> len(firsts))
+            streams.extend(<size_t> number + 1)
+            if kind == BLANK:
+                continue
+            if kind == WHOLE:
+                read_state_of(reader, streams, number, clock)
+            elif kind == FIRST_SHARED + <uint64_t> len(firsts):
+                read_state_of(reader, streams, number, clock)
+                if streams.resting[number].configuration == NO_CONFIGURATION:
+                    raise damaged()
+                firsts.append(number)
+            else:
+                read_registers(
+                    reader, streams, number, firsts[<size_t> (kind - FIRST_SHARED)], clock
+                )
+    finally:
+        streams.worker.leave()
+    streams.event_count = events
+    streams.true_count = true_count
+    streams.false_count = false_count
+    return 0
+
+
+cdef int read_state_of(
+    NumberReader reader, Streams streams, uint32_t number, uint64_t clock
+) except -1:
+    """Read the whole state of a stream."""
+    cdef State state
+    cdef State *own = &streams.worker.state
+    memset(&state, 0, sizeof(State))
+    try:
+        decode(streams.worker.engine, &state, streams.mode_number, reader.get_bytes())
+        if state.clock > clock:
+            raise damaged()
+        own[0], state = state, own[0]
+    finally:
+        free_state(&state)
+    streams.store(&streams.resting[number])
+    return 0
+
+
+cdef int read_registers(
+    NumberReader reader, Streams streams, uint32_t number, uint32_t first, uint64_t clock
+) except -1:
+    """Read what distinguishes a stream from the first one of the same configuration."""
+    cdef State *state = &streams.worker.state
+    cdef Register *registers
+    cdef uint64_t time_stamp = clock - reader.get(clock)
+    cdef uint64_t offset = reader.get(UINT64_MAX)
+    cdef uint64_t count = reader.get(MOST_REGISTERS)
+    cdef uint32_t i
+    if time_stamp >= TIME_LIMIT() or count != streams.resting[first].register_count:
+        raise damaged()
+    if state.registers == NULL:
+        state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
+        if state.registers == NULL:
+            raise MemoryError("mtlmon: out of memory")
+    registers = state.registers
+    for i in range(<uint32_t> count):
+        registers[i].time_stamp = time_stamp - reader.get(time_stamp)
+        registers[i].offset = reader.get(UINT64_MAX)
+        registers[i].weight = reader.get(UINT64_MAX)
+        if i and not (
+            registers[i - 1].time_stamp < registers[i].time_stamp
+            or (
+                registers[i - 1].time_stamp == registers[i].time_stamp
+                and registers[i - 1].offset < registers[i].offset
+            )
+        ):
+            raise damaged()
+    state.register_base = 0
+    state.register_count = <uint32_t> count
+    state.configuration = streams.resting[first].configuration
+    state.is_structured = False
+    state.time_stamp = state.clock = time_stamp
+    state.offset = offset
+    state.event_count = 1
+    streams.worker.table.structure(state)
+    streams.store(&streams.resting[number])
+    if streams.resting[number].configuration != streams.resting[first].configuration:
+        raise damaged()
+    return 0
