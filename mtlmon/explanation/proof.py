@@ -183,7 +183,10 @@ class Proof:
         return to_text(self, width=width, lines=lines, ascii_only=ascii_only)
 
     def to_svg(self) -> str:
-        """Return an SVG picture: columns are time-points, rows are subformulas, lines are reasons."""
+        """Return an SVG picture, with time-points as columns and subformulas as rows.
+
+        Lines lead from each conclusion to its reasons.
+        """
         from mtlmon.explanation.svg import to_svg
 
         return to_svg(self)
