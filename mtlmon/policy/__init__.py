@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # files without atoms that are defined by columns, which are most, need none of these
+    # most policy files define no atoms by columns, and need none of these
     if name in {"Predicate", "parse_predicate"}:
         from mtlmon.policy.predicates import predicate
 

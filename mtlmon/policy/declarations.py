@@ -1,9 +1,9 @@
-"""Cuts a policy file into declarations, before any formula or predicate in it is read.
+"""Splits a policy file into declarations, before any formula or predicate in it is parsed.
 
-A declaration is recognised where a line begins with its keyword, a name and `=` or `:`, or with
-`unit` and a word alone, outside comments and quotes. It runs to the next one, or to the end of the
-file; `unit` ends with its line. No formula reads like this, so that what has no declarations is one
-formula.
+A declaration begins on a line, outside comments and quotes, that starts with a keyword, a name and
+`=` or `:`, or that has only `unit` and a word. It extends to the next declaration, or to the end of
+the file; `unit` ends with its line. No formula has such a line, so a file without declarations is a
+single formula.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _HEAD = re.compile(
     """,
     re.VERBOSE,
 )
-# What may hold a line break, or hide a quote or the mark of a comment.
+# Line breaks, and the marks that begin comments and quotes, which can contain line breaks.
 _MARK = re.compile(r'\n|/\*|\#[^\n]*|"|`')
 
 
 class Declaration:
-    """A declaration of a policy file, or the formula without a name in it.
+    """A declaration of a policy file, or its formula without a name.
 
     Attributes:
         kind: `UNIT`, `LET`, `ATOM`, `POLICY` or `FORMULA`.
-        name: what is declared, of `UNIT` the unit; empty for `FORMULA`.
-        place: where the name stands.
-        start: its formula or predicate is text[start:end].
-        end: the end of that part.
+        name: the declared name, or the unit for `UNIT`; empty for `FORMULA`.
+        place: the position of the name in the text.
+        start: the start of the formula or predicate, which is text[start:end].
+        end: the end of the formula or predicate.
     """
 
     __slots__ = ("end", "kind", "name", "place", "start")
@@ -63,12 +63,15 @@ class Declaration:
 
 
 def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[FormulaError]]:
-    """Cut the text of a policy file.
+    """Split the text of a policy file.
+
+    Args:
+        text: the text.
+        source: the name of the text in errors.
 
     Returns:
-        The declarations in their order, of which one that is empty but for blanks and comments is a
-        `FORMULA` no more, and what is wrong with their heads. Without declarations the whole text
-        is a `FORMULA`.
+        The declarations in order, and the errors in their heads. Formulas that are blank are left
+        out. If there are no declarations, the whole text is a `FORMULA`.
     """
     declarations = [Declaration(FORMULA, "", 0, 0)]
     errors: list[FormulaError] = []
@@ -128,7 +131,7 @@ def _declaration(
     elif not is_plain_atom(written):
         quotable = written.strip("`'")
         report(
-            f"{written} is no name: it has other characters than letters, digits and _ $ . '",
+            f"{written} is not a name: it has characters other than letters, digits and _ $ . '",
             place,
             f'a name like this is written "{quotable}"',
         )
@@ -144,11 +147,11 @@ def _declaration(
 
 
 def _behind(text: str, mark: re.Match[str], kind: str) -> int:
-    """Where to go on behind a line break, comment or quote."""
+    """The position after a line break, comment or quote."""
     found, start = mark.group(), mark.start()
     if found == "/*":
         end = comment_end(text, mark.end(), len(text))
-        # one that never ends hides all that follows; whoever reads it reports it
+        # an unclosed comment hides all that follows; the parser of this part reports it
         return len(text) if end < 0 else end
     if found in {'"', "`"}:
         if kind == ATOM:

@@ -39,9 +39,9 @@ class Policy:
     """A policy of a file.
 
     Attributes:
-        name: its name, None for the formula without one.
-        formula: with the file's named subformulas in their places.
-        written: the formula as the file has it, where these are atoms.
+        name: the name of the policy, or None for a formula without a name.
+        formula: the formula, with named subformulas replaced by their definitions.
+        written: the formula as written in the file, where named subformulas are atoms.
     """
 
     __slots__ = ("formula", "name", "written")
@@ -56,15 +56,16 @@ class Policy:
 
 
 class PolicyFile:
-    """What a policy file says.
+    """The content of a policy file.
 
     Attributes:
-        unit: of the time-stamps, None if it is not declared.
-        lets: the named subformulas by name, with earlier ones in their places.
+        unit: the unit of the time-stamps, or None if it is not declared.
+        lets: the named subformulas by name; earlier ones are replaced by their definitions.
         atoms: the predicates by the name of the atom that they define.
-        policies: in the order of the file. Subformulas that several of them name are one object.
+        policies: the policies in the order of the file. Those that use the same named subformula
+            share it as one object.
         text: the text that spans refer to.
-        source: what errors call this text.
+        source: the name of the text in errors.
     """
 
     __slots__ = ("atoms", "lets", "policies", "source", "text", "unit")
@@ -79,19 +80,19 @@ class PolicyFile:
 
     @property
     def atoms_needed(self) -> tuple[str, ...]:
-        """The atoms that the policies speak of, in order of first occurrence."""
+        """The atoms that occur in policies, in order of first occurrence."""
         return tuple(
             dict.fromkeys(name for policy in self.policies for name in policy.formula.atoms)
         )
 
     @property
     def log_atoms(self) -> tuple[str, ...]:
-        """Those of `atoms_needed` that no predicate defines: the log has to have them."""
+        """The atoms in `atoms_needed` that no predicate defines: the log must provide them."""
         return tuple(name for name in self.atoms_needed if name not in self.atoms)
 
     @property
     def predicates(self) -> dict[str, Predicate]:
-        """The predicates of `atoms_needed`, by name."""
+        """The predicates that define atoms in `atoms_needed`, by the name of the atom."""
         return {name: self.atoms[name] for name in self.atoms_needed if name in self.atoms}
 
     @property
@@ -105,17 +106,17 @@ class PolicyFile:
 
 
 def parse_policies(text: str, path: str | None = None, *, unit: str | None = None) -> PolicyFile:
-    """Reads a policy file.
+    """Parse a policy file.
 
     Args:
-        text: what stands in it.
-        path: what errors call it.
-        unit: the unit of the time-stamps, as for `mtlmon.parse`; a file that declares another is
-            an error.
+        text: the content of the file.
+        path: the name of the file in errors.
+        unit: the unit of the time-stamps, as for `mtlmon.parse`; it is an error if the file
+            declares another.
 
     Raises:
-        FormulaError: a formula cannot be read; line and column are those of the file.
-        PolicyError: a declaration or a predicate cannot be read.
+        FormulaError: a formula is invalid; line and column refer to the file.
+        PolicyError: a declaration or a predicate is invalid.
         UnitError: the unit that is passed is unknown.
 
     >>> file = parse_policies('''
@@ -138,12 +139,12 @@ def parse_policies(text: str, path: str | None = None, *, unit: str | None = Non
 def check_policies(
     text: str, path: str | None = None, *, unit: str | None = None
 ) -> tuple[PolicyFile, tuple[FormulaError, ...]]:
-    """Reads a policy file and goes on where something is wrong.
+    """Parse a policy file and collect all errors.
 
-    Arguments as for `parse_policies`.
+    Takes the same arguments as `parse_policies`.
 
     Returns:
-        The file without what is wrong, and all errors in their order.
+        The valid parts of the file, and the errors in the order of their places.
 
     Raises:
         UnitError: the unit that is passed is unknown.
@@ -157,7 +158,7 @@ def check_policies(
 
 
 def declares(text: str) -> bool:
-    """Whether the text has declarations; one that has none is a formula and nothing else."""
+    """Whether the text has declarations; otherwise it is a single formula."""
     declarations, _errors = read_declarations(text, _SOURCE)
     return [declaration.kind for declaration in declarations] != [FORMULA]
 
@@ -169,19 +170,19 @@ class _Reader:
         self.declarations, self.errors = read_declarations(text, source)
         self.file = PolicyFile(text, source, self.read_unit(unit))
         self.policies: dict[str | None, Policy] = {}
-        # The first declaration of each name so far; one that cannot be read is there too.
+        # The first declaration of each name so far, also if it is invalid.
         self.named: dict[str, Declaration] = {}
         self.lets = {
             declaration.name for declaration in self.declarations if declaration.kind == LET
         }
-        # The name of the let that is being read.
+        # The name of the let that is being parsed.
         self.present: str | None = None
 
     def read(self) -> None:
         if [declaration.kind for declaration in self.declarations] == [FORMULA]:
             self.read_formula_alone()
             return
-        # More are appended when a formula turns out to stand behind the last one.
+        # `split` appends one if a formula without a name follows the last declaration.
         for declaration in self.declarations:
             try:
                 self.read_declaration(declaration)
@@ -203,7 +204,7 @@ class _Reader:
             self.read_policy(declaration)
 
     def read_formula_alone(self) -> None:
-        """A file that is one formula is read as one, and has the errors of one."""
+        """Parse a file without declarations, with the same errors as a single formula."""
         try:
             formula = parse(self.text, unit=self.file.unit, source=self.source)
         except FormulaError as error:
@@ -212,7 +213,7 @@ class _Reader:
         self.file.policies = (Policy(None, formula, formula),)
 
     def read_unit(self, unit: str | None) -> str | None:
-        """The unit of the file, or the one that was asked for; of a wrong one what was meant."""
+        """The unit that was passed, or the one of the file, corrected if it is misspelt."""
         found: Declaration | None = None
         for declaration in self.declarations:
             if declaration.kind != UNIT:
@@ -222,7 +223,7 @@ class _Reader:
                 hint = f"the units are {', '.join(UNITS)}"
                 if meant := _MEANT_UNITS.get(name.lower()):
                     hint = f"write unit {meant}; {hint}"
-                self.errors.append(self.error(place, f"'{name}' is no unit of time", hint))
+                self.errors.append(self.error(place, f"'{name}' is not a unit of time", hint))
             elif found is not None:
                 line = self.line_of(found)
                 hint = "a file has one unit"
@@ -242,7 +243,7 @@ class _Reader:
         self.file.lets[declaration.name] = self.with_lets(formula)
 
     def read_atom(self, declaration: Declaration) -> None:
-        # only files with such atoms need predicates
+        # imported here, as only files with such atoms need predicates
         from mtlmon.policy.predicates.checking import check
         from mtlmon.policy.predicates.parser import parse_expression
         from mtlmon.policy.predicates.predicate import Predicate
@@ -264,10 +265,10 @@ class _Reader:
         if name is None and any(other.kind == POLICY for other in self.declarations):
             start = self.first_place(declaration)
             hint = "write policy NAME: before it"
-            raise self.error(start, "a formula without a name beside policies with one", hint)
+            raise self.error(start, "a formula without a name next to policies with names", hint)
         if name in self.policies:
             if name is None:
-                message, hint = "a second formula", "several policies have names: policy NAME: ..."
+                message, hint = "a second formula", "give each policy a name: policy NAME: ..."
                 raise self.error(self.first_place(declaration), message, hint)
             message = f"there is a policy {name} already"
             raise self.error(declaration.place, message, "give it another name")
@@ -275,7 +276,7 @@ class _Reader:
         self.policies[name] = Policy(name, self.with_lets(written), written)
 
     def with_lets(self, formula: Formula) -> Formula:
-        """The formula with the lets that it names in their places, each as the one object."""
+        """The formula with lets replaced by their definitions, each of which is shared."""
         lets = self.file.lets
         if not lets:
             return formula
@@ -298,9 +299,11 @@ class _Reader:
         return parse_at(cursor, self.file.unit)
 
     def split(self, declaration: Declaration, error: FormulaError) -> bool:
-        """Whether the last declaration ends before a line where the file's one formula begins.
+        """Split off the file's only formula, if it follows the last declaration on a new line.
 
-        If so, it ends there from now on, and the formula is a declaration of its own.
+        Returns:
+            Whether the declaration was split. If so, it now ends where the formula begins, and the
+            formula is a declaration of its own.
         """
         if (
             declaration is not self.declarations[-1]
@@ -317,12 +320,12 @@ class _Reader:
         return True
 
     def require_known(self, formula: Formula) -> None:
-        """Refuses lets that are not declared before: they would be taken for atoms of the log."""
+        """Refuse lets that are not declared before; otherwise they would be atoms of the log."""
         for name in formula.atoms:
             if name not in self.lets:
                 continue
             if name == self.present:
-                hint = "a let stands for a formula of atoms and of lets before it"
+                hint = "a let can use atoms, and lets that are declared before it"
                 message = f"{name} is declared by itself"
                 raise self.error(_place_of(name, formula), message, hint)
             if name not in self.named:
@@ -338,12 +341,12 @@ class _Reader:
         self.named[name] = declaration
 
     def explained(self, error: FormulaError, declaration: Declaration) -> FormulaError:
-        """The error, its hint a better one where another formula seems to begin."""
+        """The error, with a better hint if another formula seems to begin there."""
         if declaration.kind == FORMULA or not self.begins_another(error, declaration):
             return error
         offset = self.offset_of(error)
         hint = (
-            f"the declaration of {declaration.name} runs to the next one; "
+            f"the declaration of {declaration.name} continues up to the next one; "
             "begin a policy with policy NAME:"
         )
         return formula_error(
@@ -351,7 +354,7 @@ class _Reader:
         )
 
     def begins_another(self, error: FormulaError, declaration: Declaration) -> bool:
-        """Whether the error is that a line begins with something new."""
+        """Whether the error is that something new begins on a line."""
         line = self.text.split("\n")[error.line - 1]
         return (
             not line[: error.column - 1].strip()
@@ -367,7 +370,7 @@ class _Reader:
         return self.text.count("\n", 0, declaration.place) + 1
 
     def first_place(self, declaration: Declaration) -> int:
-        """Where the first token of a declaration's formula stands."""
+        """The position of the first token of a declaration's formula."""
         return Cursor(self.text, self.source, declaration.start, declaration.end).token.start
 
     def error(self, offset: int, message: str, hint: str) -> FormulaError:
@@ -377,6 +380,6 @@ class _Reader:
 
 
 def _place_of(name: str, formula: Formula) -> int:
-    """Where an atom stands first."""
+    """The position where an atom occurs first."""
     spans = [node.span for node in postorder(formula) if node.name == name]
     return min(span.start for span in spans if span is not None)

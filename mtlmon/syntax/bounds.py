@@ -143,7 +143,7 @@ def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> i
     bound = cursor.text[number.start : number.end] + written
     if written not in UNITS:
         hint = f"the units are {', '.join(UNITS)}"
-        raise cursor.error(f"'{written}' is no unit of time", cursor.token, hint)
+        raise cursor.error(f"'{written}' is not a unit of time", cursor.token, hint)
     if unit is None:
         hint = (
             "declare the stream's unit (a line 'unit ms' in the file, --unit ms on the command "

@@ -168,11 +168,11 @@ def test_a_let_hides_an_event_of_the_log_and_columns_do_not_meet_lets() -> None:
 
 
 _TEXTS = {
-    "unknown unit": ("unit sec\np", 1, 6, "'sec' is no unit of time", "write unit s"),
+    "unknown unit": ("unit sec\np", 1, 6, "'sec' is not a unit of time", "write unit s"),
     "second unit": ("unit s\nunit s\np", 2, 6, "the unit is declared in line 1 already", ""),
     "operator": ("let S = p\npolicy x: q", 1, 5, "S is an operator", 'is written "S"'),
-    "dash": ("let a-b = p\npolicy x: q", 1, 5, "a-b is no name", 'is written "a-b"'),
-    "backquotes": ("atom `x` = y\npolicy x: q", 1, 6, "`x` is no name", 'is written "x"'),
+    "dash": ("let a-b = p\npolicy x: q", 1, 5, "a-b is not a name", 'is written "a-b"'),
+    "backquotes": ("atom `x` = y\npolicy x: q", 1, 6, "`x` is not a name", 'is written "x"'),
     "empty name": ('let "" = p\npolicy x: q', 1, 5, 'the atom "" has no name', ""),
     "colon": ("let a: p\npolicy x: q", 1, 6, "expected '=' after the name, found ':'", "let a ="),
     "equals": ("policy x = q", 1, 10, "expected ':' after the name, found '='", "policy x:"),
@@ -183,8 +183,14 @@ _TEXTS = {
     "later": ("policy x:\n  p AND a\nlet a = b", 2, 9, "a is declared further below", "let a up"),
     "none": ("let a = b\n", 2, 1, "there is no policy", "policy NAME: FORMULA"),
     "two bare": ("p\nunit s\nq", 3, 1, "a second formula", "policy NAME:"),
-    "bare beside": ("p\npolicy x: q", 1, 1, "a formula without a name beside", "policy NAME:"),
-    "bare behind a policy": ("policy x: b\na", 2, 1, "expected an operator or the end", "runs to"),
+    "bare beside": ("p\npolicy x: q", 1, 1, "a formula without a name next to", "policy NAME:"),
+    "bare behind a policy": (
+        "policy x: b\na",
+        2,
+        1,
+        "expected an operator or the end",
+        "continues up to",
+    ),
     "bare twice": (
         "let a = b\na\nc",
         3,

@@ -253,7 +253,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         ({"key": "verdict"}, MtlmonError, "'verdict' is called like a column of verdicts: rename"),
         ({"event": "ts"}, TableError, "column 'ts' of events is of type int64"),
         ({"event": None}, TableError, r"no column 'p' for the atom p; .*say which with event="),
-        ({"event": None, "atoms": {"p": "k"}}, PolicyError, "the whole is a text"),
+        ({"event": None, "atoms": {"p": "k"}}, PolicyError, "the predicate is a text"),
         ({"event": None, "atoms": {"p": "k > 3"}}, PolicyError, "column k of type string"),
         ({"atoms": {"q": "flag"}}, MtlmonError, "no policy speaks of an atom 'q', only of 'p'"),
         ({"mode": "fast"}, MtlmonError, "unknown mode 'fast'"),

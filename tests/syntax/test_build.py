@@ -128,7 +128,7 @@ def test_what_does_not_combine_is_a_type_error(expression: str) -> None:
         (0, MAXIMUM_BOUND + 1, f"a bound is from 0 to {MAXIMUM_BOUND}, not {MAXIMUM_BOUND + 1}"),
         (0, timedelta(seconds=-1), f"a bound is from 0 to {MAXIMUM_BOUND}, not -1 day, 23:59:59"),
         (0, "", "expected a whole number, with or without a unit of time, found the end"),
-        (0, "5 parsecs", "'parsecs' is no unit of time"),
+        (0, "5 parsecs", "'parsecs' is not a unit of time"),
         (0, "5s 6", "expected the end of the bound, found '6'"),
         (0, "9" * 30, f"this bound is above the largest one, {MAXIMUM_BOUND}"),
     ],

@@ -1,7 +1,7 @@
 """Checks the types of a predicate, with or without the columns of a table.
 
-Without a table columns are of an unknown kind, which fits everywhere; what is wrong even so, as in
-`"a" + 1`, is found before a table is seen.
+Without a table, columns are of an unknown kind, which fits everywhere. Errors that do not depend on
+columns, as in `"a" + 1`, are found before the table is known.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _EXAMPLE_TIME = '"2024-05-01T12:30:00'
 
 
 class Checked:
-    """What checking a predicate found.
+    """The result of checking a predicate.
 
     Attributes:
-        kinds: the kind of every node by its `id`, valid as long as the predicate lives.
-        errors: what is wrong, in order of place.
+        kinds: the kind of every node by its `id`, valid as long as the predicate exists.
+        errors: the errors, in the order of their places.
     """
 
     __slots__ = ("errors", "kinds")
@@ -51,8 +51,8 @@ def check(predicate: Predicate, schema: pa.Schema | None = None) -> Checked:
     """Check the types of a predicate.
 
     Args:
-        predicate: what to check.
-        schema: the columns of the table, None if it is not known yet.
+        predicate: the predicate to check.
+        schema: the columns of the table, or None if they are not known yet.
     """
     checker = _Checker(predicate, schema)
     for node in postorder(predicate.expression):
@@ -61,7 +61,7 @@ def check(predicate: Predicate, schema: pa.Schema | None = None) -> Checked:
     if not checker.errors and checker.kinds[id(root)].name not in {"boolean", *kinds.OPEN}:
         what = checker.kinds[id(root)].words
         hint = "compare it with something, as in speed > 120"
-        checker.report(root, f"the whole is {what}, not true or false", hint)
+        checker.report(root, f"the predicate is {what}, not true or false", hint)
     checker.errors.sort(key=lambda error: (error.line, error.column))
     return Checked(checker.kinds, checker.errors)
 
@@ -74,7 +74,7 @@ class _Checker:
         self.schema = schema
         self.kinds: dict[int, Kind] = {}
         self.errors: list[FormulaError] = []
-        # By `id` the values of the integers that need no columns.
+        # The values of integer subexpressions that do not depend on columns, by `id`.
         self.integers: dict[int, int] = {}
 
     def kind(self, node: Expression) -> Kind:
@@ -92,7 +92,7 @@ class _Checker:
             return self.arithmetic(node)
         if operator in {ops.AND, ops.OR, ops.NOT}:
             for operand in node.operands:
-                self.require(operand, kinds.BOOLEAN, f"'{operator.word}' joins what is")
+                self.require(operand, kinds.BOOLEAN, f"'{operator.word}' takes")
         elif operator in {ops.IN, ops.NOT_IN}:
             self.membership(node)
         elif operator.arity == 2:
@@ -136,7 +136,7 @@ class _Checker:
         return {"boolean": kinds.BOOLEAN, "integer": kinds.INTEGER, "text": kinds.TEXT}[result]
 
     def pattern(self, node: Expression) -> None:
-        """Checks a regular expression, where pyarrow is there to do so."""
+        """Check a regular expression; without a schema, pyarrow may not be installed."""
         if self.schema is None:
             return
         import pyarrow as pa
@@ -146,8 +146,8 @@ class _Checker:
             pc.match_substring_regex(pa.array([""]), pattern=node.value)
         except pa.ArrowInvalid as error:
             reason = str(error).partition(": ")[2] or str(error)
-            message = f"the pattern is no regular expression: {visible(reason)}"
-            self.report(node, message, "the syntax is that of RE2; a backslash is written \\\\")
+            message = f"the pattern is not a regular expression: {visible(reason)}"
+            self.report(node, message, "use the syntax of RE2; a backslash is written \\\\")
 
     def arithmetic(self, node: Expression) -> Kind:
         operator = node.operator
@@ -164,7 +164,7 @@ class _Checker:
         return kinds.INTEGER
 
     def calculate(self, node: Expression) -> None:
-        """Notes the value of an integer that needs no columns."""
+        """Compute the value of an integer subexpression, if it does not depend on columns."""
         values = [self.integers.get(id(operand)) for operand in node.operands]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
@@ -181,7 +181,7 @@ class _Checker:
         for operand in node.operands:
             if operand.operator is ops.CONSTANT and operand.value is None:
                 hint = "write is null or is not null"
-                self.report(operand, f"nothing is '{node.operator.word}' null", hint)
+                self.report(operand, f"'{node.operator.word}' with null is never true", hint)
                 return
         if not self.comparable(left, right, f"'{node.operator.word}' compares"):
             return
@@ -205,7 +205,7 @@ class _Checker:
             return self.instant(time, text, text.value, what)
         if one.name == other.name == "time" and one.is_aware != other.is_aware:
             message = f"{what} {self.described(left)} with {self.described(right)}"
-            self.report(left, message, "either both have a time zone or none")
+            self.report(left, message, "either both need a time zone, or neither")
             return False
         if one.name == other.name or {one.name, other.name} <= kinds.NUMBERS:
             return True
@@ -235,11 +235,11 @@ class _Checker:
                 )
                 if kind.name in kinds.OPEN:
                     message = f"the list mixes {wanted.words} and {found.words}"
-                self.report(operand, message, "the values of a list are of the type of the column")
+                self.report(operand, message, "values in a list must have the type of the column")
                 return
 
     def instant(self, time: Expression, place: Expression, value: object, what: str) -> bool:
-        """Checks a constant text that is compared with a time."""
+        """Check a constant text that is compared with a time."""
         kind = self.kinds[id(time)]
         zone = "+00:00" if kind.is_aware else ""
         hint = f'a time is written {_EXAMPLE_TIME}{zone}"'
@@ -251,7 +251,8 @@ class _Checker:
         read = read_instant(value)
         shown = shorten(constant_text(value), _SHOWN_WIDTH)
         if read is None:
-            self.report(place, f"{what} {self.described(time)} with {shown}, no time", hint)
+            message = f"{what} {self.described(time)} with {shown}, which is not a time"
+            self.report(place, message, hint)
             return False
         if read[1] != kind.is_aware:
             has = "has no" if kind.is_aware else "has an"
@@ -288,11 +289,11 @@ class _Checker:
         return False
 
     def unusable(self, node: Expression) -> None:
-        hint = "predicates can only ask whether it is null"
+        hint = "a predicate can only test whether it is null"
         self.report(node, f"{self.described(node)} cannot be used", hint)
 
     def described(self, node: Expression) -> str:
-        """A node for messages: what it is and of which type."""
+        """Describe a node and its type for messages."""
         kind = self.kinds[id(node)]
         if node.operator is ops.COLUMN:
             assert isinstance(node.value, str)
@@ -317,7 +318,7 @@ class _Checker:
         return f"the {'text' if isinstance(value, str) else 'number'} {shown}"
 
     def report(self, node: Expression, message: str, hint: str | None = None) -> Kind:
-        """Note an error; the kind of what is wrong is unknown."""
+        """Record an error, and return the kind of an expression with an error."""
         assert node.span is not None
         name = self.predicate.name
         atom = "" if name is None else f"atom {visible(name)}: "
@@ -348,9 +349,9 @@ def _comparison_hint(one: Kind, other: Kind, right: Expression) -> str | None:
     if one.name == "text" and right.operator is ops.CONSTANT and other.name in kinds.NUMBERS:
         assert not isinstance(right.value, tuple)
         written = f'"{constant_text(right.value)}"'
-        return f"a text is compared with a text: {written}; or read the column as numbers"
+        return f"compare a text with a text: {written}; or read the column as numbers"
     if other.name == "text" and right.operator is ops.CONSTANT and one.name in kinds.NUMBERS:
-        return "a number is compared with a number, which has no quotes"
+        return "compare a number with a number, without quotes"
     if "boolean" in {one.name, other.name}:
-        return "true and false are compared with true, false and other predicates only"
-    return "only values of one kind are compared"
+        return "compare true and false only with true, false and other predicates"
+    return "only values of the same kind can be compared"

@@ -1,7 +1,7 @@
 """Compiles predicates to operations on whole columns.
 
-All predicates of a file become one list of instructions, one for each distinct subexpression, so
-that what several of them share is computed once for each batch.
+All predicates of a file become one list of instructions, with one for each distinct subexpression.
+So a subexpression that several predicates share is computed only once for each batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _SHOWN_WIDTH = 60
 
-# What an operator does when its operands are of the kinds it is made for.
+# The functions of operators whose operands are Booleans, texts, integers and floats.
 _LOGIC: dict[Operator, Callable[..., Values]] = {
     ops.AND: pc.and_kleene,
     ops.OR: pc.or_kleene,
@@ -78,9 +78,16 @@ _FLOATS: dict[Operator, Callable[..., Values]] = {
 class CompiledPredicates:
     """Predicates compiled for tables of one schema.
 
+    Args:
+        predicates: the predicates by the name of the atom that each defines.
+        schema: the schema of all batches; columns that no predicate names may differ.
+
     Attributes:
-        names: the atoms, in the order given.
+        names: the atoms, in the order of `predicates`.
         columns: the names of the columns that are read.
+
+    Raises:
+        PolicyError: a column does not exist, or its type does not fit.
     """
 
     def __init__(self, predicates: Mapping[str, Predicate], schema: pa.Schema) -> None:
@@ -89,11 +96,14 @@ class CompiledPredicates:
         self.columns = tuple(self._program.types)
 
     def __call__(self, batch: pa.RecordBatch) -> dict[str, pa.BooleanArray]:
-        """Where the predicates are true: for each atom an array as long as the batch, no nulls.
+        """Compute where the predicates are true.
+
+        Returns:
+            For each atom an array as long as the batch, without nulls.
 
         Raises:
             RowError: integers overflow.
-            ValueError: a column is missing, or not of the type it was compiled for.
+            ValueError: a column is missing, or has another type than in the schema.
         """
         return self._program.run(batch)
 
@@ -101,11 +111,11 @@ class CompiledPredicates:
 def compile_predicates(
     predicates: Mapping[str, Predicate], schema: pa.Schema
 ) -> CompiledPredicates:
-    """Compile the predicates of a file for tables of this schema.
+    """Compile the predicates of a file for tables of one schema.
 
     Args:
-        predicates: by the name of the atom that each defines.
-        schema: of all batches; columns that no predicate names may differ.
+        predicates: the predicates by the name of the atom that each defines.
+        schema: the schema of all batches; columns that no predicate names may differ.
 
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
@@ -116,7 +126,11 @@ def compile_predicates(
 def compile_predicate(
     predicate: Predicate, schema: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
-    """Compile one predicate: a function from a batch to where it is true.
+    """Compile one predicate to a function from a batch to where the predicate is true.
+
+    Args:
+        predicate: the predicate.
+        schema: the schema of all batches; columns that the predicate does not name may differ.
 
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
@@ -133,9 +147,14 @@ def compile_predicate(
 
 
 class _Instruction:
-    """One operation: what it does, on the results of which others, and which are no longer needed.
+    """One operation on the results of earlier instructions.
 
-    `node` and `atom` say for errors where it comes from.
+    Attributes:
+        function: the function to call.
+        arguments: the numbers of the instructions whose results are its arguments.
+        node: the expression that it computes.
+        atom: the first atom that needs it, for errors.
+        last_used: the numbers of the instructions whose results are not needed after it.
     """
 
     __slots__ = ("arguments", "atom", "function", "last_used", "node")
@@ -173,7 +192,7 @@ class _Program:
         self.plan_release()
 
     def name_atoms(self, predicates: Mapping[str, Predicate]) -> None:
-        """Notes with each instruction the first atom that needs it."""
+        """Set the first atom that needs each instruction."""
         for predicate in predicates.values():
             stack = [self.number_of[id(predicate.expression)]]
             while stack:
@@ -184,7 +203,7 @@ class _Program:
                     stack.extend(self.number_of[id(operand)] for operand in operands)
 
     def plan_release(self) -> None:
-        """Notes where each value is used last, so that it is freed there."""
+        """Find where each value is used last, so that it can be freed there."""
         kept = set(self.results.values())
         seen: set[int] = set()
         for instruction in reversed(self.instructions):
@@ -228,7 +247,7 @@ class _Program:
         return self.kinds[id(node)]
 
     def instruction(self, node: Expression) -> _Instruction:
-        """What computes a node from its operands, whose kinds are known."""
+        """The instruction for a node; the kinds of its operands are known."""
         operator = node.operator
         arguments = tuple(self.number_of[id(operand)] for operand in node.operands)
         if operator is ops.COLUMN:
@@ -254,7 +273,7 @@ class _Program:
         return _Instruction(function, arguments, node)
 
     def is_always_null(self, node: Expression) -> bool:
-        """Whether an operand of a strict operator is of the kind null."""
+        """Whether the operator is strict and has an operand of the kind null."""
         if node.operator in {ops.AND, ops.OR}:
             return False
         return any(self.kind(operand).name == "null" for operand in node.operands)
@@ -269,7 +288,7 @@ class _Program:
     def comparison(
         self, node: Expression, arguments: tuple[int, ...]
     ) -> tuple[Callable[..., Values], tuple[int, ...]]:
-        """The comparison of two operands, perhaps swapped, and their numbers in that order."""
+        """The function that compares the operands, and their numbers, perhaps swapped."""
         operator = node.operator
         left, right = node.operands
         if _rank(left, self.kind(left)) > _rank(right, self.kind(right)):
@@ -314,7 +333,7 @@ _ARROW = {
 
 
 def raise_overflow(instruction: _Instruction, arguments: tuple[Values, ...], length: int) -> None:
-    """Raise the error for the rows on which an instruction overflows, if that is what happened."""
+    """Raise a RowError for the rows on which an instruction overflows, if there are any."""
     node = instruction.node
     atom = instruction.atom or None
     if node.operator is ops.COLUMN:
@@ -337,7 +356,7 @@ def _identity(value: Values) -> Values:
 
 
 def _column(values: pa.Array, kind: Kind) -> Values:
-    """A column in the type that its kind is computed in."""
+    """Cast a column to the type in which values of its kind are computed."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if kind.name == "integer":
@@ -349,7 +368,7 @@ def _column(values: pa.Array, kind: Kind) -> Values:
             values = values.view(pa.int32())
         return pc.cast(values, pa.int64())
     if kind.name == "text":
-        # comparisons want both sides of one type
+        # both sides of a comparison must have the same type
         return values if values.type == pa.string() else pc.cast(values, pa.large_string())
     if kind.name == "null":
         return pa.scalar(None, pa.bool_())
@@ -365,7 +384,7 @@ def _constant(value: Constant | tuple[Constant, ...]) -> Values:
 
 
 def _rank(node: Expression, kind: Kind) -> int:
-    """Which operand stands left: columns before constants, times before texts."""
+    """The order of operands in a comparison: columns before constants, times before texts."""
     if kind.name == "time":
         return 0
     if node.operator is ops.CONSTANT:
@@ -402,7 +421,7 @@ def _times(operator: Operator, one: Kind, other: Kind) -> Callable[..., Values]:
 
 
 def _instant(text: str, kind: Kind) -> Fraction:
-    """A time in the unit of a column of times."""
+    """Convert a time to the unit of a column."""
     read = read_instant(text)
     assert read is not None
     return read[0] / kind.unit
@@ -418,7 +437,7 @@ def _is_member(values: Values, members: pa.Array, is_negated: bool) -> Values:
 
 
 def _members(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
-    """Those of a list's values that values of this kind can be equal to."""
+    """The values of a list that values of this kind can be equal to."""
     if kind.name == "time":
         instants = [_instant(str(value), kind) for value in values]
         return pa.array([int(found) for found in instants if _is_int64(found)], pa.int64())
@@ -435,7 +454,7 @@ def _members(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
             for value in values
             if isinstance(value, int | Decimal) and _is_float(value)
         ]
-        # Arrow tells 0.0 from -0.0 here, as it does not elsewhere
+        # only here does Arrow distinguish 0.0 from -0.0
         floats += [-0.0] if 0.0 in floats else []
         return pa.array(floats, pa.float64())
     return pa.array(values)
@@ -446,7 +465,7 @@ def _is_int64(value: Fraction) -> bool:
 
 
 def _is_float(value: int | Decimal) -> bool:
-    """Whether a float can be equal to the value: a number with a point stands for the nearest."""
+    """Whether a float can be equal to the value; a number with a point means the nearest float."""
     return isinstance(value, Decimal) or float(value) == value
 
 

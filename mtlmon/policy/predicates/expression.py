@@ -1,4 +1,4 @@
-"""The syntax tree of predicates: one immutable node class for every operator."""
+"""The syntax tree of predicates, with one immutable class for all nodes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Constant: TypeAlias = bool | int | Decimal | str | None
 
 
 class Expression:
-    """An operator or function applied to operands; a column; a constant.
+    """An operator or function applied to operands, a column, or a constant.
 
-    Immutable; equality and hash are structural and ignore spans. Nodes may nest as deep as memory
-    allows: nothing here recurses.
+    Expressions are immutable. Equality and hash are structural and ignore spans. Nodes can nest as
+    deeply as memory allows, because no function here is recursive.
 
     Attributes:
         operator: a row of `mtlmon.policy.predicates.operators`.
-        operands: as many expressions as the operator's arity says.
+        operands: the operands, as many as the operator's arity.
         value: the name of a column, the value of a constant (numbers with a fraction or an exponent
-            are Decimals), the tuple of values of IN and NOT_IN; else None.
-        span: place in the source text, None when made without one.
+            are Decimals), the tuple of values of IN and NOT_IN, and otherwise None.
+        span: the place in the source text, or None if there is none.
     """
 
     __slots__ = ("_hash", "operands", "operator", "span", "value")
@@ -77,20 +77,21 @@ class Expression:
 
 
 def value_key(value: Constant | tuple[Constant, ...]) -> object:
-    """What tells values apart: True, 1 and 1.0 are equal in Python, but not here."""
+    """A key that distinguishes values: True, 1 and 1.0 are equal in Python, but not here."""
     if isinstance(value, tuple):
         return tuple(map(value_key, value))
     return type(value).__name__, value
 
 
 def number(*roots: Expression) -> tuple[list[Expression], dict[int, int]]:
-    """The distinct subexpressions, and where each node stands among them.
+    """Number the distinct subexpressions.
 
-    Equal subexpressions (spans aside) get one number; operands come before operators.
+    Subexpressions that are equal except for their spans get the same number. Operands come before
+    operators.
 
     Returns:
-        A representative of each in order of its number, and the number of every node by its `id`,
-        valid as long as the roots live.
+        A representative for each number, in order, and the number of every node by its `id`, valid
+        as long as the roots exist.
     """
     return number_by(_content, *roots)
 
@@ -100,7 +101,7 @@ def _content(node: Expression) -> object:
 
 
 def columns(*roots: Expression) -> tuple[str, ...]:
-    """The names of the columns in order of first occurrence."""
+    """Return the names of the columns, in order of first occurrence."""
     names: dict[str, None] = {}
     for node in postorder(*roots):
         if node.operator is ops.COLUMN:

@@ -1,4 +1,4 @@
-"""Guesses at what was meant where a policy file or a predicate cannot be read."""
+"""Hints at what was meant by an invalid policy file or predicate."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SHOWN = 8
 
 
 def some(names: Iterable[str]) -> str:
-    """The names on one line, not too many of them."""
+    """List names on one line: at most eight, and how many more there are."""
     known = list(names)
     shown = ", ".join(known[:_SHOWN])
     return f"{shown} and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else shown
 
 
 def where_operand_is_missing(before: Token, token: Token) -> str | None:
-    """A hint where a value should start but does not."""
+    """Return a hint for a place where a value should start but does not."""
     if token.kind == "=" and before.kind in {"=", "=="}:
         return "equality is written = or =="
     if token.kind in {"and", "or", "in", "is"}:
@@ -36,15 +36,15 @@ def where_operand_is_missing(before: Token, token: Token) -> str | None:
 
 
 def where_operator_is_missing(before: Token, token: Token) -> str | None:
-    """A hint where a whole value is followed by what cannot follow it."""
+    """Return a hint for a complete value that is followed by something that cannot follow it."""
     if token.kind == COLUMN and str(token.value).lower() in {"and", "or", "in", "is", "not"}:
         return f"did you mean {str(token.value).lower()}?"
     if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:
         return "compare with < and >, or use the functions startswith, endswith, contains, matches"
     if before.kind == COLUMN and token.kind in {COLUMN, FUNCTION}:
-        return "two predicates are joined by and or or; a name with blanks stands in backquotes"
+        return "join two predicates by and or or; write a name with blanks in backquotes"
     if token.kind == "(":
-        return "a function's name has letters only; two predicates are joined by and or or"
+        return "a function's name has letters only; join two predicates by and or or"
     if token.kind in {COLUMN, FUNCTION, NUMBER, TEXT, "true", "false", "null"}:
         return "two values are joined by an operator such as =, two predicates by and"
     if token.kind in {"[", "]"}:

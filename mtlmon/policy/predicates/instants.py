@@ -1,4 +1,4 @@
-"""Reads dates and times of ISO 8601, exactly."""
+"""Parses dates and times in ISO 8601, exactly."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def read_instant(text: str) -> tuple[Fraction, bool] | None:
-    """Reads "2024-05-01", "2024-05-01T12:30", "2024-05-01 12:30:00.5+02:00" and the like.
+    """Parse "2024-05-01", "2024-05-01T12:30", "2024-05-01 12:30:00.5+02:00" and the like.
 
     Returns:
-        The nanoseconds since 1970-01-01T00:00 (of UTC, where there is an offset; a date is its
-        midnight), and whether there is an offset from UTC; None if the text is no date and time.
+        The nanoseconds since 1970-01-01T00:00, and whether the text has an offset from UTC; or None
+        if the text is not a date or a date and time. With an offset, nanoseconds are counted in
+        UTC. A date is its midnight.
 
     >>> read_instant("1970-01-01T02:00:00.5+02:00")
     (Fraction(500000000, 1), True)
@@ -45,7 +46,7 @@ def read_instant(text: str) -> tuple[Fraction, bool] | None:
 
 
 def _zone_minutes(offset: str | None) -> int | None:
-    """The minutes east of UTC; None if there are no such."""
+    """The minutes east of UTC, or None if the offset is invalid."""
     if offset is None or offset in "Zz":
         return 0
     hours, minutes = int(offset[1:3]), int(offset[3:].removeprefix(":") or 0)

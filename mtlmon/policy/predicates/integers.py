@@ -1,4 +1,4 @@
-"""Arithmetic of integers as predicates have it, exact, whether or not it fits 64 bits."""
+"""The integer arithmetic of predicates, exact even if the result does not fit into 64 bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
 def calculate(operator: Operator, *values: int) -> int | None:
-    """The value of an arithmetic operator other than division, None where it is null.
+    """Compute an arithmetic operator other than division; None means null.
 
     >>> calculate(ops.REMAINDER, -7, 4)
     -3
@@ -36,5 +36,5 @@ def calculate(operator: Operator, *values: int) -> int | None:
 
 
 def fits(value: int | None) -> bool:
-    """Whether it is null or an integer of 64 bits."""
+    """Whether a value is null or an integer of 64 bits."""
     return value is None or SMALLEST <= value <= LARGEST

@@ -1,4 +1,4 @@
-"""The words of the language of predicates."""
+"""The keywords of predicates."""
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
-"""They are no columns, and may be written in capitals too."""
+"""They are not columns, and can also be written in capitals."""

@@ -1,4 +1,4 @@
-"""What kinds of values there are, and of which kind the columns of a table are."""
+"""The kinds of values in predicates, and the kind of each type of column."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Kind(NamedTuple):
     """A kind of values.
 
     Attributes:
-        name: what it is.
-        words: a value of it, for messages.
-        unit: of times, the nanoseconds that the column counts in.
-        is_aware: of times, whether the column has a time zone.
-        scale: of decimals, how many digits stand behind the point.
-        precision: of decimals, how many digits there are.
+        name: the name of the kind.
+        words: how messages call a value of this kind.
+        unit: for times, the unit of the column in nanoseconds.
+        is_aware: for times, whether the column has a time zone.
+        scale: for decimals, the number of digits after the point.
+        precision: for decimals, the number of all digits.
     """
 
     name: str
@@ -38,19 +38,19 @@ TEXT = Kind("text", "a text")
 TIME = Kind("time", "a time")
 NULL = Kind("null", "null")
 UNKNOWN = Kind("unknown", "not known")
-"""Of a column whose table is not known yet, and of what is wrong already."""
+"""The kind of columns before the table is known, and of expressions with an error."""
 OTHER = Kind("other", "of another type")
-"""Of a column that predicates can only ask whether it is null."""
+"""Of a column that a predicate can only test whether it is null."""
 
 NUMBERS = frozenset({"integer", "float", "decimal"})
 OPEN = frozenset({"null", "unknown"})
-"""The names of kinds that fit everywhere."""
+"""The names of the kinds that fit everywhere."""
 
 _LARGEST_PRECISION = 38
 
 
 def kind_of(data_type: pa.DataType) -> Kind:
-    """The kind of a column's values, by their type."""
+    """Return the kind of a column's values for their type."""
     from pyarrow import types
 
     if types.is_dictionary(data_type):
@@ -75,7 +75,7 @@ def kind_of(data_type: pa.DataType) -> Kind:
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether the type is one of texts."""
+    """Whether values of the type are texts."""
     from pyarrow import types
 
     is_view = getattr(types, "is_string_view", None)

@@ -1,7 +1,7 @@
-"""Cuts the text of a predicate into tokens.
+"""Splits the text of a predicate into tokens.
 
-Text that is no token becomes one of kind `INVALID`, which ends the list: the parser reports it when
-it gets there, after whatever is wrong before it.
+Text that is not a token becomes a token of the kind `INVALID`, which ends the list. The parser
+reports it when it gets there, so that earlier errors come first.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ _NOT_OURS = {
     "&": "write and",
     "|": "write or",
     "!": "write not",
-    "~": 'write not; texts are matched as in matches(column, "pattern")',
+    "~": 'write not; to match text, use matches(column, "pattern")',
     "∧": "write and",
     "∨": "write or",
     "¬": "write not",
     "≠": "write !=",
     "≤": "write <=",
     "≥": "write >=",
-    "'": 'a text stands in double quotes: "like this"; the name of a column in backquotes',
-    ".": "a number begins with a digit: 0.5; the name of a column with a dot stands in backquotes",
-    "$": "the name of a column with such characters stands in backquotes",
-    ";": "a predicate ends where the next declaration begins, without a mark",
+    "'": 'write text in double quotes: "like this"; write the name of a column in backquotes',
+    ".": "a number begins with a digit: 0.5; write the name of a column with a dot in backquotes",
+    "$": "write the name of a column with such characters in backquotes",
+    ";": "a predicate ends where the next declaration begins; it needs no mark",
     "*/": "comments nest: each */ needs its own /*",
 }
 
 
 class Token:
-    """A piece of the text.
+    """A token of a predicate.
 
     Attributes:
-        kind: `COLUMN`, `FUNCTION` (a name before a parenthesis), `NUMBER`, `TEXT`, `INVALID`,
-            `END`; keywords (in small letters) and symbols are kinds of their own.
-        start: the token is text[start:end].
-        end: the end of that part.
-        value: the column's or function's name, the number, the text; what is wrong with an invalid
-            token.
-        hint: how to mend an invalid token, where known.
+        kind: `COLUMN`, `FUNCTION` (a name before a parenthesis), `NUMBER`, `TEXT`, `INVALID` or
+            `END`; each keyword (in lower case) and each symbol is a kind of its own.
+        start: the start of the token, which is text[start:end].
+        end: the end of the token.
+        value: the name of the column or function, the number, or the text; for an invalid token,
+            the message of the error.
+        hint: how to correct an invalid token, or None.
     """
 
     __slots__ = ("end", "hint", "kind", "start", "value")
@@ -89,19 +89,19 @@ class Token:
 
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
-    """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
+    """Return the tokens of text[start:end]; the last one is of the kind `END` or `INVALID`."""
     return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
 
 
 def is_plain_column(name: str) -> bool:
-    """Whether the name is read as a column when written without backquotes."""
+    """Whether the name of a column can be written without backquotes."""
     return _PLAIN.fullmatch(name) is not None and _keyword(name) is None
 
 
 def end_of_quoted(text: str, start: int, end: int) -> int:
-    """Where the text in double quotes or the name in backquotes ends that starts there.
+    """Return where the text in double quotes, or the name in backquotes, at `start` ends.
 
-    One that is never closed ends behind its opening mark.
+    If it is never closed, return the position after its opening quote.
     """
     token = _text(text, start, end) if text[start] == '"' else _backquoted(text, start, end)
     return start + 1 if token.kind == INVALID else token.end
@@ -127,7 +127,7 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
     after = _GLUED.match(text, match.end(), end)
     if after or text.startswith("$", match.end()):
         name = value + (after.group() if after else "$")
-        message = "the name of a column has letters, digits and _, or stands in backquotes"
+        message = "the name of a column has only letters, digits and _, or is written in backquotes"
         return Token(INVALID, start, match.end(), message, hint=f"write `{name}`")
     kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
     return Token(kind, start, match.end(), value)
@@ -140,14 +140,14 @@ def _number(text: str, match: re.Match[str], end: int) -> Token:
         word = written + glued.group()
         hint = "a number has digits, a point and an exponent, as in 12, 1.5 and 2e6"
         if word[0].isdigit() and not word.replace("_", "").isdigit():
-            hint += "; the name of a column that begins with a digit stands in backquotes"
-        return Token(INVALID, start, match.end(), f"'{word[:40]}' is no number", hint)
+            hint += "; write the name of a column that begins with a digit in backquotes"
+        return Token(INVALID, start, match.end(), f"'{word[:40]}' is not a number", hint)
     if len(written) > LARGEST_DIGITS:
         message = f"this number has more than {LARGEST_DIGITS} characters"
         return Token(INVALID, start, match.end(), message)
     if written.isdigit():
         integer = int(written)
-        # the largest one has a minus before it
+        # LARGEST + 1 is valid after a minus
         if integer > LARGEST + 1:
             message = f"integers are at most {LARGEST}"
             hint = f"write {written}.0 for a number with a fraction, which may be larger"
@@ -173,7 +173,7 @@ def _text(text: str, start: int, end: int) -> Token:
         elif len(part) > 2:
             code = int(part[2:], 16)
             if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-                return Token(INVALID, position, match.end(), f"{part} is no character")
+                return Token(INVALID, position, match.end(), f"{part} is not a character")
             parts.append(chr(code))
         elif part[1] in _ESCAPED:
             parts.append(_ESCAPED[part[1]])
@@ -213,7 +213,7 @@ def _control(text: str, position: int) -> Token:
 
 
 def _stray(text: str, position: int) -> Token:
-    """What is wrong where no token starts."""
+    """The invalid token for a position where no token starts."""
     for length in (2, 1):
         piece = text[position : position + length]
         if piece in _NOT_OURS:
@@ -221,5 +221,5 @@ def _stray(text: str, position: int) -> Token:
             return Token(INVALID, position, position + length, message, _NOT_OURS[piece])
     character = text[position]
     shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
-    hint = "the name of a column with such characters stands in backquotes"
+    hint = "write the name of a column with such characters in backquotes"
     return Token(INVALID, position, position + 1, f"unexpected character {shown}", hint)

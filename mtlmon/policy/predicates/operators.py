@@ -1,4 +1,4 @@
-"""The operators and functions of predicates: one table, one row each.
+"""The table of the operators and functions of predicates.
 
 Operators are compared by identity: `expression.operator is ops.AND`.
 """
@@ -13,12 +13,12 @@ class Operator:
     """One row of the table.
 
     Attributes:
-        name: the name of the constant in this module; of a function, its name in predicates.
+        name: the name of the constant in this module, or of the function in predicates.
         word: how it is written; empty for columns and constants.
-        arity: number of operands.
+        arity: the number of operands.
         binding: how tightly it binds; the larger, the tighter.
-        constants: of a function, how many of its last arguments have to be constant texts.
-        signature: of a function, the kinds of its arguments and of its result, as words.
+        constants: for a function, how many of its last arguments must be constant texts.
+        signature: for a function, the kinds of its first argument and of its result.
     """
 
     __slots__ = ("arity", "binding", "constants", "name", "signature", "word")
@@ -96,7 +96,7 @@ COMPARISONS = {
     "==": EQUAL,
     "<>": NOT_EQUAL,
 }
-"""The comparison of each spelling."""
+"""The comparison for each spelling."""
 
 ORDERINGS = frozenset({LESS, LESS_EQUAL, GREATER, GREATER_EQUAL})
 
@@ -107,13 +107,13 @@ BINARY = {
     **{operator.word: operator for operator in (OR, AND, ADD, SUBTRACT)},
     **{operator.word: operator for operator in (MULTIPLY, DIVIDE, REMAINDER)},
 }
-"""The operator between two operands of each spelling."""
+"""The binary operator for each spelling."""
 
 FUNCTIONS = {
     function.name: function
     for function in (STARTSWITH, ENDSWITH, CONTAINS, MATCHES, LOWER, UPPER, LENGTH, ABS)
 }
-"""The function of each name."""
+"""The function for each name."""
 
 MIRRORED = {
     EQUAL: EQUAL,
@@ -123,4 +123,4 @@ MIRRORED = {
     GREATER: LESS,
     GREATER_EQUAL: LESS_EQUAL,
 }
-"""The comparison that says the same of swapped operands."""
+"""The equivalent comparison of swapped operands."""

@@ -1,8 +1,8 @@
-"""Reads a predicate: operator precedence with explicit stacks, linear in time, without recursion.
+"""Parses predicates by operator precedence, in linear time and without recursion.
 
-How tightly operators bind is in the table of `operators`. All group to the left but comparisons,
-which do not chain. `not` binds looser than comparisons, so it needs parentheses to
-the right of one. A minus beside a number is part of the number.
+The table in `operators` says how tightly operators bind. All operators group to the left, except
+comparisons, which do not chain. `not` binds less tightly than comparisons, so to the right of one
+it needs parentheses. A minus directly before a number is part of the number.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 def parse_expression(
     text: str, source: str = "<predicate>", start: int = 0, end: int | None = None
 ) -> Expression:
-    """Reads text[start:end]; spans and errors refer to the whole text.
+    """Parse text[start:end]; spans and errors refer to the whole text.
 
     Args:
-        text: a text whose part is a predicate, or another expression.
-        source: what errors call the text.
+        text: a text of which a part is a predicate or another expression.
+        source: the name of the text in errors.
         start: where the part begins.
-        end: where the part ends.
+        end: where the part ends; by default, the end of the text.
 
     Raises:
-        PolicyError: it cannot be read.
+        PolicyError: the part is not an expression.
     """
     return _Parser(text, source, tokenize(text, start, end)).expression()
 
@@ -55,7 +55,11 @@ def parse_expression(
 class _Waiting:
     """An operator whose last operand is not complete, or an open parenthesis (operator None).
 
-    `function` is what the parenthesis belongs to, `depth` how many operands stood before it.
+    Attributes:
+        token: the operator or parenthesis.
+        operator: the operator, or None.
+        function: the function that the parenthesis belongs to, or None.
+        depth: the number of operands before it.
     """
 
     __slots__ = ("depth", "function", "operator", "token")
@@ -79,7 +83,7 @@ class _Parser:
         self.index = 0
         self.waiting: list[_Waiting] = []
         self.operands: list[Expression] = []
-        # For each operand where it starts, its parentheses included, and how tightly it binds.
+        # Where each operand starts, including its parentheses, and how tightly it binds.
         self.starts: list[int] = []
         self.bare: list[int] = []
 
@@ -99,7 +103,7 @@ class _Parser:
         return self.operands[0]
 
     def read_operand(self) -> None:
-        """Reads signs, `not` and open parentheses, then a column or a constant."""
+        """Read signs, `not` and open parentheses, then a column or a constant."""
         while True:
             token = self.token
             if token.kind == "(":
@@ -139,7 +143,7 @@ class _Parser:
             raise self.expected(what, where_operand_is_missing(self.ahead(-1), token))
         assert isinstance(token.value, int | Decimal)
         if isinstance(token.value, Decimal):
-            # a plain minus would round
+            # unary minus would round
             return token.value.copy_negate() if is_negative and token.value else token.value
         if token.value > LARGEST and not is_negative:
             hint = f"write {token.value}.0 for a number with a fraction, which may be larger"
@@ -166,7 +170,7 @@ class _Parser:
             raise self.error(f"not needs parentheses after '{before.word}'", token, hint)
 
     def read_operator(self) -> bool:
-        """Reads what follows a whole operand; False at the end of the text."""
+        """Read on after a complete operand; return False at the end of the text."""
         while True:
             token = self.token
             if token.kind in ops.BINARY:
@@ -190,14 +194,14 @@ class _Parser:
                 raise self.operator_missing()
 
     def read_postfix(self, token: Token) -> None:
-        """Reads `is null`, `is not null`, `in (...)` or `not in (...)`."""
+        """Read `is null`, `is not null`, `in (...)` or `not in (...)`."""
         values: tuple[Constant, ...] | None = None
         self.index += 1
         if token.kind == "is":
             is_negated = self.token.kind == "not"
             self.index += is_negated
             if self.token.kind != "null":
-                hint = "is null and is not null are all; values are compared with ="
+                hint = "write is null or is not null; compare values with ="
                 raise self.expected("null" if is_negated else "null or not null", hint)
             operator = ops.IS_NOT_NULL if is_negated else ops.IS_NULL
             self.index += 1
@@ -205,7 +209,7 @@ class _Parser:
         else:
             if token.kind == "not":
                 if self.token.kind != "in":
-                    hint = "two predicates are joined by and or or"
+                    hint = "join two predicates by and or or"
                     raise self.expected("in after not", hint)
                 self.index += 1
             operator = ops.NOT_IN if token.kind == "not" else ops.IN
@@ -218,7 +222,7 @@ class _Parser:
 
     def read_list(self, operator: Operator) -> tuple[Constant, ...]:
         if self.token.kind != "(":
-            hint = "a list of values stands in parentheses, as in lane in (1, 2)"
+            hint = "write a list of values in parentheses, as in lane in (1, 2)"
             raise self.expected(f"'(' after {operator.word}", hint)
         values: list[Constant] = []
         while True:
@@ -244,8 +248,8 @@ class _Parser:
         self.apply_all()
         call = self.waiting[-1] if self.waiting else None
         if call is None or call.function is None:
-            hint = "a list of values follows in, as in lane in (1, 2)"
-            raise self.error("',' stands outside a list and a function", token, hint)
+            hint = "write a list of values after in, as in lane in (1, 2)"
+            raise self.error("',' is outside a list or a function", token, hint)
         if len(self.operands) - call.depth >= call.function.arity:
             count = call.function.arity + 1
             message = _count_message(call.function, count)
@@ -270,7 +274,7 @@ class _Parser:
         self.push(Expression(function, arguments, None, Span(opening.token.start, token.end)))
 
     def apply_before(self, incoming: Operator, token: Token) -> None:
-        """Applies the waiting operators that the incoming one ends."""
+        """Apply the waiting operators whose last operand ends before the incoming operator."""
         is_comparison = incoming.binding == ops.COMPARISON
         while self.waiting and (operator := self.waiting[-1].operator):
             if operator.binding < incoming.binding:
@@ -286,7 +290,7 @@ class _Parser:
             self.apply()
 
     def apply(self) -> None:
-        """Applies the last waiting operator; its last operand ends before the present token."""
+        """Apply the last waiting operator, whose last operand ends before the present token."""
         waiting = self.waiting.pop()
         operator = waiting.operator
         assert operator is not None
@@ -320,7 +324,7 @@ class _Parser:
         return self.expected(what, where_operator_is_missing(self.ahead(-1), self.token))
 
     def expected(self, what: str, hint: str | None = None) -> FormulaError:
-        """The error that something else than the present token was expected."""
+        """The error that something other than the present token was expected."""
         token = self.token
         found = "the end"
         if token.kind != END:
@@ -329,7 +333,7 @@ class _Parser:
         return self.error(f"expected {what}, found {found}", token, hint)
 
     def error(self, message: str, token: Token, hint: str | None = None) -> FormulaError:
-        """The error at a token; an invalid token has its own message and goes first."""
+        """The error at a token; the message of an invalid token takes precedence."""
         if token.kind == INVALID:
             assert isinstance(token.value, str)
             message, hint = token.value, token.hint or hint

@@ -1,4 +1,4 @@
-"""Predicates over the columns of a row: what atoms of a policy file are defined by."""
+"""Predicates over the columns of a row, which define the atoms of a policy file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 class Predicate:
     """A condition on the columns of a row.
 
-    Predicates are equal when they are written alike, but for blanks, comments, parentheses and
-    spellings of operators. Equal ones have equal hashes; neither looks at the name.
+    Predicates are equal if they differ only in blanks, comments, redundant parentheses and
+    spellings of operators. The name does not matter for equality and hashes.
 
     Attributes:
         expression: the syntax tree.
         columns: the names of the columns, in order of first occurrence.
-        name: the atom that it defines, None if it has no name.
+        name: the atom that it defines, or None if it has no name.
         text: the text that spans refer to.
-        source: what errors call this text.
+        source: the name of the text in errors.
 
     >>> predicate = parse_predicate('speed>120 AND NOT (lane IN (1,2))')
     >>> print(predicate)
@@ -63,21 +63,21 @@ class Predicate:
         return f"parse_predicate({str(self)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # by text: expressions may nest deeper than pickle does
+        # pickle the text, as expressions can nest deeper than pickle allows
         return parse_predicate, (str(self), self.source, self.name)
 
 
 def parse_predicate(text: str, source: str = "<predicate>", name: str | None = None) -> Predicate:
-    """Reads a predicate.
+    """Parse a predicate.
 
     Args:
         text: the predicate.
-        source: what errors call the text.
+        source: the name of the text in errors.
         name: the atom that it defines, for errors.
 
     Raises:
-        PolicyError: the text is no predicate, or its types never fit; the error says where, why
-            and how to mend it.
+        PolicyError: the text is not a predicate, or its types can never fit; the error says where,
+            why and how to correct it.
     """
     from mtlmon.policy.predicates.checking import check
 

@@ -1,4 +1,4 @@
-"""Writes predicates: with the fewest parentheses that let them be read back as they are."""
+"""Writes predicates as text, with as few parentheses as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def to_text(expression: Expression) -> str:
-    """The expression as text that the parser reads back."""
+    """Write an expression as text from which the parser makes an equal expression."""
     pieces: list[str] = []
     stack: list[Expression | str] = [expression]
     while stack:
@@ -26,14 +26,14 @@ def to_text(expression: Expression) -> str:
 
 
 def column_text(name: str) -> str:
-    """The name of a column, in backquotes where it would else be read differently."""
+    """Write the name of a column, in backquotes if it would otherwise be parsed differently."""
     if is_plain_column(name):
         return name
     return "`" + name.replace("`", "``") + "`"
 
 
 def constant_text(value: Constant) -> str:
-    """A constant as it is written in predicates."""
+    """Write a constant as in predicates."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -82,7 +82,7 @@ def _binds(operand: Expression, operator: Operator) -> bool:
 
 
 def _may_follow_minus(operand: Expression) -> bool:
-    """Whether a minus before the operand is read as an operator: beside a number it is none."""
+    """Whether a minus before the operand is an operator; before a number it is part of that."""
     is_number = operand.operator is ops.CONSTANT and isinstance(operand.value, int | Decimal)
     return operand.operator.binding == ops.OPERAND and not is_number
 
