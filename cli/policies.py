@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import LogCheck, TextLog
-from mtlmon.checking.outputs import TextOutput
+from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, Failure, WriteFailure, note
 from mtlmon.cli.files import open_log, open_verdicts
@@ -218,6 +218,10 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
         return None
     if options.output_format == "text":
         return TextOutput(names, source.keys)
+    if options.output_format == "jsonl":
+        if isinstance(source, TextLog):
+            return JsonLinesOutput(names)
+        return JsonLinesOutput(names, source.keys, source.key_columns, source.times)
     if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
         raise Failure("cannot write Parquet to a terminal: add -o FILE")
     from mtlmon.tables.outputs import OUTPUTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import mtlmon
-from mtlmon.drive.native import TextMonitor
+from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.syntax.formula import Formula
 from tests.feeding import FORMS
 from tests.properties import Output
 from tests.reference.paper import PaperMonitor
 from tests.traces import Advance, EndTime, Event, Mode, Step, format_step
+from tests.verdicts import json_line
 
 BackEnd = Literal["auto", "cudd", "autoref"]
 
@@ -144,6 +146,26 @@ def run_blocks(job: Job) -> Output:
     return (*((),) * len(job.steps), tuple(lines))
 
 
+def run_json_lines(job: Job) -> Output:
+    """The same loop, with verdicts as JSON lines, which are turned back into text."""
+    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    text = TextMonitor(monitor, label=policy_label("n", "jsonl"), format="jsonl")
+    text.load("\n".join(map(format_step, job.steps)).encode())
+    lines = list(_lines_of(text))
+    text.load_end()
+    lines += _lines_of(text)
+    text.end(job.end_time)
+    lines += _lines_of(text)
+    found = []
+    for line in lines:
+        members = json.loads(line)
+        value = members["verdict"]
+        end = f"= {members['reference']}" if value is None else str(value).lower()
+        found.append(f"{members['time']}:{members['offset']} {end}")
+    assert lines == [json_line(line, "n") for line in found]
+    return (*((),) * len(job.steps), tuple(found))
+
+
 def _lines_of(text: TextMonitor) -> tuple[str, ...]:
     while text.run():
         pass
@@ -186,9 +208,10 @@ ITERATOR = EntryPoint("iterator", run_iterator, by_step=False, takes_advance=Fal
 ARRAYS = EntryPoint("arrays", run_arrays, by_step=False, takes_advance=True)
 TEXT = EntryPoint("text", run_text, by_step=True, takes_advance=False)
 BLOCKS = EntryPoint("blocks", run_blocks, by_step=False, takes_advance=False)
+JSON_LINES = EntryPoint("JSON lines", run_json_lines, by_step=False, takes_advance=False)
 COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
 
-ENTRY_POINTS = (STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, COMMAND)
+ENTRY_POINTS = (STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, JSON_LINES, COMMAND)
 
 
 def flattened(output: Output) -> list[str]:

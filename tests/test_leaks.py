@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import mtlmon
-from mtlmon.drive.native import TextMonitor, TextResolver
+from mtlmon.arrays.native import KeyTable
+from mtlmon.drive.native import PolicyLines, TextMonitor, TextResolver, VerdictRows, policy_label
 from mtlmon.errors import FormulaError, LogError, TimeStampError
 from mtlmon.verdict_arrays import verdict_type
 
@@ -194,6 +195,31 @@ def test_text_resolvers_come_and_go(in_order: bool) -> None:
             _run_text(TextResolver(in_order=in_order), *blocks)
         with pytest.raises(LogError):
             _run_text(TextResolver(in_order=in_order), opened, b"1:0 = 1:0\n")
+
+    _assert_flat(work)
+
+
+def test_lines_of_policies_come_and_go() -> None:
+    keys = KeyTable(2)
+    names = [None, "a \n name", "x" * 100]
+    places = np.zeros(3, np.uint32)
+
+    def work() -> None:
+        for format, columns in ("text", ()), ("jsonl", (b'"k"', b'"l"')):
+            for key_table in None, keys:
+                lines = PolicyLines(names, key_table, format=format, key_columns=columns)  # type: ignore[arg-type]
+                rows = VerdictRows()
+                for number in range(3):
+                    rows.add_false(number, 0, 0, number)
+                if key_table is None:
+                    lines.put(rows, ["a", "b" * 50], places)
+                    assert lines.writer.take().count(b"\n") == 3
+                    continue
+                with pytest.raises(IndexError):
+                    lines.put(rows)
+            policy_label(names[1], format)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="1 names"):
+            PolicyLines(names, keys, format="jsonl", key_columns=(b"",))
 
     _assert_flat(work)
 

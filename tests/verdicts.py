@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.traces import TimePoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LINE = re.compile(r"(\d+):(\d+) (?:(true|false)|= (\d+):(\d+))")
 
@@ -41,3 +45,23 @@ def parse_verdict(line: str) -> Verdict:
     if word is not None:
         return Verdict(point, word == "true", None)
     return Verdict(point, None, (int(reference[0]), int(reference[1])))
+
+
+def json_line(
+    line: str, policy: str | None, keys: Mapping[str, str] | None = None, time_text: str = ""
+) -> str:
+    """The JSON line that says the same as a line of text without the fields before its verdict."""
+    verdict = parse_verdict(line)
+    reference = verdict.reference
+    members = {
+        "policy": policy,
+        **(keys or {}),
+        "time": verdict.point[0],
+        **({"time_text": time_text} if time_text else {}),
+        "offset": verdict.point[1],
+        "verdict": verdict.value,
+        "reference": None if reference is None else format_point(reference),
+    }
+    text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+    assert json.loads(text) == members
+    return text

@@ -1,4 +1,4 @@
-"""Convert verdicts of several policies and keys to bytes: lines of text or library formats."""
+"""Convert verdicts of several policies and keys to bytes: lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from typing import TYPE_CHECKING, Protocol
 from mtlmon.drive.native import PolicyLines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.drive.native import VerdictRows
 
-__all__ = ["Output", "TextOutput", "Writer"]
+__all__ = ["JsonLinesOutput", "Output", "TextOutput", "TimeTexts", "Writer", "unique_key_columns"]
+
+# The members of a JSON line, and the columns of a table of verdicts, beside the key columns.
+_FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
+
+
+def unique_key_columns(key_columns: Sequence[str]) -> list[str]:
+    """The names of key columns beside those of verdicts.
+
+    A name that is taken gets the prefix `key_`, repeated until the name is unique.
+    """
+    taken = {*_FIXED, *key_columns}
+    names = []
+    for name in key_columns:
+        unique = name
+        while unique in _FIXED or (unique != name and unique in taken):
+            unique = f"key_{unique}"
+        taken.add(unique)
+        names.append(unique)
+    return names
 
 
 class Writer(Protocol):
@@ -41,6 +60,17 @@ class Output(Protocol):
         """Declare that there are no more verdicts: the writer gets the end of the file."""
 
 
+class TimeTexts(Protocol):
+    """The notation of times in a log."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the log has the time-stamps themselves; known once rows have been read."""
+
+    def texts(self, time_stamps: Iterable[int], /) -> list[str]:
+        """Write time-stamps as the log does."""
+
+
 class TextOutput:
     """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...`."""
 
@@ -51,6 +81,51 @@ class TextOutput:
     def put(self, rows: VerdictRows) -> None:
         """Write the verdicts as lines."""
         self._lines.put(rows)
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+
+class JsonLinesOutput:
+    """Writes an object for each verdict, one per line, with the members that tables have columns for.
+
+    Args:
+        names: the names of the policies, in order.
+        keys: the keys of the traces by number, or None if there is one trace.
+        key_columns: the names of the key columns.
+        times: the log's notation of times, or None if it has the time-stamps.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        keys: KeyTable | None = None,
+        key_columns: Sequence[str] = (),
+        times: TimeTexts | None = None,
+    ) -> None:
+        members: tuple[bytes, ...] = ()
+        if key_columns:
+            import json
+
+            members = tuple(json.dumps(name).encode() for name in unique_key_columns(key_columns))
+        self._lines = PolicyLines(list(names), keys, format="jsonl", key_columns=members)
+        self._times = times
+        self._has_time_texts: bool | None = None
+        self.writer: Writer = self._lines.writer
+
+    def put(self, rows: VerdictRows) -> None:
+        """Write the verdicts as lines."""
+        if self._has_time_texts is None:
+            self._has_time_texts = self._times is not None and not self._times.is_plain
+        if self._times is None or not self._has_time_texts:
+            self._lines.put(rows)
+            return
+        import numpy as np
+
+        time_stamps = np.frombuffer(rows.time_stamps(), np.uint64)
+        distinct, places = np.unique(time_stamps, return_inverse=True)
+        texts = self._times.texts(distinct.tolist())
+        self._lines.put(rows, texts, places.astype(np.uint32))
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

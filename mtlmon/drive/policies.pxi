@@ -5,6 +5,7 @@ Each policy has its own monitors. The policies take turns, each processing a bat
 verdicts are then sorted by event, and by policy within an event.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
@@ -66,6 +67,15 @@ cdef class VerdictRows:
         )
         self.count = 0
         return rows
+
+    def time_stamps(self):
+        """The time-stamps of all rows, as the bytes of an array of uint64."""
+        cdef bytes text = PyBytes_FromStringAndSize(NULL, self.count * sizeof(uint64_t))
+        cdef uint64_t *values = <uint64_t *> <char *> text
+        cdef size_t k
+        for k in range(self.count):
+            values[k] = self.records[k].time_stamp
+        return text
 
     def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
         """Add a violation."""

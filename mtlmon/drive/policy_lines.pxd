@@ -8,7 +8,8 @@ from mtlmon.text.native cimport Writer
 
 
 cdef struct Fields:
-    # escaped texts, each followed by a tab
+    # text for the beginning of lines: escaped fields, each followed by a tab, or members of a JSON
+    # object
     uint8_t *text
     uint32_t size, room
 
@@ -20,6 +21,14 @@ cdef class PolicyLines:
     cdef uint32_t policy_count
     cdef Fields key                 # of the stream of the last line
     cdef Fields both                # the name of a policy, followed by that key
+    # for JSON lines with keys: what precedes the key in each key column, and the time-stamp
+    cdef Fields *members
+    cdef size_t member_count
+    # for JSON lines: the members with the texts of times, one after the other, with their ends
+    cdef Fields times
+    cdef uint32_t *time_ends
+    cdef uint32_t time_room
 
-    cdef int put_rows(self, VerdictRows rows) except -1 nogil
+    cdef int set_times(self, list texts) except -1
+    cdef int put_rows(self, VerdictRows rows, const uint32_t *places) except -1 nogil
     cdef int set_key(self, uint32_t stream) except -1 nogil

@@ -1,8 +1,11 @@
 # cython: language_level=3
 """Write the verdicts of several policies and streams as lines.
 
-A line is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys, a tab, line feed, carriage
-return or backslash is written as a backslash followed by t, n, r or a backslash.
+A line of text is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys, a tab, line feed,
+carriage return or backslash is written as a backslash followed by t, n, r or a backslash.
+
+A JSON line is `{"policy":policy,"key column":key,...,"time":ts,"offset":offset,...}`. Names and keys
+are escaped as `json.dumps(..., ensure_ascii=False)` does it.
 """
 
 cimport cython
@@ -11,9 +14,12 @@ from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from mtlmon.arrays.native cimport KeyTable, Text
+from mtlmon.arrays.native cimport KeyTable, Memory, Text
 from mtlmon.engine.native cimport reserve
 from mtlmon.text.native cimport Writer
+
+# precedes the time-stamp of a JSON line
+_TIME = b',"time":'
 
 
 @cython.final
@@ -24,67 +30,131 @@ cdef class PolicyLines:
         names: the names of the policies in order; None for a policy without a name, which has no
             field.
         keys: the KeyTable of the streams' keys; None if streams have no keys.
+        format: the format of lines, "text" or "jsonl".
+        key_columns: for JSON lines, the names of the key columns as JSON.
 
     Attributes:
         writer: holds the lines until they are flushed.
     """
 
-    def __cinit__(self, list names not None, KeyTable keys=None):
-        cdef bytes name
+    def __cinit__(
+        self, list names not None, KeyTable keys=None, *, str format not None="text",
+        tuple key_columns not None=()
+    ):
         cdef uint32_t policy
+        cdef size_t column
+        self.writer = Writer(b"", format)
         self.policy_count = <uint32_t> len(names)
         self.names = <Fields *> calloc(max(<size_t> 1, len(names)), sizeof(Fields))
         if self.names == NULL:
             raise MemoryError("mtlmon: out of memory")
         for policy in range(self.policy_count):
-            if names[policy] is not None:
-                name = names[policy].encode()
-                add(&self.names[policy], <const uint8_t *> <const char *> name, len(name))
+            add_name(&self.names[policy], names[policy], self.writer.is_json)
+            if self.writer.is_json and keys is None:
+                add_bytes(&self.names[policy], _TIME)
         self.keys = keys
-        self.writer = Writer()
+        if not self.writer.is_json or keys is None:
+            return
+        if len(key_columns) != keys.columns:
+            raise ValueError(f"{len(key_columns)} names for {keys.columns} key columns")
+        self.members = <Fields *> calloc(keys.columns + 1, sizeof(Fields))
+        if self.members == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.member_count = keys.columns + 1
+        for column in range(keys.columns):
+            add_bytes(&self.members[column], b",%b:" % key_columns[column])
+        add_bytes(&self.members[keys.columns], _TIME)
 
     def __dealloc__(self):
         cdef uint32_t policy
+        cdef size_t member
         for policy in range(self.policy_count if self.names != NULL else 0):
             free(self.names[policy].text)
+        for member in range(self.member_count):
+            free(self.members[member].text)
         free(self.names)
+        free(self.members)
         free(self.key.text)
         free(self.both.text)
+        free(self.times.text)
+        free(self.time_ends)
 
-    def put(self, VerdictRows rows not None):
+    def put(self, VerdictRows rows not None, list time_texts=None, places=None):
         """Write the rows as lines, and remove them from `rows`.
 
+        Args:
+            rows: the verdicts.
+            time_texts: for JSON lines, the texts of times as the log writes them; None if lines do
+                not have them.
+            places: for each row, the place of its time in `time_texts`: an array of uint32.
+
         Raises:
-            IndexError: a row has a policy or key that does not exist.
+            IndexError: a row has a policy, key or text of its time that does not exist.
         """
+        cdef Memory memory
+        cdef const uint32_t *place_of = NULL
         cdef size_t k
         for k in range(rows.count):
             if rows.policies[k] >= self.policy_count or (
                 self.keys is not None and rows.streams[k] >= self.keys.count
             ):
                 raise IndexError("a verdict on no policy or key that there is")
+        if time_texts is not None:
+            memory = Memory(places, sizeof(uint32_t), rows.count)
+            if rows.count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+                raise ValueError("the places of times have gaps between them")
+            place_of = <const uint32_t *> memory.buffer.buf
+            for k in range(rows.count):
+                if place_of[k] >= <size_t> len(time_texts):
+                    raise IndexError("a verdict at a time that has no text")
+            self.set_times(time_texts)
         with nogil:
-            self.put_rows(rows)
+            self.put_rows(rows, place_of)
         rows.count = 0
 
-    cdef int put_rows(self, VerdictRows rows) except -1 nogil:
+    cdef int set_times(self, list texts) except -1:
+        """Set the members for the texts of times."""
+        cdef uint32_t number
+        self.times.size = 0
+        reserve(<void **> &self.time_ends, &self.time_room, len(texts), sizeof(uint32_t))
+        for number in range(<uint32_t> len(texts)):
+            add_bytes(&self.times, b',"time_text":')
+            add_json(&self.times, texts[number])
+            self.time_ends[number] = self.times.size
+        return 0
+
+    cdef int put_rows(self, VerdictRows rows, const uint32_t *places) except -1 nogil:
         cdef const Fields *fields
         cdef const Fields *name
+        cdef uint32_t time_start = 0
+        cdef uint32_t time_end = 0
+        cdef bint is_written, is_new_key
         cdef size_t k
         for k in range(rows.count):
             name = fields = &self.names[rows.policies[k]]
             if self.keys is not None:
                 # Keys may have been renumbered since the last call.
-                if k == 0 or rows.streams[k] != rows.streams[k - 1]:
+                is_new_key = k == 0 or rows.streams[k] != rows.streams[k - 1]
+                if is_new_key:
                     self.set_key(rows.streams[k])
                 fields = &self.key
                 if name.size:
-                    make_room(&self.both, <size_t> name.size + self.key.size)
-                    memcpy(self.both.text, name.text, name.size)
-                    memcpy(self.both.text + name.size, self.key.text, self.key.size)
-                    self.both.size = name.size + self.key.size
+                    if is_new_key or rows.policies[k] != rows.policies[k - 1]:
+                        self.both.size = 0
+                        add_fields(&self.both, name)
+                        add_fields(&self.both, &self.key)
                     fields = &self.both
-            if not self.writer.write_behind(fields.text, fields.size, &rows.records[k]):
+            if self.writer.is_json:
+                if places != NULL:
+                    time_start = self.time_ends[places[k] - 1] if places[k] else 0
+                    time_end = self.time_ends[places[k]]
+                is_written = self.writer.write_object(
+                    fields.text, fields.size, self.times.text + time_start,
+                    time_end - time_start, &rows.records[k]
+                )
+            else:
+                is_written = self.writer.write_behind(fields.text, fields.size, &rows.records[k])
+            if not is_written:
                 with gil:
                     raise MemoryError("mtlmon: out of memory")
         return 0
@@ -95,23 +165,56 @@ cdef class PolicyLines:
         self.key.size = 0
         for column in range(self.keys.columns):
             text = self.keys.column_text(stream, column)
-            add(&self.key, text.place, text.length)
+            if self.writer.is_json:
+                add_fields(&self.key, &self.members[column])
+                add_quoted(&self.key, text.place, text.length)
+            else:
+                add(&self.key, text.place, text.length)
+        if self.writer.is_json:
+            add_fields(&self.key, &self.members[self.keys.columns])
         return 0
 
 
-def policy_label(str name):
-    """The text that starts the lines of a policy; empty for a policy without a name."""
-    cdef Fields field
-    cdef bytes text
-    if name is None:
-        return b""
-    text = name.encode()
-    memset(&field, 0, sizeof(Fields))
+def policy_label(str name, str format not None="text"):
+    """The text that starts the lines of a policy, in the format "text" or "jsonl".
+
+    In text, it is empty for a policy without a name. A JSON line has it up to the value of `time`.
+    """
+    cdef Fields fields
+    memset(&fields, 0, sizeof(Fields))
     try:
-        add(&field, <const uint8_t *> <const char *> text, <size_t> len(text))
-        return (<const char *> field.text)[:field.size]
+        add_name(&fields, name, format == "jsonl")
+        if format == "jsonl":
+            add_bytes(&fields, _TIME)
+        return (<const char *> fields.text)[:fields.size]
     finally:
-        free(field.text)
+        free(fields.text)
+
+
+cdef int add_name(Fields *fields, str name, bint is_json) except -1:
+    """Append what starts the lines of a policy."""
+    cdef bytes text
+    if is_json:
+        add_bytes(fields, b'{"policy":')
+        if name is None:
+            add_bytes(fields, b"null")
+        else:
+            add_json(fields, name)
+    elif name is not None:
+        text = name.encode()
+        add(fields, <const uint8_t *> <const char *> text, <size_t> len(text))
+    return 0
+
+
+cdef int add_bytes(Fields *fields, bytes text) except -1:
+    """Append text as it is."""
+    return add_text(fields, <const uint8_t *> <const char *> text, <size_t> len(text))
+
+
+cdef int add_json(Fields *fields, str text) except -1:
+    """Append a text as a JSON string."""
+    cdef bytes encoded = text.encode()
+    return add_quoted(fields, <const uint8_t *> <const char *> encoded, <size_t> len(encoded))
 
 
 cdef int make_room(Fields *fields, size_t size) except -1 nogil:
@@ -144,3 +247,64 @@ cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil
     place[0] = c'\t'
     fields.size = <uint32_t> (place + 1 - fields.text)
     return 0
+
+
+cdef int add_text(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:
+    """Append text as it is."""
+    if length == 0:
+        return 0
+    make_room(fields, fields.size + min(length, SIZE_MAX // 2))
+    memcpy(fields.text + fields.size, text, length)
+    fields.size += <uint32_t> length
+    return 0
+
+
+cdef int add_fields(Fields *fields, const Fields *others) except -1 nogil:
+    """Append other fields."""
+    return add_text(fields, others.text, others.size)
+
+
+cdef int add_quoted(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:
+    """Append a text of UTF-8 as a JSON string, with the escapes that JSON requires."""
+    cdef const uint8_t *hexadecimal = b"0123456789abcdef"
+    cdef uint8_t *place
+    cdef uint8_t escape
+    cdef size_t k
+    # A control character becomes six characters.
+    make_room(fields, fields.size + 6 * min(length, SIZE_MAX // 16) + 2)
+    place = fields.text + fields.size
+    place[0] = c'"'
+    place += 1
+    for k in range(length):
+        if text[k] >= 0x20 and text[k] != c'"' and text[k] != c'\\':
+            place[0] = text[k]
+            place += 1
+            continue
+        escape = json_escape(text[k])
+        place[0] = c'\\'
+        place[1] = escape
+        place += 2
+        if escape == c'u':
+            place[0] = c'0'
+            place[1] = c'0'
+            place[2] = hexadecimal[text[k] >> 4]
+            place[3] = hexadecimal[text[k] & 15]
+            place += 4
+    place[0] = c'"'
+    fields.size = <uint32_t> (place + 1 - fields.text)
+    return 0
+
+
+cdef uint8_t json_escape(uint8_t character) noexcept nogil:
+    """What follows the backslash where JSON escapes a character; `u` if its number follows."""
+    if character == c'\n':
+        return c'n'
+    if character == c'\r':
+        return c'r'
+    if character == c'\t':
+        return c't'
+    if character == c'\b':
+        return c'b'
+    if character == c'\f':
+        return c'f'
+    return c'u' if character < 0x20 else character

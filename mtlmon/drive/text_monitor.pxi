@@ -61,6 +61,7 @@ cdef class TextMonitor:
     resolve: write the Boolean value of every time-point instead of equivalences.
     skip_errors: pass over lines that cannot be read.
     label: what every line of verdicts begins with.
+    format: the format of lines, as `Writer` takes it.
     memory: how much all of it may hold; the monitor then has no limit of its own.
 
     Attributes:
@@ -78,12 +79,13 @@ cdef class TextMonitor:
         bint resolve=False,
         bint skip_errors=False,
         bytes label not None=b"",
+        str format not None="text",
         MemoryLimit memory=None,
     ):
         cdef size_t words
         self.monitor = monitor
         self.scanner = Scanner(monitor.atoms, path=path, skip_errors=skip_errors)
-        self.writer = Writer(label)
+        self.writer = Writer(label, format)
         # "first" writes a single line, which it creates itself
         self.filter = _FILTERS["all" if verdicts == "first" else verdicts]
         self.wants_first = verdicts == "first"
@@ -234,7 +236,9 @@ cdef class TextMonitor:
         if reader.get(UINT64_MAX) != self.kind():
             raise SnapshotError("the snapshot is of another selection of verdicts")
         if reader.get_bytes() != self.writer.label:
-            raise SnapshotError("the snapshot is of a policy with another name")
+            raise SnapshotError(
+                "the snapshot is of a policy with another name or of verdicts in another format"
+            )
         self.loaded = reader.get(INT64_MAX)
         self.read_first(reader)
         self.resolver.restore(reader.get_bytes())

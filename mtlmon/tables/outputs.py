@@ -1,15 +1,13 @@
-"""Write verdicts as JSON lines, CSV and Parquet."""
+"""Write verdicts as CSV and Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.verdicts import VerdictTable
 
-__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "JsonLinesOutput", "ParquetOutput"]
+__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "ParquetOutput"]
 
 # The rows of a Parquet group, which are in memory until the group is full.
 _GROUP_ROWS = 1 << 18
@@ -78,32 +76,6 @@ class ByteWriter(io.RawIOBase):
             if self._written == len(self._parts[0]):
                 del self._parts[0]
                 self._written = 0
-
-
-class JsonLinesOutput:
-    """Writes an object for each verdict, one per line, with all columns in order."""
-
-    def __init__(self, table: VerdictTable) -> None:
-        self.writer = ByteWriter()
-        self._table = table
-
-    def put(self, rows: VerdictRows) -> None:
-        """Write the verdicts."""
-        for batch in self._table.batches(rows):
-            pieces = []
-            for place, name in enumerate(batch.schema.names):
-                begin = "," if place else "{"
-                pieces.append(pa.scalar(f"{begin}{json.dumps(name)}:"))
-                pieces.append(_json_values(batch.column(place)))
-            lines = pc.binary_join_element_wise(
-                *(piece.cast(pa.large_string()) for piece in pieces),
-                pa.scalar("}\n", pa.large_string()),
-                pa.scalar("", pa.large_string()),
-            )
-            self.writer.write(lines.buffers()[2])
-
-    def close(self) -> None:
-        """Lines need no end."""
 
 
 class CsvOutput:
@@ -171,22 +143,7 @@ class ParquetOutput:
 
 
 OUTPUTS: dict[str, Callable[[VerdictTable], Output]] = {
-    "jsonl": JsonLinesOutput,
     "csv": CsvOutput,
     "parquet": ParquetOutput,
 }
-"""Output formats other than text, by name."""
-
-
-def _json_values(array: pa.Array) -> pa.Array:
-    """The values of a column in their JSON form."""
-    if pa.types.is_string(array.type):
-        distinct = array.dictionary_encode()
-        texts = pa.array(
-            [json.dumps(text, ensure_ascii=False) for text in distinct.dictionary.to_pylist()],
-            pa.string(),
-        )
-        array = texts.take(distinct.indices)
-    else:
-        array = array.cast(pa.string())
-    return array.fill_null("null")
+"""Output formats that are tables, by name."""

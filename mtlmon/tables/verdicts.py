@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.checking.outputs import unique_key_columns
 from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ __all__ = ["VerdictTable"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
-_FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 
 
 class VerdictTable:
@@ -53,14 +53,7 @@ class VerdictTable:
         self._names = pa.array(names, pa.string())
         self._keys = keys
         self._times = times
-        taken = {*_FIXED, *key_columns}
-        self.key_columns = []
-        for name in key_columns:
-            unique = name
-            while unique in _FIXED or (unique != name and unique in taken):
-                unique = f"key_{unique}"
-            taken.add(unique)
-            self.key_columns.append(unique)
+        self.key_columns = unique_key_columns(key_columns)
 
     @cached_property
     def has_time_texts(self) -> bool:

@@ -27,6 +27,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"verdicts": "first"},
     {"verdicts": "false"},
     {"skip_errors": True, "resolve": True},
+    {"format": "jsonl", "label": b'{"policy":null,"time":'},
 ]
 
 
@@ -192,6 +193,12 @@ def test_refusals() -> None:
         (WINDOW, "local", {"verdicts": "false", "resolve": True}, "another selection"),
         (WINDOW, "local", {"resolve": True}, "were skipped"),
         (WINDOW, "local", {"resolve": True, "label": b"x\t", **skips}, "with another name"),
+        (
+            WINDOW,
+            "local",
+            {"resolve": True, "label": b'{"policy":null,"time":', "format": "jsonl", **skips},
+            "in another format",
+        ),
     ]
     for formula, mode, options, why in cases:
         other = Run(formula, mode, **options).text

@@ -1,0 +1,212 @@
+"""Verdicts of policies and keys as JSON lines, against lines of text and Python's own `json`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.checking import LogCheck
+from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
+from mtlmon.drive.native import PolicyLines, VerdictRows, policy_label
+from mtlmon.policy.reading import Policy
+from mtlmon.syntax.parser import parse
+from mtlmon.tables.columns.keys import number_rows
+from tests.checking.logs import Log, logs
+from tests.verdicts import json_line
+
+RESPONSE = "p IMPLIES EVENTUALLY[0,5] q"
+CONTROLS = "".join(map(chr, range(0x20)))
+AWKWARD = [
+    "",
+    'quo"te',
+    "back\\slash\\",
+    CONTROLS,
+    "\x7f\x80\u2028\ufeff",
+    "ü 中 \U0001f600",
+    "/",
+    "x" * 500,
+    CONTROLS * 9,
+]
+TEXTS = st.sampled_from(AWKWARD) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+class Notation:
+    """Times as a log may write them."""
+
+    def __init__(self, form: str, *, is_plain: bool = False) -> None:
+        self.form = form
+        self.is_plain = is_plain
+
+    def texts(self, time_stamps: Any) -> list[str]:
+        return [self.form.format(time_stamp) for time_stamp in time_stamps]
+
+
+def false_rows(*rows: tuple[int, int, int, int]) -> VerdictRows:
+    """Violations: time-stamp, offset, number of the key, number of the policy."""
+    found = VerdictRows()
+    for row in rows:
+        found.add_false(*row)
+    return found
+
+
+def keys_of(*keys: tuple[str, ...]) -> KeyTable:
+    table = KeyTable(len(keys[0]))
+    columns = [pa.array(column, pa.string()) for column in zip(*keys, strict=True)]
+    assert number_rows(table, columns).tolist() == list(range(len(keys)))
+    return table
+
+
+def lines_of(output: JsonLinesOutput | TextOutput, rows: VerdictRows) -> list[str]:
+    output.put(rows)
+    assert len(rows) == 0
+    return output.writer.take().decode().split("\n")[:-1]
+
+
+@given(st.none() | TEXTS)
+def test_labels(name: str | None) -> None:
+    text = json.dumps(name, ensure_ascii=False)
+    assert policy_label(name, "jsonl").decode() == f'{{"policy":{text},"time":'
+
+
+@given(
+    st.lists(st.none() | TEXTS, min_size=1, max_size=4),
+    st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4, unique=True),
+    st.lists(st.tuples(*(st.integers(0, 2**64 - 1) for _ in range(4))), max_size=30),
+    st.booleans(),
+    st.none() | TEXTS.map(lambda text: text.replace("{", "{{").replace("}", "}}") + "{}"),
+)
+def test_any_names_keys_and_times(
+    names: list[str | None],
+    keys: list[tuple[str, str]],
+    rows: list[tuple[int, int, int, int]],
+    has_keys: bool,
+    form: str | None,
+) -> None:
+    columns = ("user", 'ü"') if has_keys else ()
+    rows = [(t, o, key % len(keys), policy % len(names)) for t, o, key, policy in rows]
+    output = JsonLinesOutput(
+        names,
+        keys_of(*keys) if has_keys else None,
+        columns,
+        None if form is None else Notation(form),
+    )
+    # the names of columns in ASCII
+    begin = [json.dumps(name) for name in columns]
+    for _ in range(2):
+        expected = []
+        for time_stamp, offset, key, policy in rows:
+            members = [
+                f'"policy":{json.dumps(names[policy], ensure_ascii=False)}',
+                *(
+                    f"{name}:{json.dumps(text, ensure_ascii=False)}"
+                    for name, text in zip(begin, keys[key] if has_keys else (), strict=True)
+                ),
+                f'"time":{time_stamp}',
+            ]
+            if form is not None:
+                text = json.dumps(form.format(time_stamp), ensure_ascii=False)
+                members.append(f'"time_text":{text}')
+            members.append(f'"offset":{offset},"verdict":false,"reference":null')
+            expected.append(f"{{{','.join(members)}}}")
+        assert lines_of(output, false_rows(*rows)) == expected
+        for line in expected:
+            assert json.loads(line)["verdict"] is False
+        rows = rows[::-1]
+
+
+@given(logs([0, 0, 1, 2, 6]), st.booleans())
+def test_lines_of_text_and_json_say_the_same(log: list[Any], has_keys: bool) -> None:
+    """Also where lines of several policies and keys follow each other in any order."""
+    formulas = [
+        Policy(name, parse(one), parse(one))
+        for name, one in ((None, RESPONSE), ("a\tb", "ALWAYS[0,4] p"), ("é", "q SINCE[0,3] r"))
+    ]
+
+    def written(format: str) -> list[str]:
+        check, source = LogCheck(formulas), Log(log, [7], has_keys=has_keys)
+        names = [policy.name for policy in formulas]
+        output: JsonLinesOutput | TextOutput = TextOutput(names, source.keys)
+        if format == "jsonl":
+            output = JsonLinesOutput(names, source.keys, ["time"] if has_keys else ())
+        return [
+            line for _ in check.run(source, "last") for line in lines_of(output, check.verdicts)
+        ]
+
+    expected = []
+    for line in written("text"):
+        *fields, verdict = line.split("\t")
+        keys = {"key_time": fields.pop()} if has_keys else {}
+        policy = fields[0].replace("\\t", "\t") if fields else None
+        expected.append(json_line(verdict, policy, keys))
+    assert written("jsonl") == expected
+
+
+def test_many_rows_of_one_time_and_of_many() -> None:
+    """Texts of times belong to their rows, whatever the order."""
+    output = JsonLinesOutput(["x"], times=Notation("at {}"))
+    rows = [(k * 7919 % 3001, k, 0, 0) for k in range(20_000)]
+    assert lines_of(output, false_rows(*rows)) == [
+        json_line(f"{time_stamp}:{offset} false", "x", time_text=f"at {time_stamp}")
+        for time_stamp, offset, _, _ in rows
+    ]
+
+
+def test_what_the_first_rows_say_of_times_holds() -> None:
+    """All lines of a file have the same members."""
+    for is_plain in False, True:
+        notation = Notation("{}!", is_plain=is_plain)
+        output = JsonLinesOutput([None], times=notation)
+        for _ in range(2):
+            (line,) = lines_of(output, false_rows((3, 4, 0, 0)))
+            assert line == json_line("3:4 false", None, time_text="" if is_plain else "3!")
+            notation.is_plain = not is_plain
+    assert lines_of(JsonLinesOutput([None], times=Notation("{}")), VerdictRows()) == []
+
+
+def test_keys_that_have_other_numbers_now() -> None:
+    """Numbers of keys mean something until the next call only."""
+    keys = keys_of(("a",), ("b",))
+    output = JsonLinesOutput(["x"], keys, ["k"])
+    assert lines_of(output, false_rows((1, 0, 1, 0))) == [json_line("1:0 false", "x", {"k": "b"})]
+    keys.keep(np.array([2**32 - 1, 0], np.uint32).tobytes())
+    assert lines_of(output, false_rows((1, 0, 0, 0))) == [json_line("1:0 false", "x", {"k": "b"})]
+
+
+def test_names_of_key_columns_are_unique() -> None:
+    assert unique_key_columns(["user", "time", "key_time"]) == ["user", "key_key_time", "key_time"]
+    assert unique_key_columns(["policy", "verdict"]) == ["key_policy", "key_verdict"]
+
+
+def test_rows_that_refer_to_nothing() -> None:
+    keys = keys_of(("a",))
+    lines = PolicyLines(["x"], keys, format="jsonl", key_columns=(b'"k"',))
+    for row in (1, 0, 1, 0), (1, 0, 0, 1):
+        with pytest.raises(IndexError):
+            lines.put(false_rows(row))
+    rows = false_rows((1, 0, 0, 0), (2, 0, 0, 0))
+    for places, error in [
+        (np.array([0, 2], np.uint32), IndexError),
+        (np.array([0], np.uint32), ValueError),
+        (np.array([0, 1], np.uint64), ValueError),
+        (np.array([0, 1, 1], np.uint32)[::2], ValueError),
+    ]:
+        with pytest.raises(error):
+            lines.put(rows, ["1", "2"], places)
+    with pytest.raises(TypeError):
+        lines.put(rows, ["1", 2], np.array([0, 1], np.uint32))  # type: ignore[list-item]
+    assert len(rows) == 2
+    assert lines.writer.take() == b""
+    lines.put(rows, ["1", "2"], np.array([1, 0], np.uint32))
+    assert [json.loads(line)["time_text"] for line in lines.writer.take().splitlines()] == [
+        "2",
+        "1",
+    ]
+    with pytest.raises(ValueError, match="2 names for 1 key columns"):
+        PolicyLines(["x"], keys, format="jsonl", key_columns=(b'"k"', b'"l"'))
