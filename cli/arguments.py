@@ -290,8 +290,8 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
             parser.error("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
     elif options.output is None:
         parser.error("--checkpoint needs a file for the verdicts: add -o FILE")
-    elif options.is_table or options.output_format != "text":
-        parser.error("--checkpoint works with text logs and verdicts as text only")
+    elif options.is_table or options.output_format not in ("text", "jsonl"):
+        parser.error("--checkpoint works with text logs and verdicts as text or JSON lines only")
 
 
 def make_parser() -> Parser:

@@ -108,7 +108,7 @@ def run(options: Options) -> int:
         explain(file, options.unit)
         return 0
     policy = None if options.is_table else sole_policy(file)
-    if policy is not None and options.output_format == "text":
+    if policy is not None and options.output_format in ("text", "jsonl"):
         # importing the native modules costs more than reading the formula
         from mtlmon.cli.monitoring import can_monitor, monitor_log
 

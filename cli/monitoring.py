@@ -17,6 +17,8 @@ from mtlmon.text.native import MAX_LABEL_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.pump import Loop
     from mtlmon.syntax.formula import Formula
@@ -30,7 +32,12 @@ def can_monitor(name: str | None, options: Options) -> bool:
         return True
     if options.report is not None or options.explain:
         return False
-    return len(policy_label(name)) <= MAX_LABEL_BYTES
+    return len(policy_label(name, line_format(options))) <= MAX_LABEL_BYTES
+
+
+def line_format(options: Options) -> Literal["text", "jsonl"]:
+    """The format of the lines of verdicts."""
+    return "jsonl" if options.output_format == "jsonl" else "text"
 
 
 def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
@@ -71,7 +78,8 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         verdicts=options.verdicts,
         resolve=options.resolve,
         skip_errors=options.on_error == "skip",
-        label=policy_label(name),
+        label=policy_label(name, line_format(options)),
+        format=line_format(options),
         memory=memory_limit(formula, options),
     )
     loop: Loop = text_monitor

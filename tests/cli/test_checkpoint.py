@@ -12,6 +12,7 @@ import pytest
 
 from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell
+from tests.verdicts import json_line
 
 FORMULA = "p IMPLIES EVENTUALLY[0,5] q"
 LINES = [f"@{number // 3}{' p' if number % 7 == 0 else ''}\n" for number in range(6_000)]
@@ -370,6 +371,28 @@ def test_a_policy_with_a_name(files: Files, tmp_path: Path) -> None:
     policy.write_text(f"policy renamed: {FORMULA}\n")
     done = mtlmon(str(policy), *options, str(files.log))
     assert (done.status, "with another name" in done.errors) == (2, True)
+
+
+@pytest.mark.parametrize("name", [None, 'an "answer"', "n" * 4000])
+def test_json_lines(files: Files, tmp_path: Path, name: str | None) -> None:
+    policy = tmp_path / "rules.mtl"
+    quoted = "" if name is None else name.replace('"', '\\"')
+    policy.write_text(FORMULA if name is None else f'policy "{quoted}": {FORMULA}\n')
+    options = [str(policy), *files.options("--output-format", "jsonl")[2:], str(files.log)]
+    files.log.write_text("".join(LINES[:3000]))
+    assert mtlmon(*options).status == 1
+    begun = files.read()
+    files.log.write_text(LOG)
+    assert mtlmon(*options).status == 1
+    lines = [f"{json_line(line, name)}\n" for line in undisturbed().output.splitlines()]
+    assert files.read().decode() == "".join(lines)
+    assert 0 < len(begun) < len(files.read())
+    assert files.read().startswith(begun)
+    # to go on in another format is refused
+    before = files.read(), files.checkpoint.read_bytes()
+    done = mtlmon(*(option.replace("jsonl", "text") for option in options))
+    assert (done.status, "verdicts in another format" in done.errors) == (2, True)
+    assert (files.read(), files.checkpoint.read_bytes()) == before
 
 
 def test_a_log_that_grows(files: Files) -> None:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from tests.cli.process import Ended, Live, shell
+from tests.verdicts import json_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,44 @@ def test_each_policy_answers_as_if_alone(
             named, alone = command(*asked, *files), command(*asked, "-e", "p UNTIL[0,3] q", log)
             assert named.output == "".join(prefix + line for line in lines_of(alone))
             assert named.status == alone.status
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "naive"])
+def test_json_lines(command: Command, files: tuple[Path, Path], mode: str) -> None:
+    """Of one policy with or without a name, and of several, they say what lines of text say."""
+    policies, log = files
+    names = [None, "x", "in\\the past", 'quo"te', "\t", "é" * 7, "n" * 4000, "n" * 5000]
+    for name in names:
+        if name is not None:
+            escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+            policies.write_text(f'policy "{escaped}": p UNTIL[0,3] q\n')
+        for more in (
+            [], ["--resolve"], ["--end-time", "inf"],
+            *(["--verdicts", wanted] for wanted in ("boolean", "false", "first", "none")),
+        ):  # fmt: skip
+            asked = ["--mode", mode, *more]
+            alone = command(*asked, "-e", "p UNTIL[0,3] q", log)
+            formula = ["-e", "p UNTIL[0,3] q"] if name is None else [policies]
+            done = command(*asked, "--output-format", "jsonl", *formula, log)
+            lines = "".join(f"{json_line(line.rstrip(), name)}\n" for line in lines_of(alone))
+            assert done == Ended(alone.status, lines, alone.errors)
+    policies.write_text("policy one: p UNTIL[0,3] q\npolicy two: NOT r\n")
+    text = command("--mode", mode, *files)
+    fields = [line.rstrip("\n").split("\t") for line in lines_of(text)]
+    lines = "".join(f"{json_line(line, name)}\n" for name, line in fields)
+    done = command("--mode", mode, "--output-format", "jsonl", *files)
+    assert done == Ended(text.status, lines, text.errors)
+
+
+def test_json_lines_with_reports_and_explanations(
+    command: Command, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    asked = ["--explain", "--report", page, "-e", "p UNTIL[0,3] q", files[1]]
+    text, lines = command(*asked), command("--output-format", "jsonl", *asked)
+    assert "violates" in lines.errors
+    assert (lines.status, lines.errors) == (text.status, text.errors)
+    assert lines.output.splitlines() == [json_line(line, None) for line in text.output.splitlines()]
 
 
 def lines_of(done: Ended) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 from mtlmon.cli.checkpoint import CheckpointFile
 from tests.cli.process import SECONDS, Live, environment, mtlmon
+from tests.verdicts import json_line
 
 # says when the interpreter has started, whose own start is not the command's
 TOLD = (
@@ -103,7 +104,13 @@ def wait_for_work(process: subprocess.Popen[bytes], seconds: float) -> None:
 @pytest.mark.parametrize("bdd", ["auto", "autoref"])
 @pytest.mark.parametrize(
     "options",
-    [[], ["--resolve"], ["--verdicts", "false"], ["--verdicts", "boolean", "--mode", "global"]],
+    [
+        [],
+        ["--resolve"],
+        ["--verdicts", "false"],
+        ["--verdicts", "boolean", "--mode", "global"],
+        ["--output-format", "jsonl"],
+    ],
     ids=" ".join,
 )
 def test_a_long_event(options: list[str], bdd: str, tmp_path: Path) -> None:
@@ -122,7 +129,26 @@ def test_a_long_event(options: list[str], bdd: str, tmp_path: Path) -> None:
         done = live.end()
     assert done.status == 128 + signal.SIGTERM
     assert "internal fault" not in done.errors
-    assert output.read_text() == "".join(VERDICTS)
+    written = VERDICTS
+    if "jsonl" in options:
+        written = [f"{json_line(line.strip(), None)}\n" for line in VERDICTS]
+    assert output.read_text() == "".join(written)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc how far a process is")
+@pytest.mark.parametrize("size", [1, 4000])
+def test_json_lines_with_a_label_before_a_long_event(size: int, tmp_path: Path) -> None:
+    """What is put together in a signal handler has room for few lines that are long."""
+    output, log, policy = tmp_path / "output", tmp_path / "log", tmp_path / "policy.mtl"
+    log.write_text("".join([*LINES, "@100 go\n", "@101\n"]))
+    name = "n" * size
+    policy.write_text(f"policy {name}: {long_formula()}")
+    with Live("--output-format", "jsonl", "-o", str(output), str(policy), str(log)) as live:
+        wait_for_work(live.process, 2)
+        live.process.send_signal(signal.SIGTERM)
+        assert live.end().status == 128 + signal.SIGTERM
+    lines = [f"{json_line(line.strip(), name)}\n" for line in VERDICTS]
+    assert output.read_text() == "".join(lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc how far a process is")

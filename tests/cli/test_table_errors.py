@@ -63,7 +63,9 @@ CASES = [
     ("-e p --advance-every 0 log.csv", "argument --advance-every: '0' is not an integer from 1 on "
      "(see mtlmon --help)"),
     ("-e p --checkpoint c -o out log.csv", "--checkpoint works with text logs and "
-     "verdicts as text only (see mtlmon --help)"),
+     "verdicts as text or JSON lines only (see mtlmon --help)"),
+    ("-e p --output-format csv --checkpoint c -o out x.log", "--checkpoint works with text logs "
+     "and verdicts as text or JSON lines only (see mtlmon --help)"),
     ("--checkpoint c -o out two.mtl x.log", "--checkpoint works with a text log and a "
      "single policy, which has no name if there is a --report or --explain"),
     ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),
