@@ -99,7 +99,7 @@ def _chosen(
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
     words = batch.letters[places].tolist()
     letters = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
-    stamps = batch.time_stamps[places].tolist()
+    stamps = np.asarray(batch.time_stamps)[places].tolist()
     return zip(numbers[places].tolist(), stamps, letters, strict=True)
 
 
