@@ -1,7 +1,8 @@
-"""Reports on runs: what was found, as one page that needs nothing but itself.
+"""Reports the results of a run as one self-contained page.
 
-A `Collector` takes the verdicts on a policy, batch by batch, and remembers of millions what a page
-can show: how violations lie in time, which keys have most of them, the first ones, what is open.
+A `Collector` takes the verdicts on a policy, batch by batch, and keeps what a page can show of
+millions of them: a timeline of violations, the keys with most violations, the first violations and
+the first undecided time-points.
 
 >>> import mtlmon
 >>> from mtlmon.reporting import Collector, ReportData, Run, render

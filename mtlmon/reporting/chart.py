@@ -1,4 +1,4 @@
-"""Where the parts of a timeline stand in its picture."""
+"""Computes the layout of the picture of a timeline."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Chart"]
 
 _MOST_TICKS = 8
-# Labels of more characters need more room.
+# With labels longer than this, the axis gets half as many.
 _LONG_LABEL = 12
-# Percent of the height that a bar has at least, so that one violation beside a thousand shows.
+# The least height of a bar in percent, so that a single violation next to a thousand is visible.
 _LEAST_HEIGHT = 3.0
-# Percent of the width near the ends, where labels are not centred lest they stick out.
+# Labels this close to an end, in percent of the width, are not centred, so as not to stick out.
 _EDGE = 10.0
 
 
@@ -25,10 +25,10 @@ class Bar:
     """An interval with violations.
 
     Attributes:
-        index: of the interval in the timeline.
-        count: how many there are in it.
+        index: the index of the interval in the timeline.
+        count: the number of violations in it.
         when: the interval in words.
-        height: percent of the picture's.
+        height: the height of the bar, in percent of the picture's.
     """
 
     index: int
@@ -42,10 +42,10 @@ class Mark:
     """A label below the picture.
 
     Attributes:
-        left: percent of the width.
+        left: the place of the label, in percent of the width.
         label: its first line.
         date: its second line.
-        side: "start" and "end" near the ends of the axis, else "middle".
+        side: "start" or "end" near the ends of the axis, otherwise "middle".
     """
 
     left: float
@@ -55,15 +55,15 @@ class Mark:
 
 
 class Chart:
-    """A timeline as a picture: bars, labels and words.
+    """A timeline as a picture with bars and labels.
 
     Attributes:
         size: the number of intervals.
-        bars: of those with violations.
-        marks: labels of the axis.
+        bars: the bars of intervals with violations.
+        marks: the labels of the axis.
         peak: the highest bar.
-        width: of an interval, in words.
-        whole: the time that is covered, in words.
+        width: the width of an interval, in words.
+        whole: the time that the timeline covers, in words.
     """
 
     def __init__(self, timeline: Timeline, clock: Clock) -> None:
@@ -88,7 +88,7 @@ class Chart:
         if max((len(tick.label) for tick in ticks), default=0) > _LONG_LABEL:
             ticks = clock.ticks(first, last, _MOST_TICKS // 2)
         for tick in ticks:
-            # bars stand for whole intervals, so a time-stamp is where its time unit begins
+            # bars cover whole intervals, so a time-stamp is at the beginning of its time unit
             left = 100 * (tick.time_stamp - first) / (last + 1 - first)
             side = "start" if left < _EDGE else "end" if left > 100 - _EDGE else "middle"
             self.marks.append(Mark(left, tick.label, tick.date, side))

@@ -1,4 +1,4 @@
-"""Time-stamps as people read them: dates where that makes sense, else numbers with their unit."""
+"""Formats time-stamps for people: as dates if possible, otherwise as numbers with their unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Clock", "Tick", "counts_from_1970"]
 _SECOND = UNITS["s"]
 _DAY = UNITS["d"]
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
-# Seconds of the beginnings of the years 2000 and 2100, and of the last second that has a date.
+# The beginnings of the years 2000 and 2100, and the last second that has a date, since 1970.
 _2000 = 946_684_800
 _2100 = 4_102_444_800
 _LAST_SECOND = 253_402_300_799
@@ -31,7 +31,7 @@ _DURATIONS = ("d", "h", "m", "s", "ms", "us", "ns")
 
 
 def counts_from_1970(unit: str | None, time_stamps: Iterable[int]) -> bool:
-    """Whether time-stamps of that unit, all of them, would be dates between 2000 and 2100."""
+    """Whether all time-stamps, counted in this unit from 1970, lie between 2000 and 2100."""
     if unit is None:
         return False
     length = UNITS[unit]
@@ -43,9 +43,9 @@ class Tick(NamedTuple):
     """A mark on an axis of time.
 
     Attributes:
-        time_stamp: where it is.
-        label: what stands there.
-        date: what stands below, or "".
+        time_stamp: the place of the mark.
+        label: its label.
+        date: the second line of the label, or "".
     """
 
     time_stamp: int
@@ -54,10 +54,10 @@ class Tick(NamedTuple):
 
 
 class Clock:
-    """Says what time a time-stamp is.
+    """Formats time-stamps and durations.
 
     Args:
-        unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None.
+        unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None.
         epoch: whether they count from the beginning of 1970 in UTC.
     """
 
@@ -67,7 +67,10 @@ class Clock:
         self.has_dates = epoch and unit is not None
 
     def date(self, time_stamp: int) -> tuple[str, str] | None:
-        """Date and time of day, as fine as the unit is; None where time-stamps are no dates."""
+        """Return the date and the time of day in the precision of the unit.
+
+        Returns None if time-stamps are not dates, or if this one is beyond the year 9999.
+        """
         seconds, fraction = divmod(time_stamp * self.length, _SECOND)
         if not self.has_dates or seconds > _LAST_SECOND:
             return None
@@ -79,20 +82,20 @@ class Clock:
         return f"{moment:%Y-%m-%d}", time
 
     def machine_text(self, time_stamp: int) -> str | None:
-        """As the attribute `datetime` of a page has it, where time-stamps are dates."""
+        """Return the value of the HTML attribute `datetime`, or None if there is no date."""
         date = self.date(time_stamp)
-        # three digits of a second are all that the attribute may have
+        # the attribute allows at most three digits of a second
         return None if date is None else f"{date[0]}T{date[1][:12]}Z"
 
     def text(self, time_stamp: int) -> str:
-        """In full."""
+        """Return a time-stamp in full."""
         date = self.date(time_stamp)
         if date is not None:
             return " ".join(date)
         return f"{time_stamp} {self.unit}" if self.unit else str(time_stamp)
 
     def duration(self, length: int) -> str:
-        """A number of time units, in the largest unit of which it is a whole number."""
+        """Return a number of time units, in the largest unit that divides it."""
         if self.unit is None:
             return f"{length:,}"
         nanoseconds = length * self.length
@@ -102,7 +105,7 @@ class Clock:
         return f"{length:,} {self.unit}"
 
     def interval(self, first: int, last: int) -> str:
-        """A range of time-stamps, both included."""
+        """Return a range of time-stamps; both ends are included."""
         if first == last:
             return self.text(first)
         start, end = self.date(first), self.date(last)
@@ -113,7 +116,7 @@ class Clock:
         return f"{self.text(first)} to {self.text(last)}"
 
     def ticks(self, first: int, last: int, most: int) -> list[Tick]:
-        """At most so many marks between two time-stamps, at round times."""
+        """Return at most `most` marks between two time-stamps, at round times."""
         step = next(step for step in self._steps() if last // step - -(-first // step) + 1 <= most)
         ticks: list[Tick] = []
         before = ""
@@ -124,14 +127,14 @@ class Clock:
             elif step * self.length >= _DAY:
                 ticks.append(Tick(time_stamp, date[0], ""))
             else:
-                # the date below, once for each day
+                # show each date once, below the time
                 time = date[1][:5] if step * self.length % UNITS["m"] == 0 else date[1]
                 ticks.append(Tick(time_stamp, time, date[0] if date[0] != before else ""))
                 before = date[0]
         return ticks
 
     def _steps(self) -> Iterator[int]:
-        """Round distances in time units, from the smallest on."""
+        """Round distances in time units, in increasing order."""
         if not self.has_dates:
             yield from _decimal()
             return
@@ -140,7 +143,7 @@ class Clock:
                 yield step // self.length
 
     def _time_steps(self) -> Iterator[int]:
-        """In nanoseconds."""
+        """Round distances in nanoseconds, in increasing order."""
         for step in _decimal():
             if step >= _SECOND:
                 break

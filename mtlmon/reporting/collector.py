@@ -1,4 +1,4 @@
-"""From the verdicts on a policy, millions of them, to what a report says about it."""
+"""Collects the verdicts on a policy, possibly millions, for a report."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ if TYPE_CHECKING:
 __all__ = ["Collector"]
 
 _FORMULA_CHARACTERS = 4000
-# Stands for the key of a time-point in a stream without keys.
+# The key of a time-point in a stream without keys.
 _NO_KEY = -1
-# How many intervals a timeline has at most.
+# The largest number of intervals in a timeline.
 _INTERVALS = 100
 
 _Integer = TypeVar("_Integer", np.int64, np.uint64)
 
 _Point: TypeAlias = "tuple[int, int, int]"
-"""Time-stamp, number of the key, offset: the order in which time-points are shown."""
+"""Time-stamp, number of the key, and offset; time-points are shown in this order."""
 
 
 class Collector:
-    """Takes the verdicts on one policy and remembers what a report shows of them.
+    """Takes the verdicts on one policy and keeps what a report shows of them.
 
-    Memory does not grow with the number of verdicts; it takes 24 bytes for each number of a key up
+    Memory does not grow with the number of verdicts. It takes 24 bytes for each number of a key up
     to the largest that has a violation.
 
     Args:
-        formula: of the policy, or its text; as it was written, so that the report shows it so.
-        name: of the policy, where it has one.
-        number: of the policy in the report, from 1. Collectors of one report have different ones.
-        unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, where it is known.
+        formula: the formula of the policy, or its text; the report shows it as it is written.
+        name: the name of the policy, if it has one.
+        number: the number of the policy in the report, from 1; it must be unique in a report.
+        unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, if it is known.
         violations: how many violations the report lists.
         keys: how many keys it lists.
         undecided: how many undecided time-points it lists.
 
     Raises:
-        FormulaError: the text is no formula.
-        UnitError: the unit is none.
+        FormulaError: the text is not a formula.
+        UnitError: the unit is unknown.
     """
 
     def __init__(
@@ -99,14 +99,16 @@ class Collector:
         self._last: int | None = None
 
     def add(self, verdicts: VerdictArray | NDArray[np.void], keys: ArrayLike | None = None) -> None:
-        """Take Boolean verdicts: equivalences must be resolved (`mtlmon.resolve`, `Resolution`).
+        """Take Boolean verdicts.
+
+        Equivalences must have been resolved by `mtlmon.resolve` or `mtlmon.Resolution`.
 
         Args:
-            verdicts: in any order, but each time-point once.
-            keys: where there are several traces, the number of each verdict's, from 0.
+            verdicts: the verdicts in any order, with each time-point only once.
+            keys: if there are several traces, the number of the trace of each verdict, from 0.
 
         Raises:
-            MtlmonError: a verdict is an equivalence, or `keys` are no such numbers.
+            MtlmonError: a verdict is an equivalence, or `keys` is not such an array.
         """
         records = as_records(np.asarray(verdicts))
         if (records["kind"] == EQUIVALENT).any():
@@ -133,15 +135,15 @@ class Collector:
     def add_violations(
         self, time_stamps: ArrayLike, offsets: ArrayLike, keys: ArrayLike | None = None
     ) -> None:
-        """Take false time-points alone, where the others are only counted (`add_true`).
+        """Take only the false time-points; count the others with `add_true`.
 
         Args:
             time_stamps: an array of integers.
             offsets: an array of integers of the same length.
-            keys: as for `add`.
+            keys: the numbers of the traces, as for `add`.
 
         Raises:
-            MtlmonError: the arrays are not of one length, or hold something else.
+            MtlmonError: the arrays differ in length, or are not arrays of such integers.
         """
         times = _integers(time_stamps, np.int64, "time_stamps")
         points = _integers(offsets, np.uint64, "offsets", len(times))
@@ -163,11 +165,11 @@ class Collector:
         Args:
             time_stamps: an array of integers.
             offsets: an array of integers of the same length.
-            keys: as for `add`.
-            weights: how many time-points each of them stands for; 1 if not given.
+            keys: the numbers of the traces, as for `add`.
+            weights: how many time-points each of them stands for; by default 1.
 
         Raises:
-            MtlmonError: the arrays are not of one length, or hold something else.
+            MtlmonError: the arrays differ in length, or are not arrays of such integers.
         """
         times = _integers(time_stamps, np.int64, "time_stamps")
         points = _integers(offsets, np.uint64, "offsets", len(times))
@@ -182,7 +184,9 @@ class Collector:
     def add_pending(self, pending: Iterable[PendingTimePoint], key: int | None = None) -> None:
         """Take what `Monitor.pending` lists at the end of the log.
 
-        key: the number of the trace, where there are several.
+        Args:
+            pending: the undecided time-points.
+            key: the number of the trace, if there are several.
         """
         points = list(pending)
         self.add_undecided(
@@ -193,12 +197,21 @@ class Collector:
         )
 
     def cover(self, first: int, last: int) -> None:
-        """The log has events from one time-stamp to another, whether they have verdicts or not."""
+        """Extend the time of the report to that of events, whether they have verdicts or not.
+
+        Args:
+            first: the time-stamp of the first event.
+            last: the time-stamp of the last event.
+        """
         self._first = first if self._first is None else min(first, self._first)
         self._last = last if self._last is None else max(last, self._last)
 
     def first_violations(self, limit: int) -> list[tuple[int, int, int | None]]:
-        """At most so many of the first violations: time-stamp, offset and number of the key."""
+        """Return at most `limit` of the first violations.
+
+        Returns:
+            For each the time-stamp, the offset and the number of the key, or None without keys.
+        """
         return [
             (time_stamp, offset, None if key == _NO_KEY else key)
             for (time_stamp, key, offset), _ in self._violations.points()[:limit]
@@ -207,19 +220,24 @@ class Collector:
     def explain(
         self, time_stamp: int, offset: int, key: int | None, proof: Proof | UndecidedError
     ) -> None:
-        """Say why one of the first violations is such.
+        """Explain one of the first violations.
 
-        proof: what `mtlmon.explain` returns, or the error that says why there is none.
+        Args:
+            time_stamp: the time-stamp of the time-point.
+            offset: its number within the time-stamp.
+            key: the number of its trace, if there are several.
+            proof: the proof that `mtlmon.explain` returns, or the error that it raises.
         """
         number = _NO_KEY if key is None else key
         name = f"policy-{self.number}-why-{time_stamp}-{offset}-{number}"
         self._explanations[time_stamp, number, offset] = explanation_of(proof, name)
 
     def report(self, key: Callable[[int], str] | Sequence[str] | None = None) -> PolicyReport:
-        """What is known by now.
+        """Return the results so far.
 
-        key: gives a key's text by its number, as a function or a sequence; numbers are shown
-            without it.
+        Args:
+            key: the texts of keys by number, as a function or a sequence; without it, numbers are
+                shown.
         """
         name_of = _naming(key)
         return PolicyReport(
@@ -264,7 +282,7 @@ class Collector:
             self._keys.add(keys, time_stamps)
 
     def _key_numbers(self, keys: ArrayLike | None, count: int) -> NDArray[np.int64] | None:
-        """The numbers of keys as an array; once there are any, the report has keys."""
+        """The numbers of keys as an array; if they are given, the report has keys."""
         if keys is None:
             return None
         numbers = _integers(keys, np.int64, "keys", count)
@@ -295,7 +313,7 @@ class _FirstPoints:
         if weights is None:
             weights = np.ones(len(time_stamps), np.int64)
         if len(self.time_stamps) and len(self.time_stamps) == self.limit:
-            # few batches have anything that is earlier than what there is
+            # few batches have an earlier time-point than those that are kept
             is_early = time_stamps <= self.time_stamps[-1]
             if not is_early.any():
                 return
@@ -316,7 +334,7 @@ class _FirstPoints:
 
 
 class _KeyCounts:
-    """Violations of keys, counted exactly: arrays whose indices are the numbers of keys."""
+    """Exact counts of the violations of keys, in arrays indexed by the numbers of keys."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(0, np.int64)
@@ -335,14 +353,14 @@ class _KeyCounts:
     def _extend(self, size: int) -> None:
         if size <= len(self.counts):
             return
-        # doubled, so that keys that come one by one are not copied each time
+        # double the arrays, so that keys that come one by one do not copy them each time
         more = max(size, 2 * len(self.counts)) - len(self.counts)
         self.counts = np.concatenate([self.counts, np.zeros(more, np.int64)])
         self.first = np.concatenate([self.first, np.full(more, MAXIMUM_BOUND)])
         self.last = np.concatenate([self.last, np.zeros(more, np.int64)])
 
     def report(self, limit: int, name_of: Callable[[int], str]) -> KeyReport:
-        """The keys with most violations, those of equal counts in the order of their first ones."""
+        """The keys with most violations; ties are in the order of the first violation."""
         numbers = np.flatnonzero(self.counts)
         order = np.lexsort((numbers, self.first[numbers], -self.counts[numbers]))[:limit]
         return KeyReport(
@@ -368,10 +386,10 @@ def _naming(key: Callable[[int], str] | Sequence[str] | None) -> Callable[[int],
 def _integers(
     values: ArrayLike, kind: type[_Integer], name: str, count: int | None = None
 ) -> NDArray[_Integer]:
-    """An array of integers of that type, none of them negative.
+    """Convert values to an array of the given type, without negative integers.
 
     Raises:
-        MtlmonError: the values are something else, or not so many.
+        MtlmonError: the values are not such integers, or their number is not `count`.
     """
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):

@@ -1,4 +1,4 @@
-"""What a report says, apart from how it looks."""
+"""The content of a report, independent of its layout."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Explanation:
     """Why a time-point violates a policy.
 
     Attributes:
-        html: a fragment of a page, which is taken as it is: everything in it must be escaped.
-        remark: in place of a fragment, why there is none.
+        html: a fragment of a page; it is inserted verbatim, so everything in it must be escaped.
+        remark: if there is no fragment, the reason for that.
     """
 
     html: str = ""
@@ -42,10 +42,11 @@ class Violation:
     """A time-point at which a policy does not hold.
 
     Attributes:
-        time_stamp: that of the time-point.
+        time_stamp: the time-stamp of the time-point.
         offset: the number of the time-point within its time-stamp.
-        key: of its trace; None where there is one trace only.
-        explanation: None if it was not explained.
+        key: the key of its trace, or None if there is only one trace.
+        explanation: the explanation, or None if it was not explained.
+        time_point: the time-stamp and the offset as text.
     """
 
     time_stamp: int
@@ -63,12 +64,13 @@ class UndecidedTimePoint:
     """A time-point without a verdict when the log ended.
 
     Attributes:
-        time_stamp: that of the time-point.
+        time_stamp: the time-stamp of the time-point.
         offset: the number of the time-point within its time-stamp.
-        key: of its trace; None where there is one trace only.
-        until: it has its verdict once time has passed this time-stamp; None if it may wait without
-            limit.
-        weight: how many time-points will have its answer, itself included.
+        key: the key of its trace, or None if there is only one trace.
+        until: it is decided at the latest when time has passed this time-stamp; None means that
+            there is no limit.
+        weight: how many time-points have its verdict, including itself.
+        time_point: the time-stamp and the offset as text.
     """
 
     time_stamp: int
@@ -84,12 +86,12 @@ class UndecidedTimePoint:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Violations counted in intervals of time, one beginning where the other ends.
+    """The number of violations in consecutive intervals of time.
 
     Attributes:
         start: the time-stamp at which the first interval begins, a multiple of the width.
-        width: of every interval, in time units.
-        counts: how many violations lie in each.
+        width: the width of every interval, in time units.
+        counts: the number of violations in each interval.
     """
 
     start: int
@@ -97,7 +99,7 @@ class Timeline:
     counts: tuple[int, ...]
 
     def interval(self, index: int) -> tuple[int, int]:
-        """The first and the last time-stamp of an interval."""
+        """Return the first and the last time-stamp of an interval."""
         first = self.start + index * self.width
         return first, first + self.width - 1
 
@@ -107,10 +109,10 @@ class KeyCount:
     """The violations of one key.
 
     Attributes:
-        key: as it is to be shown.
-        violations: how many.
-        first: the time-stamp of the earliest one.
-        last: the time-stamp of the latest one.
+        key: the text of the key.
+        violations: the number of its violations.
+        first: the time-stamp of the earliest violation.
+        last: the time-stamp of the latest violation.
     """
 
     key: str
@@ -121,11 +123,11 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True)
 class KeyReport:
-    """Which keys violate a policy.
+    """The keys that violate a policy.
 
     Attributes:
-        violating: how many keys have a violation.
-        top: those with most violations, the first of them first.
+        violating: the number of keys with a violation.
+        top: the keys with most violations, in decreasing order.
     """
 
     violating: int
@@ -134,18 +136,19 @@ class KeyReport:
 
 @dataclass(frozen=True, slots=True)
 class PolicyReport:
-    """What was found about one policy.
+    """The results for one policy.
 
     Attributes:
-        name: None where a single policy has none.
-        formula: its text.
-        true: number of time-points that are true, those answered by an equivalence included.
-        false: number of time-points that are false, likewise.
-        undecided: number of time-points without a verdict.
-        timeline: None if there is no violation.
-        keys: None where there is one trace only.
-        violations: the first ones, by time-stamp.
-        undecided_time_points: the first ones, by time-stamp.
+        name: the name of the policy, or None if a single policy has no name.
+        formula: the text of the formula.
+        true: the number of time-points that are true, with those decided by an equivalence.
+        false: the number of time-points that are false, likewise.
+        undecided: the number of time-points without a verdict.
+        timeline: the violations over time, or None if there are none.
+        keys: the keys with violations, or None if there is only one trace.
+        violations: the first violations, by time-stamp.
+        undecided_time_points: the first undecided time-points, by time-stamp.
+        time_points: the number of all time-points.
     """
 
     name: str | None
@@ -165,25 +168,25 @@ class PolicyReport:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The facts of a run. What is None is not known, and not shown.
+    """Facts about a run. Those that are None are not shown.
 
     Attributes:
-        inputs: names of the logs.
-        rows: events that were read.
-        skipped: rows or lines that could not be used.
-        seconds: how long it took.
-        peak_memory: in bytes.
-        mode: of the monitor.
+        inputs: the names of the logs.
+        rows: the number of events that were read.
+        skipped: the number of rows or lines that could not be used.
+        seconds: the duration of the run.
+        peak_memory: the peak memory in bytes.
+        mode: the mode of the monitor.
         command: the command line.
-        started: when it began.
-        end_time: what was said about the time after the log: a time-stamp, "last" or "inf".
-        unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`.
-        first: the time-stamp of the earliest one.
-        last: the time-stamp of the latest one.
-        keys: how many there are.
-        key_columns: what keys are made of.
+        started: when the run began.
+        end_time: what the caller said about the time after the log: a time-stamp, "last" or "inf".
+        unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`.
+        first: the time-stamp of the earliest event.
+        last: the time-stamp of the latest event.
+        keys: the number of keys.
+        key_columns: the columns that form the keys.
         remarks: sentences about the run.
-        version: of mtlmon.
+        version: the version of mtlmon.
     """
 
     inputs: Sequence[str] = ()
@@ -206,14 +209,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """All that a report says.
+    """The content of a report.
 
     Attributes:
-        policies: in the order in which they are shown.
-        run: its facts.
+        policies: the results for each policy, in the order in which they are shown.
+        run: facts about the run.
         title: the heading of the page.
-        epoch: whether time-stamps count from the beginning of 1970 in UTC, and so are shown as
-            dates, if their unit is known; None: if all of them then lie between 2000 and 2100.
+        epoch: whether time-stamps count from the beginning of 1970 in UTC; if so, and if their unit
+            is known, they are shown as dates. None means yes if all of them would lie between 2000
+            and 2100.
     """
 
     policies: Sequence[PolicyReport]

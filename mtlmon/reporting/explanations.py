@@ -1,4 +1,4 @@
-"""Explanations as parts of a report."""
+"""Turns proofs into parts of a report."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ __all__ = ["explanation_of"]
 
 
 def explanation_of(proof: Proof | UndecidedError, name: str) -> Explanation:
-    """A proof as a fragment of a page, or the remark that there is none.
+    """Return a proof as a fragment of a page, or a remark that says why there is none.
 
-    name: begins the identifiers of the fragment, so that a page can hold several.
+    Args:
+        proof: the proof, or the error that says why there is none.
+        name: a prefix for the identifiers in the fragment, so that a page can hold several.
     """
     if isinstance(proof, UndecidedError):
         return Explanation(remark=str(proof))

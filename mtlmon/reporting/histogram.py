@@ -1,8 +1,8 @@
-"""Counting time-stamps in intervals that widen as the range of time grows.
+"""Counts time-stamps in intervals that widen as the range of time grows.
 
 Widths come from a fixed series in which each divides the next, and intervals begin at multiples of
-their width. So two neighbouring widths never cut across each other, counts move from one to the
-next exactly, and the result is a function of the time-stamps, not of the batches they came in.
+their width. So each interval lies within an interval of the next width, counts can be added up
+exactly, and the result depends only on the time-stamps, not on how they were batched.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["TimeHistogram", "widths"]
 
 _SECOND = UNITS["s"]
-# Between a second and a day, in seconds: as clocks are read.
+# The widths between a second and a day, in seconds.
 _CLOCK_WIDTHS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 _DAY = 86400
-# At least twice as many intervals as are shown, so that the shown ones fit any range.
+# At least twice as many as the intervals that are shown, so that these fit any range.
 _CAPACITY = 512
 
 
 def widths(unit: str | None) -> Iterator[int]:
-    """The series of widths in time units, each a divisor of the next, without end.
+    """Yield the infinite series of widths in time units; each is a divisor of the next.
 
-    unit: of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None: then they are
-        1, 5, 10, 50, 100, ...
+    Args:
+        unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`; with None, the
+            widths are 1, 5, 10, 50, 100, ...
     """
     if unit is None:
         yield from _decimal(1)
@@ -52,7 +53,7 @@ def _decimal(first: int) -> Iterator[int]:
 
 
 def _time_widths() -> Iterator[int]:
-    """In nanoseconds."""
+    """The series of widths in nanoseconds."""
     for width in _decimal(1):
         if width >= _SECOND:
             break
@@ -63,10 +64,10 @@ def _time_widths() -> Iterator[int]:
 
 
 class TimeHistogram:
-    """Counts of time-stamps, in bounded memory.
+    """Counts time-stamps in bounded memory.
 
     Args:
-        unit: of the time-stamps; it makes the widths those of clocks.
+        unit: the unit of the time-stamps, for widths such as minutes and hours, or None.
     """
 
     def __init__(self, unit: str | None = None) -> None:
@@ -74,7 +75,7 @@ class TimeHistogram:
         self._width = next(self._widths)
         self._first: int | None = None
         self._last = 0
-        # that of the first interval counted, in widths
+        # the start of the first interval that is counted, in widths
         self._start = 0
         self._counts: NDArray[np.int64] = np.zeros(0, np.int64)
         self._unit = unit
@@ -84,14 +85,17 @@ class TimeHistogram:
         if not len(time_stamps):
             return
         self._make_room(int(time_stamps.min()), int(time_stamps.max()))
-        # Time-stamps are at most 2^63-1, and so are the widths that fit between two of them.
+        # This cannot overflow: time-stamps, and the distances between them, are at most 2^63-1.
         indices = time_stamps // self._width - self._start
         self._counts += np.bincount(indices, minlength=len(self._counts))
 
     def timeline(self, first: int | None, last: int | None, most: int) -> Timeline | None:
-        """The counts in at most so many intervals; None if there are none.
+        """Return the counts in at most `most` intervals, or None if nothing was counted.
 
-        first, last: the time-stamps between which it reaches at least, where they are known.
+        Args:
+            first: a time-stamp that the timeline has to cover, if one is known.
+            last: likewise, at the end.
+            most: the largest number of intervals.
         """
         if self._first is None:
             return None
@@ -109,7 +113,7 @@ class TimeHistogram:
         return Timeline(start * width, width, tuple(counts))
 
     def _make_room(self, first: int, last: int) -> None:
-        """Widen intervals until these time-stamps and all before fit, and have a count for each."""
+        """Widen intervals until these time-stamps and all earlier ones fit into the counts."""
         if self._first is not None:
             first, last = min(first, self._first), max(last, self._last)
             if (first, last) == (self._first, self._last):

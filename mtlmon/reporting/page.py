@@ -1,4 +1,4 @@
-"""Reports as pages in HTML that need nothing but themselves: no network, no script even."""
+"""Renders reports as self-contained HTML pages, which need neither network nor scripts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _SCRIPT = "report.js"
 
 _TEXT_CHARACTERS = 300
 _NAME_CHARACTERS = 120
-# Violations without an explanation that are seen before one asks for more.
+# How many violations without an explanation are shown before the reader unfolds the rest.
 _SHOWN = 20
 
 
 def render(data: ReportData) -> str:
-    """A report as a page in HTML.
+    """Render a report as an HTML page.
 
-    It is one file that works without a network: style, script and pictures are in it. All that it
-    shows of policies and logs is escaped, and it lets no script run but its own.
+    The page is a single file that works without a network: it contains its style, script and
+    pictures. All text from policies and logs is escaped, and only the page's own script can run.
 
     Raises:
         MtlmonError: jinja2 is not installed (extra `report`).
@@ -62,7 +62,7 @@ def render(data: ReportData) -> str:
             script_digest=digest,
         )
     )
-    # Half a surrogate pair, as from a file name that is not UTF-8, has no place in a page.
+    # Lone surrogates, as from a file name that is not UTF-8, cannot be encoded.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -91,7 +91,7 @@ def _asset(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Status:
-    """What became of a policy: a word, a mark that does not need colour, a class for the style."""
+    """An outcome: a word, a mark that works without colour, and a class for the style."""
 
     word: str
     mark: str
@@ -105,7 +105,7 @@ _NOTHING = _Status("no events", "–", "none")
 
 
 class _Section:
-    """A policy as its section of the page shows it."""
+    """The section of the page about one policy."""
 
     def __init__(self, policy: PolicyReport, number: int, clock: Clock) -> None:
         self.policy = policy
@@ -116,7 +116,7 @@ class _Section:
 
     @property
     def shares(self) -> list[tuple[_Status, int, float]]:
-        """Kinds of verdicts with their numbers and percentages; none are left out that occur."""
+        """The kinds of verdicts, with their numbers and percentages."""
         total = self.policy.time_points
         counts = [
             (_Status("false", "✗", "false"), self.policy.false),
@@ -127,7 +127,7 @@ class _Section:
 
     @property
     def violations(self) -> tuple[list[Violation], list[Violation]]:
-        """Those that are seen at once, and those one has to ask for."""
+        """The violations that are shown at once, and those that have to be unfolded."""
         listed = list(self.policy.violations)
         explained = [index for index, one in enumerate(listed) if one.explanation is not None]
         shown = max(_SHOWN, explained[-1] + 1 if explained else 0)
@@ -143,7 +143,7 @@ def _status(policy: PolicyReport) -> _Status:
 
 
 def _outcome(data: ReportData) -> tuple[_Status, str]:
-    """What became of all policies, and that in a sentence."""
+    """The outcome of all policies, and a sentence that says it."""
     statuses = [_status(policy) for policy in data.policies]
     violated = statuses.count(_VIOLATED)
     if violated:
@@ -169,13 +169,13 @@ def _clock_of(data: ReportData) -> Clock:
 
 
 def _times(data: ReportData) -> Iterator[int]:
-    """Time-stamps between which all others lie, as far as the report knows them."""
+    """Time-stamps that include the earliest and the latest that the report shows."""
     yield from (time for time in (data.run.first, data.run.last) if time is not None)
     for policy in data.policies:
         yield from (one.time_stamp for one in policy.violations)
         yield from (one.time_stamp for one in policy.undecided_time_points)
         if policy.timeline is not None:
-            # the interval itself may reach beyond the log
+            # the end of the interval can lie beyond the log
             yield policy.timeline.interval(len(policy.timeline.counts) - 1)[0]
 
 
@@ -222,12 +222,12 @@ def _end_words(end_time: int | str, clock: Clock) -> str:
 
 
 def _plain(text: str, characters: int = _TEXT_CHARACTERS) -> str:
-    """The text in one line of characters that print, its middle left out if it is very long."""
+    """The text as one line of printable characters, without its middle if it is very long."""
     return shorten(visible(" ".join(text.split("\n"))), characters)
 
 
 def _name(key: str | None) -> str:
-    """A key as it is shown; an empty one would be seen as none."""
+    """The text of a key; an empty key is shown as "(empty)"."""
     return "" if key is None else _plain(key, _NAME_CHARACTERS) or "(empty)"
 
 

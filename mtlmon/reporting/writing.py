@@ -1,4 +1,4 @@
-"""Writing a report: the file is the one before or the whole new one, never a part."""
+"""Writes a report to a file, atomically."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["write_report"]
 
 
 def write_report(data: ReportData, path: str | os.PathLike[str]) -> None:
-    """Write a report as a page in HTML.
+    """Write a report as an HTML page.
 
-    A file that exists is replaced as a whole; what a link leads to is replaced, not the link. What
-    is no regular file, a pipe for instance, is written to.
+    An existing file is replaced as a whole. If it is a link, its target is replaced. If it is not a
+    regular file, a pipe for example, the page is written to it.
 
     Args:
-        data: what the report says.
-        path: of the file.
+        data: the content of the report.
+        path: the path of the file.
 
     Raises:
-        ReportError: it cannot be written.
+        ReportError: the file cannot be written.
         MtlmonError: jinja2 is not installed (extra `report`).
     """
     content = render(data).encode("utf-8", "backslashreplace")

@@ -46,7 +46,7 @@ def test_what_is_written_stays_and_a_report_is_added(
     text = words(report)
     assert "The policy is violated: 3 violations." in text
     assert "✗ false 3 30.00 % ✓ true 5 50.00 % … undecided 2 20.00 %" in text
-    assert "from 18 to 52. The highest bar stands for 2 violations: 40." in text
+    assert "from 18 to 52. The highest bar shows 2 violations: 40." in text
     assert re.search(r"20:0 ✗ 20:0 .* 40:0 ✗ 40:0 .* 40:1 ✗ 40:1 ", text)
     assert "52:0 57" in text
     assert f"Mode {mode}" in text

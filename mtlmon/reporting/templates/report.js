@@ -1,7 +1,7 @@
-// What a page does beyond showing itself; without this nothing is missing but the comfort.
+// Conveniences; the page is complete without this script.
 "use strict";
 
-// Tables whose headings sort their rows.
+// The headings of these tables sort their rows.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const headings = [...table.tHead.rows[0].cells];
@@ -20,7 +20,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     button.append(...heading.childNodes);
     heading.append(button);
     button.addEventListener("click", () => {
-      // numbers are asked for from the largest on, names from the first on
+      // sort numbers from the largest, and names from the first
       const isNumber = heading.classList.contains("number");
       const before = heading.getAttribute("aria-sort");
       const ascends = before === null ? !isNumber : before === "descending";
@@ -33,7 +33,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Timelines that tell what is in a step, by keys, mouse or finger.
+// Timelines show the content of a step that is chosen by keys, mouse or finger.
 for (const figure of document.querySelectorAll("figure.timeline")) {
   const reader = figure.querySelector(".reader");
   const slider = reader.querySelector("input");
@@ -68,7 +68,7 @@ for (const figure of document.querySelectorAll("figure.timeline")) {
   tell(slider.value);
 }
 
-// On paper everything is unfolded.
+// Unfold everything for printing.
 let unfolded = [];
 addEventListener("beforeprint", () => {
   unfolded = [...document.querySelectorAll("details:not([open])")];
