@@ -1,4 +1,4 @@
-"""Reads intervals: brackets, bounds, time units."""
+"""Parses intervals: brackets, bounds and time units."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ UNITS = {
 """The length of each time unit in nanoseconds."""
 
 LATER = "later"
-"""In place of a unit: it is declared later, and bounds keep theirs until then."""
+"""Used in place of a unit that is declared later; bounds keep their own units until then."""
 
 INFINITY = frozenset({"*", "∞", "inf", "INFINITY"})
-"""How an upper bound is written that is none."""
+"""The spellings of an infinite upper bound."""
 
-# More than the largest bound has in the smallest unit.
+# More digits than the largest bound has in the smallest unit.
 _MAXIMUM_DIGITS = 40
 
 
 def require_unit(unit: str) -> None:
-    """Accept a key of `UNITS`.
+    """Check that a unit is a key of `UNITS`.
 
     Raises:
-        UnitError: it is none.
+        UnitError: it is not.
     """
     if unit not in UNITS:
         raise UnitError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
 
 
 def opens_interval(cursor: Cursor) -> bool:
-    """Whether an interval starts at the cursor, which stands behind a temporal operator.
+    """Whether an interval starts at the cursor, which is just after a temporal operator.
 
-    No atom starts with a digit, so a parenthesis before one opens an interval.
+    No atom starts with a digit, so a parenthesis before a digit opens an interval.
     """
     kind = cursor.token.kind
     return kind == "[" or (kind == "(" and cursor.ahead(1).kind == NUMBER)
 
 
 def read_interval(cursor: Cursor, unit: str | None) -> Interval:
-    """Reads an interval and moves behind it.
+    """Parse an interval and move the cursor past it.
 
     Args:
-        cursor: stands at the opening bracket.
-        unit: that of the stream's time-stamps, a key of `UNITS`; None when it is not declared,
-            `LATER` when it will be: then an interval with units is a `DurationInterval`.
+        cursor: the cursor at the opening bracket.
+        unit: the unit of the stream's time-stamps, a key of `UNITS`; None if it is not declared; or
+            `LATER` if it will be, and then an interval with units becomes a `DurationInterval`.
 
     Raises:
-        FormulaError: it is malformed, empty, or has a bound that is too large, has a unit though
-            none is declared, or is no whole number of the declared one.
+        FormulaError: the interval is malformed or empty, or a bound is too large, has a unit
+            although none is declared, or is not a whole number of the declared unit.
     """
     opening, opening_index = cursor.token, cursor.index
     cursor.index += 1
@@ -89,9 +89,15 @@ def read_interval(cursor: Cursor, unit: str | None) -> Interval:
 def make_interval(
     lower: int | Duration, upper: int | Duration | None, is_open: tuple[bool, bool] = (False, False)
 ) -> Interval | None:
-    """The interval between two bounds, of which `is_open` leaves some out; None if it is empty.
+    """Make the interval between two bounds; with units it is a `DurationInterval`.
 
-    Between bounds with units it is a `DurationInterval`.
+    Args:
+        lower: the lower bound.
+        upper: the upper bound, or None for infinity.
+        is_open: whether the lower bound and the upper bound are excluded.
+
+    Returns:
+        The interval, or None if it is empty.
     """
     if isinstance(lower, int) and (upper is None or isinstance(upper, int)):
         first = lower + is_open[0]
@@ -106,10 +112,10 @@ def make_interval(
 
 
 def read_bound(cursor: Cursor) -> int | Duration:
-    """Reads a text that is a bound and nothing else; one with a unit is a `Duration`.
+    """Parse a text that is a single bound; a bound with a unit becomes a `Duration`.
 
     Raises:
-        FormulaError: it is not.
+        FormulaError: the text is not a bound.
     """
     bound = _read_bound(cursor, LATER, "a whole number, with or without a unit of time")
     if cursor.token.kind != END:
@@ -138,7 +144,7 @@ def _read_bound(cursor: Cursor, unit: str | None, what: str) -> int | Duration:
 
 
 def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> int | Duration:
-    """The value, which carries the unit at the cursor, in the stream's unit if that is known."""
+    """Convert a value with the unit at the cursor to the stream's unit, if that is known."""
     written = cursor.text_of(cursor.token)
     bound = cursor.text[number.start : number.end] + written
     if written not in UNITS:
@@ -157,7 +163,7 @@ def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> i
         return Duration(value, written)
     converted, rest = divmod(value * UNITS[written], UNITS[unit])
     if rest:
-        message = f"{bound} is no whole number of the stream's unit, {unit}"
+        message = f"{bound} is not a whole number of the stream's unit, {unit}"
         raise cursor.error(message, number)
     return converted
 
@@ -174,7 +180,7 @@ def _read_comma(cursor: Cursor, lower: Token) -> None:
 
 
 def empty_hint(lower: int | Duration, upper: int | Duration | None) -> str | None:
-    """How to mend an empty interval between these bounds, where known."""
+    """Return a hint about an empty interval between these bounds, or None."""
     if upper is None:
         return None
     if _size(lower) > _size(upper):

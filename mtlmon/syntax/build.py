@@ -1,4 +1,4 @@
-"""Formulas made in Python: constants, atoms, and a function for every prefix operator.
+"""Builds formulas in Python: constants, atoms, and a function for every prefix operator.
 
 The binary operators are methods of `Formula`.
 
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def atoms(names: str) -> tuple[Formula, ...]:
-    """Several atoms at once, their names separated by blanks.
+    """Make several atoms from names that are separated by blanks.
 
     >>> p, q = atoms("p q")
     >>> p & ~q
@@ -60,7 +60,7 @@ def atoms(names: str) -> tuple[Formula, ...]:
 
 
 def conjunction(*formulas: Formula | bool) -> Formula:
-    """True where all the formulas are; `TRUE` of none.
+    """Return the conjunction of formulas: true where all are true; `TRUE` if there are none.
 
     >>> conjunction(*atoms("p q r"))
     parse('p AND q AND r')
@@ -69,7 +69,7 @@ def conjunction(*formulas: Formula | bool) -> Formula:
 
 
 def disjunction(*formulas: Formula | bool) -> Formula:
-    """True where one of the formulas is; `FALSE` of none."""
+    """Return the disjunction of formulas: true where any is true; `FALSE` if there are none."""
     return _chain(ops.OR, FALSE, formulas)
 
 
@@ -86,8 +86,8 @@ def eventually(
             interval is [0,*).
 
     Raises:
-        FormulaError: a bound is negative, too large or no bound, or the interval is empty.
-        TypeError: one bound without the other, or of another type.
+        FormulaError: a bound is negative, too large or invalid, or the interval is empty.
+        TypeError: there is a lower bound but no upper one, or a bound has another type.
 
     >>> eventually(atom("p"), 0, 5)
     parse('EVENTUALLY[0,5] p')
@@ -153,12 +153,12 @@ def apply(
     lower: Bound | None = None,
     upper: Bound | None = None,
 ) -> Formula:
-    """The operator on operands and bounds as users give them; errors as in `eventually`."""
+    """Apply an operator to operands and bounds as users give them; errors as in `eventually`."""
     return Formula(operator, tuple(map(as_formula, operands)), _interval(lower, upper))
 
 
 def as_formula(operand: object) -> Formula:
-    """A formula from what users may write for one.
+    """Convert an operand as users give it to a formula.
 
     Raises:
         TypeError: it is neither a formula nor a bool.
@@ -204,7 +204,7 @@ def _interval(lower: Bound | None, upper: Bound | None) -> Interval | None:
 
 
 def _bound(bound: Bound) -> int | Duration | None:
-    """A bound as users give it, None for infinity."""
+    """Convert a bound as users give it; None means infinity."""
     if isinstance(bound, int):
         return _checked(bound, bound)
     if isinstance(bound, str):
@@ -225,7 +225,7 @@ def _bound(bound: Bound) -> int | Duration | None:
                 "a bound is an integer, a text such as '5s', a timedelta or infinity, "
                 f"not {type(bound).__name__}"
             ) from None
-    # those of pandas count nanoseconds beyond the microseconds
+    # the timedeltas of pandas also have nanoseconds
     seconds = bound.days * 86400 + bound.seconds
     nanoseconds = (seconds * 10**6 + bound.microseconds) * 1000 + getattr(bound, "nanoseconds", 0)
     _checked(nanoseconds, bound)

@@ -1,4 +1,4 @@
-"""A place in the tokens of a formula, and errors that point there."""
+"""A position in the tokens of a formula, and errors that point there."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _FOUND_WIDTH = 40
 
 
 class Cursor:
-    """Tokens and the index of the one that is read next.
+    """The tokens of text[start:end] and the index of the present one.
 
     Attributes:
-        text: the text whose part from `start` to `end` is a formula.
-        source: what errors call this text.
-        tokens: all tokens; the last is of kind `END` or `INVALID`.
-        index: of the present token.
+        text: the whole text.
+        source: the name of the text in errors.
+        tokens: all tokens; the last one is of the kind `END` or `INVALID`.
+        index: the index of the present token.
     """
 
     __slots__ = ("index", "source", "text", "tokens")
@@ -36,15 +36,15 @@ class Cursor:
         return self.tokens[self.index]
 
     def ahead(self, distance: int) -> Token:
-        """The token that far ahead, or behind; the last (first) one beyond the end."""
+        """Return the token at a distance, clipped to the first and the last token."""
         return self.tokens[max(0, min(self.index + distance, len(self.tokens) - 1))]
 
     def text_of(self, token: Token) -> str:
-        """The token as written."""
+        """Return the text of a token."""
         return self.text[token.start : token.end]
 
     def words(self, start: int, end: int) -> str:
-        """The tokens from index start to before end, without comments, on one line."""
+        """Return the text of the tokens from index `start` up to `end`, without comments."""
         pieces: list[str] = []
         for index in range(start, end):
             token = self.tokens[index]
@@ -54,7 +54,7 @@ class Cursor:
         return "".join(pieces)
 
     def expected(self, what: str, hint: str | None = None) -> FormulaError:
-        """The error that something else than the present token was expected."""
+        """Make the error that something other than the present token was expected."""
         token = self.token
         if token.kind == END:
             found = "the end"
@@ -64,7 +64,7 @@ class Cursor:
         return self.error(f"expected {what}, found {found}", token, hint)
 
     def error(self, message: str, token: Token, hint: str | None = None) -> FormulaError:
-        """The error at a token; an invalid token has its own message and goes first."""
+        """Make the error at a token; the message of an invalid token takes precedence."""
         if token.kind == INVALID:
             message, hint = token.value, token.hint or hint
         return formula_error(self.text, token.start, message, source=self.source, hint=hint)

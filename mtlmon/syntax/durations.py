@@ -1,4 +1,4 @@
-"""Bounds that carry a unit of time while the unit of the time-stamps is not declared yet."""
+"""Bounds with a unit of time, for use before the unit of the time-stamps is declared."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 class Duration:
-    """A length of time as it was written: so many units. Equal lengths are equal.
+    """A length of time as it was written; durations of the same length are equal.
 
     Attributes:
-        amount: how many, at least 0.
-        unit: of what, a key of `mtlmon.syntax.bounds.UNITS`.
+        amount: the number of units, at least 0.
+        unit: the unit, a key of `mtlmon.syntax.bounds.UNITS`.
+        nanoseconds: the length in nanoseconds.
     """
 
     __slots__ = ("amount", "unit")
@@ -31,7 +32,7 @@ class Duration:
 
     @classmethod
     def of_nanoseconds(cls, nanoseconds: int) -> Duration:
-        """That many nanoseconds, in the largest unit they are a whole number of."""
+        """Make a duration from nanoseconds, in the largest unit that divides them."""
         for unit, length in reversed(UNITS.items()):
             if nanoseconds % length == 0:
                 return cls(nanoseconds // length, unit)
@@ -57,14 +58,14 @@ class Duration:
 
 
 class DurationInterval(Interval):
-    """An interval with bounds that carry units; what numbers they are is not known yet.
+    """An interval whose bounds have units and are not known as numbers yet.
 
-    It belongs to formulas made before the unit of the time-stamps is declared, and `in_unit` makes
-    a plain interval of it. Bare numbers among its bounds are in the unit of the time-stamps.
+    Formulas have such intervals before the unit of the time-stamps is declared; `in_unit` converts
+    them to plain ones. A bound without a unit is in the unit of the time-stamps.
 
     Attributes:
-        written: the bounds as written, the upper one None for infinity.
-        is_open: whether the lower and the upper bound are left out.
+        written: the bounds as written; the upper one is None for infinity.
+        is_open: whether the lower bound and the upper bound are excluded.
 
     Raises:
         FormulaError: `lower` or `upper` is read.
@@ -84,15 +85,15 @@ class DurationInterval(Interval):
         object.__setattr__(self, "written", (lower, upper))
         object.__setattr__(self, "is_open", is_open)
 
-    # Fields of an interval become properties that only raise: no bound is known in time units yet.
+    # The bounds of an interval become properties that raise: they are not known in time units yet.
     @property
     def lower(self) -> NoReturn:  # type: ignore[override]
-        """Not known."""
+        """Not known yet; raises a FormulaError."""
         raise self._undeclared()
 
     @property
     def upper(self) -> NoReturn:  # type: ignore[override]
-        """Not known."""
+        """Not known yet; raises a FormulaError."""
         raise self._undeclared()
 
     @property
@@ -102,7 +103,7 @@ class DurationInterval(Interval):
 
     @property
     def is_surely_empty(self) -> bool:
-        """Whether no unit of the time-stamps leaves anything of it."""
+        """Whether the interval is empty whatever the unit of the time-stamps is."""
         lower, upper = self.written
         if not isinstance(lower, Duration) or not isinstance(upper, Duration):
             return False
@@ -110,15 +111,15 @@ class DurationInterval(Interval):
         return difference < 0 or (difference == 0 and any(self.is_open))
 
     def in_unit(self, unit: str, context: str = "") -> Interval:
-        """The interval in a unit.
+        """Convert the interval to a unit.
 
         Args:
             unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`.
-            context: what stands before the interval, for errors.
+            context: the text before the interval, for errors.
 
         Raises:
-            FormulaError: a bound is no whole number of units or too large, or the interval is
-                empty.
+            FormulaError: a bound is not a whole number of units or is too large, or the interval
+                is empty.
         """
         lower, upper = self.written
         place = len(context) + 1
@@ -136,7 +137,7 @@ class DurationInterval(Interval):
             return bound
         converted, rest = divmod(bound.nanoseconds, UNITS[unit])
         if rest:
-            message = f"{bound} is no whole number of the stream's unit, {unit}"
+            message = f"{bound} is not a whole number of the stream's unit, {unit}"
             raise self._error(message, context, place)
         if converted > MAXIMUM_BOUND:
             message = f"this bound is above the largest one, {MAXIMUM_BOUND}"
@@ -160,14 +161,14 @@ class DurationInterval(Interval):
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DurationInterval):
-            # not NotImplemented: a plain interval would go on to ask for the bounds
+            # not NotImplemented, because a plain interval would then read the bounds
             return False
         return self.written == other.written and self.is_open == other.is_open
 
     def __hash__(self) -> int:
         return hash((self.written, self.is_open))
 
-    # made anew from other arguments than an interval in time units
+    # the constructor takes other arguments than that of a plain interval
     def __reduce__(self) -> tuple[type[DurationInterval], tuple[object, ...]]:  # type: ignore[override]
         return DurationInterval, (*self.written, self.is_open)
 

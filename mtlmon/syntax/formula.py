@@ -1,4 +1,4 @@
-"""The syntax tree: one immutable node class for every operator."""
+"""The syntax tree, with one immutable class for all nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 class Span:
-    """Where a node comes from: text[start:end], counted in characters.
+    """The place of a node in the text, which is text[start:end].
 
-    `indirect` marks a node that desugaring made: the text is that of the operator it stands for.
+    Attributes:
+        start: the index of the first character.
+        end: the index after the last character.
+        indirect: whether desugaring made the node; the text is that of the original operator.
     """
 
     __slots__ = ("end", "indirect", "start")
@@ -32,7 +35,7 @@ class Span:
         self.indirect = indirect
 
     def made(self) -> Span:
-        """The same place, marked as indirect."""
+        """Return the same place, marked as indirect."""
         return self if self.indirect else Span(self.start, self.end, True)
 
     def __eq__(self, other: object) -> bool:
@@ -53,19 +56,21 @@ class Span:
 class Formula:
     """A formula of metric temporal logic: an operator applied to operands.
 
-    Immutable; equality and hash are structural and ignore spans. Nodes may be shared (a formula is
-    a directed acyclic graph), and may nest as deep as memory allows: nothing here recurses.
+    Formulas are immutable. Equality and hash are structural and ignore spans. Nodes can be shared,
+    so a formula is a directed acyclic graph, and they can nest as deeply as memory allows, because
+    no function here is recursive.
 
-    Formulas combine with `&`, `|`, `~` and `>>` (implies), and with the methods named like the
+    Combine formulas with `&`, `|`, `~` and `>>` (implies), and with the methods named like the
     binary operators. Python's `>>` binds tighter than `&` and `|`, so write `(p & q) >> r` or
     `(p & q).implies(r)`.
 
     Attributes:
         operator: a row of `mtlmon.syntax.operators`.
-        operands: as many formulas as the operator's arity says.
-        interval: of a temporal operator, `Interval.FULL` when omitted; None for all others.
-        name: of an atom; None for all others.
-        span: place in the source text, None when made without one.
+        operands: the operands, as many as the operator's arity.
+        interval: the interval of a temporal operator, by default `Interval.FULL`; None for other
+            operators.
+        name: the name of an atom; None for other operators.
+        span: the place in the source text, or None if there is none.
 
     Raises:
         ValueError: operands, interval or name do not fit the operator.
@@ -95,7 +100,7 @@ class Formula:
         elif interval is not None:
             raise ValueError(f"{operator} takes no interval")
         if bool(name) != (operator is ops.ATOM):
-            raise ValueError("an atom, and nothing else, has a name that is not empty")
+            raise ValueError("an atom has a name that is not empty; other formulas have none")
         set_slot: Callable[[Formula, str, object], None] = object.__setattr__
         set_slot(self, "operator", operator)
         set_slot(self, "operands", operands)
@@ -119,11 +124,11 @@ class Formula:
         return _equal(self, other)
 
     def __str__(self) -> str:
-        """The formula with the fewest parentheses; `parse` reads it back.
+        """Write the formula with as few parentheses as possible; `parse` parses it back.
 
-        Shared subformulas are written out each time they occur. Where that makes more than a
-        million, each of them is written once, as a `let` of a policy file, which
-        `mtlmon.policy.parse_policies` reads.
+        Shared subformulas are written each time they occur. If that makes more than a million
+        subformulas, each shared one is written once, as a `let` of a policy file, which
+        `mtlmon.policy.parse_policies` parses.
         """
         from mtlmon.syntax.printer import WRITTEN_LIMIT, to_declarations, to_text, written_size
 
@@ -173,7 +178,7 @@ class Formula:
         return _joined(ops.IMPLIES, self, other)
 
     def iff(self, other: Formula | bool) -> Formula:
-        """`self EQUIV other`: true where both are, or neither."""
+        """`self EQUIV other`: true where both are true or both are false."""
         return _joined(ops.IFF, self, other)
 
     def since(
@@ -207,11 +212,11 @@ class Formula:
         return _joined(ops.WEAK_UNTIL, self, other, lower, upper)
 
     def substitute(self, parts: Mapping[str, Formula | bool]) -> Formula:
-        """The formula with atoms replaced by formulas, all at once.
+        """Replace atoms by formulas, all at once.
 
         Args:
-            parts: what to put in the place of the atoms of these names. Atoms that it does not
-                name stay, and names that the formula does not have are passed over.
+            parts: the replacements by the names of atoms. Other atoms are kept, and names that do
+                not occur in the formula are ignored.
 
         >>> from mtlmon import parse
         >>> policy = parse("late IMPLIES ONCE[0,9] excuse")
@@ -223,15 +228,15 @@ class Formula:
         return substitute(self, parts)
 
     def in_unit(self, unit: str) -> Formula:
-        """The formula for time-stamps in this unit: bounds that carry units become numbers of it.
+        """Convert bounds with units to numbers, for time-stamps in the given unit.
 
-        Bare bounds are taken to be in the unit already.
+        Bounds without a unit are taken to be in this unit already.
 
         Args:
             unit: "ns", "us", "ms", "s", "m", "h" or "d".
 
         Raises:
-            FormulaError: a bound is no whole number of units, or an interval is empty.
+            FormulaError: a bound is not a whole number of units, or an interval is empty.
             UnitError: the unit is unknown.
 
         >>> from mtlmon import atom, eventually
@@ -253,28 +258,28 @@ class Formula:
 
     @property
     def atoms(self) -> tuple[str, ...]:
-        """The names of the atoms in order of first occurrence."""
+        """The names of the atoms, in order of first occurrence."""
         from mtlmon.analysis.subformulas import atoms
 
         return atoms(self)
 
     @property
     def past_reach(self) -> int | None:
-        """How far back in time a verdict may depend, in time units; None if without limit."""
+        """How far back in time a verdict can depend, in time units; None if there is no limit."""
         from mtlmon.analysis.reach import past_reach
 
         return past_reach(self)
 
     @property
     def future_reach(self) -> int | None:
-        """How far ahead in time a verdict may depend, in time units; None if without limit."""
+        """How far ahead in time a verdict can depend, in time units; None if there is no limit."""
         from mtlmon.analysis.reach import future_reach
 
         return future_reach(self)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether every future operator but NEXT has an upper bound."""
+        """Whether every future operator except NEXT has an upper bound."""
         from mtlmon.analysis.reach import is_bounded
 
         return is_bounded(self)
@@ -287,12 +292,12 @@ def make(
     name: str | None = None,
     span: Span | None = None,
 ) -> Formula:
-    """A formula, operands given one by one: `make(ops.AND, f, g)`."""
+    """Make a formula from an operator and separate operands, as in `make(ops.AND, f, g)`."""
     return Formula(operator, operands, interval, name, span)
 
 
 def atom(name: str) -> Formula:
-    """The atomic proposition of that name."""
+    """Make the atomic proposition with the given name."""
     return Formula(ops.ATOM, name=name)
 
 
@@ -301,7 +306,7 @@ FALSE = Formula(ops.FALSE)
 
 
 def _combined(operator: Operator, left: Formula | bool, right: Formula | bool) -> Formula:
-    """For Python's operators: what is neither a formula nor a constant may know better."""
+    """Implements Python's operators; other operands can define the operator themselves."""
     if not isinstance(left, Formula | bool) or not isinstance(right, Formula | bool):
         return NotImplemented
     return _joined(operator, left, right)
@@ -337,7 +342,7 @@ def _equal(left: Formula, right: Formula) -> bool:
 
 
 def _to_rows(formula: Formula) -> list[_Row]:
-    """A flat table of the nodes, for pickling formulas of any depth; sharing is kept."""
+    """A flat table of the nodes, to pickle formulas of any depth; shared nodes stay shared."""
     rows: list[_Row] = []
     row_of: dict[int, int] = {}
     for node in postorder(formula):

@@ -1,4 +1,4 @@
-"""Guesses at what was meant where a formula cannot be read."""
+"""Hints at what was meant by an invalid formula."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _BOUND_GLUED_ON = re.compile(r"([^\W\d_](?:\w*[^\W\d_])?)_?([0-9]+)")
 
 
 def where_operand_is_missing(cursor: Cursor) -> str | None:
-    """A hint where a formula should start at the cursor but does not."""
+    """Return a hint for a cursor where a formula should start but does not."""
     token, before = cursor.token, cursor.ahead(-1)
     operator = before.operator if cursor.index else None
     if operator and operator.is_temporal and token.kind == NUMBER:
-        return f"bounds stand in brackets: {before.value}{_bracketed(cursor)}"
+        return f"write bounds in brackets: {before.value}{_bracketed(cursor)}"
     if operator and not operator.is_temporal and token.kind == "[":
         return f"only temporal operators take an interval, {operator.word} does not"
     if token.kind == "[":
-        return "an interval stands right after its operator, as in p UNTIL[0,5] q"
+        return "write an interval right after its operator, as in p UNTIL[0,5] q"
     if token.operator and token.operator.arity == 2 and token.value[0].isalpha():
         return _as_atom(token)
     if operator and operator.is_prefix and before.value[0].isalpha():
@@ -36,7 +36,7 @@ def where_operand_is_missing(cursor: Cursor) -> str | None:
 
 
 def where_operator_is_missing(cursor: Cursor) -> str | None:
-    """A hint where the cursor stands behind a whole formula and at none of what may follow."""
+    """Return a hint for a cursor after a complete formula, at a token that cannot follow it."""
     token, before = cursor.token, cursor.ahead(-1)
     following = cursor.ahead(1)
     if (token.value, following.kind, following.start) == ("!", INVALID, token.end):
@@ -47,23 +47,23 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
     for word in (token, before):
         glued = _BOUND_GLUED_ON.fullmatch(word.value) if word.kind == ATOM else None
         if glued and glued[1] in BY_SPELLING and BY_SPELLING[glued[1]].is_temporal:
-            return f"bounds stand in brackets: {glued[1]}[0,{glued[2]}]"
+            return f"write bounds in brackets: {glued[1]}[0,{glued[2]}]"
     if token.kind == "[":
-        return "an interval stands right after its operator, as in p UNTIL[0,5] q"
+        return "write an interval right after its operator, as in p UNTIL[0,5] q"
     if token.kind == "(" and before.kind == ATOM and before.end == token.start:
         return "atoms take no arguments; any text can be an atom's name in double quotes"
     if token.kind in {ATOM, OPERATOR, "("}:
-        return "two formulas are joined by an operator such as AND"
+        return "join two formulas with an operator such as AND"
     return None
 
 
 def both_readings(cursor: Cursor, left: int, middle: int, incoming: Operator) -> str:
-    """The two ways to set parentheses around a temporal operator and the operator after it.
+    """Show the two ways to put parentheses around a temporal operator and the operator after it.
 
     Args:
-        cursor: at the incoming operator.
-        left: index of the first token of the incoming operator's left operand.
-        middle: index of the first token of the temporal operator's last operand.
+        cursor: the cursor at the incoming operator.
+        left: the index of the first token of the incoming operator's left operand.
+        middle: the index of the first token of the temporal operator's last operand.
         incoming: the operator at the cursor.
     """
     head = shorten(cursor.words(left, middle), _WIDTH)
@@ -73,7 +73,7 @@ def both_readings(cursor: Cursor, left: int, middle: int, incoming: Operator) ->
 
 
 def _operand_end(cursor: Cursor, operator: Operator) -> int:
-    """The index behind the right operand of the operator at the cursor."""
+    """The index after the right operand of the operator at the cursor."""
     tokens = cursor.tokens
     depth, weakest = 0, operator.binding
     index = _behind_interval(tokens, cursor.index + 1)
@@ -94,7 +94,7 @@ def _operand_end(cursor: Cursor, operator: Operator) -> int:
 
 
 def _behind_interval(tokens: list[Token], index: int) -> int:
-    """The index behind the interval that starts at `index`, if one does."""
+    """The index after the interval that starts at `index`, or `index` if there is none."""
     if tokens[index].kind == "[" or (
         tokens[index].kind == "(" and tokens[index + 1].kind == NUMBER
     ):
@@ -112,7 +112,7 @@ def _bracketed(cursor: Cursor) -> str:
 
 
 def _capital(token: Token) -> str | None:
-    """The operator word that the atom is, but for small letters."""
+    """The operator that an atom would be in capitals, or None."""
     if token.kind != ATOM or token.value == token.value.upper():
         return None
     operator = BY_SPELLING.get(token.value.upper())

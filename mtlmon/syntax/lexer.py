@@ -1,7 +1,7 @@
-"""Cuts the text of a formula into tokens.
+"""Splits the text of a formula into tokens.
 
-Text that is no token becomes one of kind `INVALID`, which ends the list: the parser reports it when
-it gets there, after whatever is wrong before it.
+Text that is not a token becomes a token of the kind `INVALID`, which ends the list. The parser
+reports it when it gets there, so that earlier errors come first.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ NUMBER = "number"
 INVALID = "invalid"
 END = "end"
 PUNCTUATION = frozenset("()[],*∞")
-"""Punctuation, each a token kind of its own."""
+"""Punctuation; each mark is a kind of token of its own."""
 
 
 class Token:
-    """A piece of the text.
+    """A token of a formula.
 
     Attributes:
         kind: `ATOM`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `PUNCTUATION`.
-        start: the token is text[start:end].
-        end: the end of that part.
-        value: the atom's name, the number's digits, what is wrong with an invalid token.
-        operator: of an operator token.
-        hint: how to mend an invalid token, where known.
+        start: the start of the token, which is text[start:end].
+        end: the end of the token.
+        value: the name of an atom, or the digits of a number; for an invalid token, the message of
+            the error.
+        operator: the operator of an operator token, otherwise None.
+        hint: how to correct an invalid token, or None.
     """
 
     __slots__ = ("end", "hint", "kind", "operator", "start", "value")
@@ -82,7 +83,7 @@ _QUOTED_PART = re.compile(r'[^"\\]+|\\["\\]')
 _NAME_MARKS = "_$"
 _ATOM = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
 
-# Often found inside names, which then need double quotes.
+# Characters that often occur inside names, which then need double quotes.
 _GLUE = frozenset("-:/@+%")
 
 _NOT_OURS = {
@@ -104,7 +105,7 @@ _NOT_OURS = {
 }
 
 COMPARISON_HINT = "conditions on columns are declared in a policy file: atom fast = speed > 5"
-# What stands on both sides of a sign of comparison: names for orders, else a name and a value.
+# The text before and after a sign of comparison.
 _COMPARED_BEFORE = re.compile(r"[\w$.'\")\]]\s*\Z")
 _COMPARISON = re.compile(
     r"""(?: (?: <= | >= | <> | <(?!-) | > ) (?= \s* [-\w"'($] )
@@ -115,7 +116,7 @@ _COMPARISON = re.compile(
 
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
-    """The tokens of text[start:end], the last of kind `END` or `INVALID`."""
+    """Return the tokens of text[start:end]; the last one is of the kind `END` or `INVALID`."""
     return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
 
 
@@ -128,14 +129,17 @@ def read_tokens(
     stray: Callable[[str, int], AnyToken],
     make: Callable[[str, int, int, str], AnyToken],
 ) -> list[AnyToken]:
-    """The tokens of text[start:end] in a language with our blanks and comments.
+    """Return the tokens of text[start:end] in any language with the same blanks and comments.
 
     Args:
-        scan: matches where a token starts; its groups `blank` and `comment` (the opening mark) are
-            passed over.
-        read: the token of the text, a match of any other group, and the text's end.
-        stray: what is wrong at a place where nothing matches.
-        make: a token of a kind, start, end and value.
+        text: the whole text.
+        start: where the part begins.
+        end: where the part ends; None means the end of the text.
+        scan: matches where a token starts; matches of its groups `blank` and `comment` (the opening
+            mark) are skipped.
+        read: makes the token for the text, a match of any other group, and the end of the part.
+        stray: makes the invalid token for a position where nothing matches.
+        make: makes a token from a kind, start, end and value.
     """
     tokens: list[AnyToken] = []
     position = meaningful = start
@@ -164,7 +168,7 @@ def read_tokens(
 
 
 def is_plain_atom(name: str) -> bool:
-    """Whether the name is read as an atom when written without quotes."""
+    """Whether the name of an atom can be written without quotes."""
     return (
         _ATOM.fullmatch(name) is not None
         and (name[0].isalpha() or name[0] in _NAME_MARKS)
@@ -192,7 +196,13 @@ def _token(text: str, match: re.Match[str], limit: int) -> Token:
 
 
 def comment_end(text: str, position: int, end: int) -> int:
-    """Where the comment ends whose opening mark ends at `position`; -1 if not before `end`."""
+    """Return where a comment ends, or -1 if it is not closed before `end`.
+
+    Args:
+        text: the whole text.
+        position: the end of the opening mark of the comment.
+        end: the end of the part to look at.
+    """
     depth = 1
     for mark in _COMMENT_MARK.finditer(text, position, end):
         depth += 1 if mark.group() == "/*" else -1
@@ -202,7 +212,7 @@ def comment_end(text: str, position: int, end: int) -> int:
 
 
 def quoted(text: str, start: int, end: int) -> Token:
-    """The atom in double quotes that starts there, or what is wrong with it."""
+    """Return the atom in double quotes that begins at `start`, or an invalid token."""
     parts: list[str] = []
     position = start + 1
     while match := _QUOTED_PART.match(text, position, end):
@@ -221,7 +231,7 @@ def quoted(text: str, start: int, end: int) -> Token:
 
 
 def _stray(text: str, position: int) -> Token:
-    """What is wrong where no token starts."""
+    """The invalid token for a position where no token starts."""
     if name := _glued_name(text, position):
         message = f"{text[position]!r} in an atom's name needs double quotes"
         return Token(INVALID, position, position + 1, message, hint=f'write "{name}"')
@@ -241,7 +251,7 @@ def _stray(text: str, position: int) -> Token:
 
 
 def _comparison(text: str, position: int) -> str | None:
-    """The sign of a comparison of values that stands there, if it is one."""
+    """The sign at `position` if it seems to compare values, otherwise None."""
     match = _COMPARISON.match(text, position)
     before = _COMPARED_BEFORE.search(text, max(0, position - 100), position)
     if match is None or before is None:
@@ -253,7 +263,7 @@ def _comparison(text: str, position: int) -> str | None:
 
 
 def _glued_name(text: str, position: int) -> str | None:
-    """The run of characters around a lone `-` or the like that was meant as one name, if any."""
+    """The characters around a stray `-` or the like, if they seem to be meant as one name."""
     if text[position] not in _GLUE:
         return None
     start, end = position, position + 1

@@ -1,7 +1,7 @@
-"""The operators of metric temporal logic: one table, one row each.
+"""The table of the operators of metric temporal logic.
 
-Every part that has to know how an operator is written, how tightly it binds or which way it looks
-reads it here. Operators are compared by identity: `formula.operator is ops.UNTIL`.
+It is the only place that says how an operator is written, how tightly it binds and in which
+direction it looks. Operators are compared by identity: `formula.operator is ops.UNTIL`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class Operator:
 
     Attributes:
         name: the name of the constant in this module, for instance `IFF`.
-        word: the spelling the printer writes, for instance `EQUIV`; empty for atoms.
-        spellings: every spelling the parser reads, the canonical `word` first.
-        arity: number of operands.
+        word: the spelling that the printer writes, for instance `EQUIV`; empty for atoms.
+        spellings: every spelling that the parser accepts; the first is `word`.
+        arity: the number of operands.
         binding: how tightly it binds; the larger, the tighter.
-        is_past: a temporal operator that looks back.
-        is_future: a temporal operator that looks ahead.
-        is_temporal: whether it looks either way, and so carries an interval.
+        is_past: whether it is a temporal operator that looks back.
+        is_future: whether it is a temporal operator that looks ahead.
+        is_temporal: whether it is one of these, and so has an interval.
         is_prefix: whether it is written before its single operand.
         groups_right: whether `a op b op c` is `a op (b op c)`.
     """
@@ -55,7 +55,7 @@ class Operator:
         return self.name
 
     def __reduce__(self) -> str:
-        # Pickled as a reference to the constant, so that identity survives.
+        # Pickle a reference to the constant, so that identity survives.
         return self.name
 
 
@@ -96,4 +96,4 @@ OPERATORS = (
 """Every operator, in the order of the table."""
 
 BY_SPELLING = {spelling: operator for operator in OPERATORS for spelling in operator.spellings}
-"""The operator of each spelling."""
+"""The operator for each spelling."""

@@ -1,14 +1,14 @@
-"""Reads a formula: operator precedence with explicit stacks, linear in time, without recursion.
+"""Parses formulas by operator precedence, in linear time and without recursion.
 
-How tightly operators bind is in the table of `mtlmon.syntax.operators`. Two rules settle the rest:
+The table in `mtlmon.syntax.operators` says how tightly operators bind. Two rules decide the rest:
 
-- A prefix operator may stand wherever an operand may, and reaches as far right as it can. So
+- A prefix operator can be wherever an operand can, and extends as far to the right as possible. So
   `ONCE a SINCE b` is `ONCE (a SINCE b)`, `a AND ONCE b OR c` is `a AND ONCE (b OR c)`,
   `a SINCE ONCE b` is `a SINCE (ONCE b)`, and `NOT ONCE a AND b` is `NOT (ONCE (a AND b))`,
-  whereas `NOT a AND b` is `(NOT a) AND b`, for AND binds looser than NOT.
-- Only a parenthesis or the end of the text ends a temporal operator. A binary operator that would
-  end one because it binds no tighter, is an error that shows both readings: `a SINCE b UNTIL c`,
-  `ONCE a -> b`, `a AND ONCE b -> c`.
+  whereas `NOT a AND b` is `(NOT a) AND b`, because AND binds less tightly than NOT.
+- Only a parenthesis or the end of the text ends the operand of a temporal operator. A binary
+  operator that would end it because it does not bind more tightly is an error, which shows both
+  readings: `a SINCE b UNTIL c`, `ONCE a -> b`, `a AND ONCE b -> c`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> Formula:
-    """Reads a formula.
+    """Parse a formula.
 
     Args:
         text: the formula.
         unit: the unit of the stream's time-stamps: "ns", "us", "ms", "s", "m", "h" or "d". Without
-            one, bounds must be bare numbers. With "later", bounds keep their units until
+            a unit, bounds must be plain numbers. With "later", bounds keep their units until
             `formula.in_unit` or a monitor declares one.
-        source: what errors call the text, a file name for instance.
+        source: the name of the text in errors, a file name for instance.
 
     Raises:
-        FormulaError: the text is no formula; the error says where, why and how to mend it.
+        FormulaError: the text is not a formula; the error says where, why and how to correct it.
         UnitError: the unit is unknown.
     """
     if unit is not None and unit != LATER:
@@ -51,14 +51,14 @@ def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> F
 
 
 def parse_at(cursor: Cursor, unit: str | None) -> Formula:
-    """Reads the formula that the tokens of a cursor are; spans and errors refer to its text.
+    """Parse the tokens of a cursor as a formula; spans and errors refer to its text.
 
     Args:
-        cursor: at its first token.
-        unit: as for `parse`, known to be one.
+        cursor: the cursor at its first token.
+        unit: a valid unit, "later" or None, as for `parse`.
 
     Raises:
-        FormulaError: as for `parse`.
+        FormulaError: the tokens are not a formula, as for `parse`.
     """
     return _Parser(cursor, unit).formula()
 
@@ -82,7 +82,7 @@ class _Parser:
         self.unit = unit
         self.waiting: list[_Waiting] = []
         self.operands: list[Formula] = []
-        # For each operand the index of its first token, which may be a parenthesis.
+        # The index of the first token of each operand, which can be a parenthesis.
         self.starts: list[int] = []
 
     def formula(self) -> Formula:
@@ -94,7 +94,7 @@ class _Parser:
         return self.operands[0]
 
     def read_operand(self) -> None:
-        """Reads prefix operators and open parentheses, then an atom or a constant."""
+        """Read prefix operators and open parentheses, then an atom or a constant."""
         cursor = self.cursor
         while True:
             token, index = cursor.token, cursor.index
@@ -114,7 +114,7 @@ class _Parser:
                 return
 
     def read_operator(self) -> bool:
-        """Reads what follows a whole operand; False at the end of the text."""
+        """Read on after a complete operand; return False at the end of the text."""
         cursor = self.cursor
         while True:
             token = cursor.token
@@ -154,7 +154,7 @@ class _Parser:
         self.starts.append(index)
 
     def apply_before(self, incoming: Operator | None) -> None:
-        """Applies the waiting operators that the incoming one ends; None ends them all."""
+        """Apply the waiting operators that the incoming one ends; None ends all of them."""
         middle: int | None = None
         cut: Operator | None = None
         while self.waiting and (operator := self.waiting[-1].operator):
@@ -167,7 +167,7 @@ class _Parser:
             raise self.ambiguous(cut, incoming, middle)
 
     def apply(self) -> None:
-        """Applies the last waiting operator; its last operand ends before the cursor."""
+        """Apply the last waiting operator, whose last operand ends before the cursor."""
         waiting = self.waiting.pop()
         operator = waiting.operator
         assert operator is not None
@@ -180,7 +180,7 @@ class _Parser:
         self.starts[split:] = [start]
 
     def ambiguous(self, cut: Operator, incoming: Operator, middle: int) -> FormulaError:
-        """The error that `incoming` ends the temporal operator `cut`."""
+        """The error for an `incoming` operator that ends the temporal operator `cut`."""
         cursor = self.cursor
         written = cursor.text_of(cursor.token)
         if incoming.is_temporal:
@@ -201,7 +201,7 @@ class _Parser:
 
 
 def _ends(incoming: Operator, operator: Operator) -> bool:
-    """Whether a binary operator ends the operand of one that waits before it."""
+    """Whether a binary operator ends the last operand of an earlier operator."""
     if incoming.binding == operator.binding:
         return not incoming.groups_right
     return incoming.binding < operator.binding

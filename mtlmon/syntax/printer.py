@@ -1,4 +1,4 @@
-"""Writes formulas: operators as words, with the fewest parentheses or with all of them."""
+"""Writes formulas as text, with as few parentheses as possible or with all of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from mtlmon.syntax.operators import Operator
 
 WRITTEN_LIMIT = 10**6
-"""More subformulas than this are not written out for people; shared ones count each time."""
+"""Formulas with more subformulas are not written out for people; shared ones count each time."""
 
-# Looser than any operator: the right end of a temporal one, which only a parenthesis ends.
+# Looser than any operator: a temporal operator at the right end, which only a parenthesis ends.
 _NEVER_ENDED = 0
-# Tighter than any operator: nothing waits at the right end.
+# Tighter than any operator: no operator is open at the right end.
 _CLOSED = 9
 
 
 def written_size(formula: Formula) -> int:
-    """How many subformulas the text has, shared ones counted each time they are written."""
+    """Return the number of subformulas in the text; shared ones count each time they occur."""
     sizes: dict[int, int] = {}
     for node in postorder(formula):
         sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in node.operands)
@@ -32,9 +32,9 @@ def written_size(formula: Formula) -> int:
 
 
 def to_declarations(formula: Formula) -> str:
-    """The formula as a policy file, in which each shared subformula is written once, as a let.
+    """Write the formula as a policy file, in which each shared subformula is declared once by let.
 
-    `parse_policies` reads it back; its length is that of the formula as it is stored.
+    `parse_policies` parses it back. Its length is linear in the number of distinct subformulas.
     """
     subformulas, number_of = number(formula)
     uses = [0] * len(subformulas)
@@ -57,14 +57,15 @@ def to_declarations(formula: Formula) -> str:
 
 
 def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
-    """The formula as text that `parse` reads back, shared subformulas written out each time.
+    """Write the formula as text that `parse` parses back; shared subformulas occur each time.
 
-    That takes time and memory by `written_size`, which may be exponential in what is stored.
+    Time and memory are linear in `written_size`, which can be exponential in the number of distinct
+    subformulas.
 
     Args:
-        formula: what to write.
+        formula: the formula to write.
         all_parentheses: put parentheses around every operand that has an operator, instead of
-            only where the text would else be read differently.
+            only where they are necessary.
     """
     right_end = {} if all_parentheses else _right_ends(formula)
     pieces: list[str] = []
@@ -88,7 +89,7 @@ def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
 
 
 def atom_text(name: str) -> str:
-    """The atom's name, in double quotes where it would else be read differently."""
+    """Write the name of an atom, in double quotes if it would otherwise be parsed differently."""
     if is_plain_atom(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -96,7 +97,7 @@ def atom_text(name: str) -> str:
 
 
 def operator_text(formula: Formula) -> str:
-    """The formula's operator as a word, with its interval unless that is `[0,*)`."""
+    """Write the formula's operator as a word, with its interval unless that is `[0,*)`."""
     word = formula.operator.word
     if formula.interval is None or formula.interval == Interval.FULL:
         return word
@@ -111,7 +112,7 @@ def _written(formula: Formula) -> str:
 
 
 def _last_is_bare(operator: Operator, operand: Operator) -> bool:
-    """Whether the last operand needs no parentheses: its operator does not end this one."""
+    """Whether the last operand needs no parentheses, as its operator does not end this one."""
     if operand.arity < 2:
         return True
     if operand.binding == operator.binding:
@@ -120,14 +121,14 @@ def _last_is_bare(operator: Operator, operand: Operator) -> bool:
 
 
 def _first_is_bare(operator: Operator, right_end: int) -> bool:
-    """Whether a left operand needs no parentheses: the operator ends all that waits in it."""
+    """Whether a left operand needs no parentheses, as the operator ends all open ones in it."""
     if right_end == operator.binding:
         return not operator.groups_right
     return right_end > operator.binding
 
 
 def _right_ends(formula: Formula) -> dict[int, int]:
-    """By `id`, the loosest binding of the operators that wait at the right end of a node's text."""
+    """By `id`, the loosest binding of the operators that are open at the end of a node's text."""
     right_end: dict[int, int] = {}
     for node in postorder(formula):
         operator = node.operator

@@ -1,4 +1,4 @@
-"""Errors that point at the text: place, the line with a caret under it, a hint."""
+"""Makes errors that point at a place in the text, with an excerpt and a hint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ def formula_error(
     hint: str | None = None,
     kind: type[FormulaError] = FormulaError,
 ) -> FormulaError:
-    """The error for `text[offset]`; an offset of `len(text)` is its end."""
+    """Make the error for a place in a text.
+
+    Args:
+        text: the whole text.
+        offset: the index of the character in question; `len(text)` is the end.
+        message: what is wrong.
+        source: the name of the text, for instance of a file.
+        hint: how to correct it, or None.
+        kind: the class of the error.
+    """
     line_start = text.rfind("\n", 0, offset) + 1
     line_end = text.find("\n", offset)
     line = text[line_start : len(text) if line_end < 0 else line_end].rstrip("\r")
@@ -34,18 +43,20 @@ def formula_error(
 
 
 def visible(text: str) -> str:
-    """The text with characters that do not print replaced, so that a terminal shows it safely."""
+    """Replace characters that are not printable, so that a terminal shows the text safely."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def escaped(text: str, kept: str = "") -> str:
-    """The text with characters that do not print written as in Python's texts, \\x1b for instance.
+    """Escape characters that are not printable as in Python strings, for instance as \\x1b.
 
-    A terminal shows it, whatever a name in it tries. Unlike with `visible`, nothing is lost.
+    A terminal shows the result safely. Unlike with `visible`, no information is lost.
 
-    kept: characters that need not print, such as line feeds.
+    Args:
+        text: the text.
+        kept: characters that are not escaped, such as line feeds.
     """
     if text.isprintable():
         return text
@@ -58,7 +69,7 @@ def escaped(text: str, kept: str = "") -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text, its middle left out where it has more than `width` characters."""
+    """Leave out the middle of a text that has more than `width` characters."""
     if len(text) <= width:
         return text
     kept = width - len(" ... ")
@@ -83,7 +94,7 @@ def _printable(text: str) -> str:
 
 
 def _blank(character: str) -> str:
-    """What moves a terminal's cursor as far as the character does."""
+    """The blanks that move a terminal's cursor as far as the character does."""
     if character == "\t" or character.isascii():
         return "\t" if character == "\t" else " "
     import unicodedata

@@ -1,4 +1,4 @@
-"""Formulas made from formulas, node by node: operands first, without recursion, sharing kept."""
+"""Rewrites formulas node by node, from the operands up, without recursion; sharing is kept."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    # A node and its operands, some of them new; what stands in its place.
+    # Takes a node and its operands, some of them new, and returns its replacement.
     _Rule = Callable[[Formula, tuple[Formula, ...]], Formula]
 
 
 def substitute(formula: Formula, parts: Mapping[str, Formula | bool]) -> Formula:
-    """The formula with the atoms of these names replaced, all at once.
+    """Replace the atoms with these names, all at once.
 
     Raises:
         TypeError: a part is neither a formula nor a bool.
@@ -35,10 +35,11 @@ def substitute(formula: Formula, parts: Mapping[str, Formula | bool]) -> Formula
 
 
 def in_unit(formula: Formula, unit: str) -> Formula:
-    """The formula with bounds that carry units converted to numbers of this one.
+    """Convert bounds with units to numbers in the given unit.
 
     Raises:
-        FormulaError: a bound is no whole number of units or too large, or an interval is empty.
+        FormulaError: a bound is not a whole number of units or is too large, or an interval is
+            empty.
         UnitError: the unit is unknown.
     """
     require_unit(unit)
@@ -53,12 +54,12 @@ def in_unit(formula: Formula, unit: str) -> Formula:
 
 
 def has_durations(formula: Formula) -> bool:
-    """Whether bounds carry units, so that the formula has to be told the one of time-stamps."""
+    """Whether some bounds have units, so that the unit of the time-stamps must be declared."""
     return any(isinstance(node.interval, DurationInterval) for node in postorder(formula))
 
 
 def with_operands(node: Formula, operands: tuple[Formula, ...]) -> Formula:
-    """The node with these operands; itself when they are its own."""
+    """Return the node with these operands, or the node itself if it has them already."""
     if all(map(_is, operands, node.operands)):
         return node
     return Formula(node.operator, operands, node.interval)

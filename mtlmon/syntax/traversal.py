@@ -1,4 +1,4 @@
-"""Ways through a formula, or the like, that neither recurse nor walk a shared part twice."""
+"""Traverses formulas and similar trees without recursion; shared parts are visited once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
 
     class Tree(Protocol):
-        """A node with its parts, which may be shared."""
+        """A node with operands, which can be shared."""
 
         @property
         def operands(self) -> tuple[Self, ...]: ...
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def postorder(*roots: Node) -> list[Node]:
-    """Every node object once, operands before operators, left before right."""
+    """Return every node object once, with operands before operators and left before right."""
     order: list[Node] = []
     seen: set[int] = set()
-    # None says that the operands of the node below it are done.
+    # None means that the operands of the node below it are done.
     stack: list[Node | None] = [*roots[::-1]]
     while stack:
         node = stack.pop()
@@ -40,22 +40,29 @@ def postorder(*roots: Node) -> list[Node]:
 
 
 def number(formula: Formula) -> tuple[list[Formula], dict[int, int]]:
-    """The distinct subformulas, and where each node stands among them.
+    """Number the distinct subformulas.
 
-    Equal subformulas (spans aside) get one number; operands come before operators, `formula` last.
+    Subformulas that are equal except for their spans get the same number. Operands come before
+    operators, and `formula` comes last.
 
     Returns:
-        A representative of each distinct subformula in order of its number, and the number of
-        every node by its `id`, valid as long as `formula` lives.
+        A representative for each number, in order, and the number of every node by its `id`, valid
+        as long as `formula` exists.
     """
     return number_by(_content, formula)
 
 
 def number_by(content: Callable[[Node], object], *roots: Node) -> tuple[list[Node], dict[int, int]]:
-    """The same for any trees: those of equal operands and equal content get one number.
+    """Number the distinct subtrees of any trees.
+
+    Nodes with equal operands and equal content get the same number.
 
     Args:
-        content: what a node is besides its operands; hashable.
+        content: gives everything about a node except its operands, as a hashable value.
+        roots: the trees.
+
+    Returns:
+        A representative for each number, in order, and the number of every node by its `id`.
     """
     representatives: list[Node] = []
     number_of: dict[int, int] = {}

@@ -149,7 +149,7 @@ def test_units_are_converted_exactly() -> None:
     assert hash(once(P, 0, "60s")) == hash(once(P, 0, "1m"))
     assert once(P, 0, "60s") != once(P, 0, 60)
     assert once(P, 0, 60) != once(P, 0, "60s")
-    with pytest.raises(FormulaError, match="1500ms is no whole number of the stream's unit, s"):
+    with pytest.raises(FormulaError, match="1500ms is not a whole number of the stream's unit, s"):
         formula.in_unit("s")
     with pytest.raises(UnitError, match="the unit is one of ns, us, ms, s, m, h, d, not 'later'"):
         formula.in_unit("later")
@@ -204,7 +204,7 @@ def test_monitors_declare_the_unit() -> None:
         assert monitor.step(0) == []
         assert monitor.step(5000) == []
         assert [str(verdict) for verdict in monitor.step(5001)] == ["0:0 false"]
-    with pytest.raises(FormulaError, match="5s is no whole number of the stream's unit, m"):
+    with pytest.raises(FormulaError, match="5s is not a whole number of the stream's unit, m"):
         Monitor(eventually(P, 0, "5s"), unit="m")
     with pytest.raises(UnitError, match="the unit is one of"):
         Monitor("p", unit="weeks")  # type: ignore[arg-type]

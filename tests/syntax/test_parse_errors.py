@@ -10,7 +10,7 @@ from mtlmon.errors import FormulaError, LogError, MtlmonError, TimeStampError
 from mtlmon.syntax import parse
 
 IN_CAPITALS = "operators are written in capitals"
-INTERVAL_PLACE = "an interval stands right after its operator, as in p UNTIL[0,5] q"
+INTERVAL_PLACE = "write an interval right after its operator, as in p UNTIL[0,5] q"
 
 COMPARISON = "conditions on columns are declared in a policy file: atom fast = speed > 5"
 
@@ -67,10 +67,10 @@ ERRORS = [
     ("a)", 2, "this parenthesis closes nothing", None),
     ("(a) AND b)", 10, "this parenthesis closes nothing", None),
     # two operands
-    ("a b", 3, "expected an operator or the end, found 'b'", "joined by an operator"),
-    ("(a b)", 4, "expected an operator or ')', found 'b'", "joined by an operator"),
-    ("a (b)", 3, "expected an operator or the end, found '('", "joined by an operator"),
-    ("a NOT b", 3, "expected an operator or the end, found the operator 'NOT'", "joined by"),
+    ("a b", 3, "expected an operator or the end, found 'b'", "with an operator"),
+    ("(a b)", 4, "expected an operator or ')', found 'b'", "with an operator"),
+    ("a (b)", 3, "expected an operator or the end, found '('", "with an operator"),
+    ("a NOT b", 3, "expected an operator or the end, found the operator 'NOT'", "join two formulas"),
     ("a, b", 2, "expected an operator or the end, found ','", None),
     ("name(x)", 5, "expected an operator or the end, found '('", "atoms take no arguments"),
     ("name(x, 5)", 5, "expected an operator or the end, found '('", "atoms take no arguments"),
@@ -182,7 +182,7 @@ def test_the_first_error_counts() -> None:
 def test_units_that_do_not_fit() -> None:
     with pytest.raises(FormulaError) as caught:
         parse("ONCE[0,1500ms] p", unit="s")
-    assert caught.value.message == "1500ms is no whole number of the stream's unit, s"
+    assert caught.value.message == "1500ms is not a whole number of the stream's unit, s"
     assert caught.value.column == 8
     with pytest.raises(FormulaError, match="above the largest one"):
         parse("ONCE[0,9223372036854775807s] p", unit="ms")
