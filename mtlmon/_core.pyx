@@ -153,11 +153,11 @@ cdef class Monitor(Session):
         try:
             if self.memory.total > self.memory.allowed:
                 # The previous event already exceeded the limit, so this event is refused.
-                self.check_memory()
+                self.memory.hold_to(self)
             self.run(&time_stamp, self.letter, 1)
             verdicts = self._take_verdicts()
             try:
-                self.check_memory()
+                self.memory.hold_to(self)
             except MemoryLimitError as error:
                 error.verdicts = verdicts
                 raise

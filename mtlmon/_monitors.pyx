@@ -104,25 +104,12 @@ cdef class Monitors:
 
     cdef int check_memory(self, list verdicts) except -1:
         """Raise MemoryLimitError, with these verdicts, if too much memory is held."""
-        cdef HeldBytes held
-        cdef bint is_relieved = False
-        memset(&held, 0, sizeof(HeldBytes))
-        self.streams.count_held(&held)
-        held.of[HELD_KEYS] += self.key_bytes()
-        if not self.memory.admits(&held):
-            self.memory.note_relief()
-            self.streams.relieve()
-            is_relieved = True
-            memset(&held, 0, sizeof(HeldBytes))
-            self.streams.count_held(&held)
-            held.of[HELD_KEYS] += self.key_bytes()
-            self.memory.admits(&held)
+        self.memory.note("keys", self.key_bytes())
         try:
-            self.memory.require(is_relieved)
+            self.memory.hold_to(self.streams)
         except MemoryLimitError as error:
             error.verdicts = verdicts
             raise
-        self.streams.worker.engine.set_room(self.memory)
         return 0
 
     cdef uint32_t _load(self, object key, bint is_new) except? 0:

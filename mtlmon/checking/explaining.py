@@ -95,7 +95,9 @@ def _chosen(
     batch: EventBatch, count: int, is_wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> Iterator[tuple[int, int, int]]:
     """The trace, time-stamp and letter of the first events of a batch, in wanted traces only."""
-    numbers = np.zeros(count, np.uint32) if batch.numbers is None else batch.numbers[:count]
+    numbers = np.asarray(
+        np.zeros(count, np.uint32) if batch.numbers is None else batch.numbers[:count]
+    )
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
     words = batch.letters[places].tolist()
     letters = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlmon.arrays.arrow import columns_of_table
 from mtlmon.arrays.native import EventColumns
-from mtlmon.drive.native import Feeding
+from mtlmon.drive.native import feed_columns
 from mtlmon.errors import EventError, EventTypeError, MtlmonError, TimeStampError
 from mtlmon.support.atom_names import listed, places_of
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
@@ -48,24 +48,16 @@ def feed(
 
 def _fed(monitor: Monitor, batches: list[EventColumns]) -> VerdictArray:
     try:
-        records, count = Feeding(monitor).feed(batches, _new_records)
+        return VerdictArray(np.frombuffer(feed_columns(monitor, batches), verdict_type()))
     except BaseException as error:
         if hasattr(error, "records"):
-            records, count = error.records
+            records = error.records
             del error.records
             # the events can come from any code, which may raise any exception
-            error.verdicts = VerdictArray(_cut(records, count))  # type: ignore[attr-defined]
+            error.verdicts = VerdictArray(  # type: ignore[attr-defined]
+                np.frombuffer(records, verdict_type())
+            )
         raise
-    return VerdictArray(_cut(records, count))
-
-
-def _new_records(count: int) -> NDArray[np.void]:
-    return np.empty(count, verdict_type())
-
-
-def _cut(records: NDArray[np.void], count: int) -> NDArray[np.void]:
-    # The untouched rest of a large array takes no memory.
-    return records[:count] if 2 * count >= len(records) else records[:count].copy()
 
 
 def _columns(

@@ -5,20 +5,19 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns, Memory
-from mtlmon.engine.native cimport HeldBytes, VerdictRecord
-from mtlmon.traces.native cimport Owner, Streams, WaitingStreams
+from mtlmon.engine.native cimport HeldBytes
+from mtlmon.text.native cimport VerdictFilter
+from mtlmon.traces.native cimport Streams, WaitingStreams
 
 
 cdef class KeyedMonitors:
     cdef Streams streams
     cdef uint64_t clock
-    cdef uint64_t *time_stamps
-    cdef uint64_t *letters
-    # the result of the last call: verdicts, and the owner of each
-    cdef VerdictRecord *records
-    cdef Owner *owners
-    cdef uint32_t record_count, record_capacity, owner_capacity
-    cdef bint is_wanted[3]          # which verdicts are kept, by kind
+    cdef EventBlock block
+    # the result of the last call: verdicts with their streams and, as `policies`, the numbers of the
+    # events or streams of the call that brought them
+    cdef VerdictRows rows
+    cdef VerdictFilter filter       # which verdicts are kept
     cdef WaitingStreams waiting     # None if time does not pass by itself
     cdef uint32_t due_done          # how many of the due streams have been settled
     # how many events, or streams, of the last call are done
@@ -39,9 +38,6 @@ cdef class KeyedMonitors:
     cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef int take_from_worker(self, uint32_t number) except -1 nogil
     cdef int take_from_streams(self) except -1 nogil
-    cdef int put(
-        self, const VerdictRecord *record, uint32_t number, uint32_t place
-    ) except -1 nogil
 
 
 cdef Memory stream_numbers(object numbers, size_t count)

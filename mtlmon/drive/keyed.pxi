@@ -1,15 +1,13 @@
 # cython: language_level=3
 """Monitor the events of many streams from arrays; each event carries its stream's number."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from mtlmon.arrays.native cimport BLOCK_EVENTS, EventColumns, Memory
+from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport (
     END_AT,
     END_LAST,
@@ -20,11 +18,9 @@ from mtlmon.engine.native cimport (
     HOLDER_COUNT,
     MemoryLimit,
     Session,
-    VerdictRecord,
-    copy_record,
     read_end_time,
-    reserve,
 )
+from mtlmon.text.native cimport FILTER_ALL
 from mtlmon.traces.native cimport NO_NUMBER, Owner, Resting, Streams, WaitingStreams
 
 cdef enum:
@@ -46,19 +42,9 @@ cdef class KeyedMonitors:
         str unknown not None="ignore"
     ):
         self.streams = Streams(Session(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
-        self.time_stamps = <uint64_t *> calloc(BLOCK_EVENTS, sizeof(uint64_t))
-        self.letters = <uint64_t *> calloc(
-            BLOCK_EVENTS * self.streams.worker.letter_words, sizeof(uint64_t)
-        )
-        if self.time_stamps == NULL or self.letters == NULL:
-            raise MemoryError("mtlmon: out of memory")
-        self.is_wanted[:] = [True, True, True]
-
-    def __dealloc__(self):
-        free(self.time_stamps)
-        free(self.letters)
-        free(self.records)
-        free(self.owners)
+        self.block = EventBlock(self.streams.worker.letter_words)
+        self.rows = VerdictRows()
+        self.filter = FILTER_ALL
 
     @property
     def atoms(self):
@@ -97,12 +83,10 @@ cdef class KeyedMonitors:
         cdef Memory memory = stream_numbers(numbers, events.count)
         cdef const uint32_t *streams = <const uint32_t *> memory.buffer.buf
         cdef size_t first = 0
-        cdef uint32_t *target
-        cdef uint32_t k
-        events.check_time_stamps(self.clock, 0, 0, events.count)
-        self.begin(events, streams, 0, events.count)
         self.streams.worker.enter()
         try:
+            events.check_time_stamps(self.clock, 0, 0, events.count)
+            self.begin(events, streams, 0, events.count)
             while first < events.count:
                 with nogil:
                     self.go_on(
@@ -112,11 +96,7 @@ cdef class KeyedMonitors:
                 PyErr_CheckSignals()
         finally:
             self.streams.worker.leave()
-        owners = PyBytes_FromStringAndSize(NULL, self.record_count * sizeof(uint32_t))
-        target = <uint32_t *> PyBytes_AS_STRING(owners)
-        for k in range(self.record_count):
-            target[k] = self.owners[k].number
-        return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)], owners
+        return self.rows.taken()[:2]
 
     def finish(self, uint32_t number, end_time=None):
         """End a stream; return the bytes of the verdict records this brings.
@@ -126,7 +106,6 @@ cdef class KeyedMonitors:
         """
         cdef Session worker = self.streams.worker
         cdef EndTime end = read_end_time(end_time)
-        cdef size_t k
         if number >= self.streams.count:
             return b""
         if end.kind == END_LAST:
@@ -135,10 +114,10 @@ cdef class KeyedMonitors:
         self.streams.load(&self.streams.resting[number])
         try:
             worker.push_finish(&end)
-            self.record_count = 0
-            for k in range(worker.verdict_count):
-                self.put(&worker.verdicts[k], number, 0)
-            return (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)]
+            self.rows.count = 0
+            self.done = 0
+            self.take_from_worker(number)
+            return self.rows.taken()[0]
         finally:
             self.streams.store(&self.streams.resting[number])
             worker.mark_ready()
@@ -165,7 +144,7 @@ cdef class KeyedMonitors:
         """Prepare for events with checked time-stamps: create their streams, clear the verdicts."""
         cdef uint32_t largest = 0
         cdef size_t k
-        self.record_count = 0
+        self.rows.count = 0
         if count:
             self.clock = events.time_stamp_of(first + count - 1)
         with nogil:
@@ -179,19 +158,15 @@ cdef class KeyedMonitors:
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil:
         """Process some of the events, between `enter` and `leave` of the worker."""
-        cdef size_t words = self.streams.worker.letter_words
-        cdef size_t start = 0
-        cdef size_t part, taken
         self.done = 0
-        while start < count:
-            part = min(<size_t> BLOCK_EVENTS, count - start)
-            events.read(first + start, part, self.time_stamps, self.letters, words)
-            taken = 0
-            while taken < part:
+        while self.done < count:
+            self.block.read(events, first + self.done, first + count)
+            while self.block.next < self.block.count:
                 try:
-                    taken += self.streams.run(
-                        numbers + first + start + taken, self.time_stamps + taken,
-                        self.letters + taken * words, part - taken
+                    self.streams.run(
+                        numbers + first + self.done, self.block.time_stamps + self.block.next,
+                        self.block.letters + self.block.next * self.block.letter_words,
+                        self.block.count - self.block.next
                     )
                 finally:
                     # Also after an error, for the verdicts of the events before it.
@@ -199,7 +174,7 @@ cdef class KeyedMonitors:
                     if self.waiting is not None:
                         self.waiting.note(numbers + first + self.done, self.streams.done)
                     self.done += self.streams.done
-            start += part
+                    self.block.next += self.streams.done
         return 0
 
     cdef int wait_for_time(self, uint64_t delay) except -1:
@@ -254,12 +229,8 @@ cdef class KeyedMonitors:
         self.streams.count_held(held)
         if self.waiting is not None:
             held.of[HELD_KEY_STATES] += self.waiting.held_bytes()
-        held.of[HELD_VERDICTS] += (
-            self.record_capacity * sizeof(VerdictRecord) + self.owner_capacity * sizeof(Owner)
-        )
-        held.of[HELD_BUFFERS] += (
-            BLOCK_EVENTS * (1 + self.streams.worker.letter_words) * sizeof(uint64_t)
-        )
+        held.of[HELD_VERDICTS] += self.rows.held_bytes()
+        held.of[HELD_BUFFERS] += self.block.held_bytes()
 
     cdef int take_from_streams(self) except -1 nogil:
         """Append the verdicts of the last run, whose first event has the number `done`."""
@@ -267,34 +238,18 @@ cdef class KeyedMonitors:
         cdef uint32_t k
         for k in range(self.streams.worker.output.count):
             owner = &self.streams.owners[k]
-            self.put(
-                &self.streams.worker.output.records[k], owner.number,
+            self.rows.put(
+                &self.streams.worker.output.records[k], 1, self.filter, owner.number,
                 <uint32_t> self.done + owner.place
             )
         return 0
 
     cdef int take_from_worker(self, uint32_t number) except -1 nogil:
         """Append the verdicts that the worker's last call has brought for a stream."""
-        cdef size_t k
-        for k in range(self.streams.worker.verdict_count):
-            self.put(&self.streams.worker.verdicts[k], number, <uint32_t> self.done)
-        return 0
-
-    cdef int put(
-        self, const VerdictRecord *record, uint32_t number, uint32_t place
-    ) except -1 nogil:
-        """Append a verdict, if its kind is wanted."""
-        cdef size_t needed = <size_t> self.record_count + 1
-        if not self.is_wanted[record.kind]:
-            return 0
-        reserve(
-            <void **> &self.records, &self.record_capacity, needed, sizeof(VerdictRecord)
+        self.rows.put(
+            self.streams.worker.verdicts, self.streams.worker.verdict_count, self.filter, number,
+            <uint32_t> self.done
         )
-        reserve(<void **> &self.owners, &self.owner_capacity, needed, sizeof(Owner))
-        copy_record(&self.records[self.record_count], record)
-        self.owners[self.record_count].number = number
-        self.owners[self.record_count].place = place
-        self.record_count += 1
         return 0
 
 

@@ -5,13 +5,11 @@ Each policy has its own monitors. The policies take turns, each processing a bat
 verdicts are then sorted by event, and by policy within an event.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
 
 from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport (
@@ -20,14 +18,9 @@ from mtlmon.engine.native cimport (
     HeldBytes,
     MemoryLimit,
     NO_LIMIT,
-    VERDICT_EQUIVALENT,
-    VERDICT_FALSE,
-    VERDICT_TRUE,
-    VerdictRecord,
-    reserve,
-    set_boolean,
 )
-from mtlmon.verdicts.native cimport Resolver
+from mtlmon.text.native cimport VerdictFilter
+from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
 from mtlmon.traces.native cimport NO_NUMBER
 
 cdef enum:
@@ -36,75 +29,9 @@ cdef enum:
     LEAST_BATCH = 1 << 8
     VERDICT_BYTES = 200
 
-_WANTED = {
-    "all": (VERDICT_FALSE, VERDICT_TRUE, VERDICT_EQUIVALENT),
-    "boolean": (VERDICT_FALSE, VERDICT_TRUE),
-    "false": (VERDICT_FALSE,),
-    "none": (),
-}
-
 
 @final
-cdef class VerdictRows:
-    """Verdicts, each with the numbers of its stream and its policy."""
-
-    def __dealloc__(self):
-        free(self.records)
-        free(self.streams)
-        free(self.policies)
-
-    def __len__(self):
-        return self.count
-
-    def taken(self):
-        """Remove all rows and return them: the bytes of the records, of the uint32 numbers of their
-        streams, and of the uint32 numbers of their policies.
-        """
-        rows = (
-            (<const char *> self.records)[:self.count * sizeof(VerdictRecord)],
-            (<const char *> self.streams)[:self.count * sizeof(uint32_t)],
-            (<const char *> self.policies)[:self.count * sizeof(uint32_t)],
-        )
-        self.count = 0
-        return rows
-
-    def time_stamps(self):
-        """The time-stamps of all rows, as the bytes of an array of uint64."""
-        cdef bytes text = PyBytes_FromStringAndSize(NULL, self.count * sizeof(uint64_t))
-        cdef uint64_t *values = <uint64_t *> <char *> text
-        cdef size_t k
-        for k in range(self.count):
-            values[k] = self.records[k].time_stamp
-        return text
-
-    def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
-        """Add a violation."""
-        cdef VerdictRecord record
-        set_boolean(&record, time_stamp, offset, VERDICT_FALSE)
-        self.add(&record, stream, policy)
-
-    cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that the rows take."""
-        return self.record_room * sizeof(VerdictRecord) + (
-            <size_t> self.stream_room + self.policy_room
-        ) * sizeof(uint32_t)
-
-    cdef int add(
-        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
-    ) except -1 nogil:
-        cdef size_t needed = <size_t> self.count + 1
-        reserve(<void **> &self.records, &self.record_room, needed, sizeof(VerdictRecord))
-        reserve(<void **> &self.streams, &self.stream_room, needed, sizeof(uint32_t))
-        reserve(<void **> &self.policies, &self.policy_room, needed, sizeof(uint32_t))
-        self.records[self.count] = record[0]
-        self.streams[self.count] = stream
-        self.policies[self.count] = policy
-        self.count += 1
-        return 0
-
-
-@final
-cdef class PolicyMonitors:
+cdef class PolicyMonitors(MemoryHolder):
     """Monitors several policies over the same events of many streams.
 
     Args:
@@ -134,6 +61,7 @@ cdef class PolicyMonitors:
         MemoryLimit memory=None
     ):
         cdef KeyedMonitors one
+        cdef VerdictFilter filter = _FILTERS[verdicts]
         if not monitors or len(monitors) > UINT32_MAX:
             raise ValueError("expected at least one policy")
         for one in monitors:
@@ -144,22 +72,21 @@ cdef class PolicyMonitors:
         self.parts = <Part *> calloc(self.policy_count, sizeof(Part))
         if self.parts == NULL:
             raise MemoryError("mtlmon: out of memory")
-        for kind in _WANTED[verdicts]:
-            self.is_wanted[<int> kind] = True
-        if not resolve and not collect and not find_first:
-            for one in monitors:
-                one.is_wanted = self.is_wanted
         for one, delay in zip(monitors, delays or ()):
             if delay is not None:
                 one.wait_for_time(delay)
-        self.resolver = Resolver()
-        self.resolves = resolve
         self.executor = executor
-        self.collects = collect
         self.verdicts = VerdictRows()
         self.violations = VerdictRows()
         if find_first:
             self.first = FirstViolation(self.policy_count)
+        self.delivery = Delivery(
+            self.verdicts, filter, resolve, self.policy_count,
+            self.violations if collect else None, self.first,
+        )
+        if self.delivery.resolver is None:
+            for one in monitors:
+                one.filter = filter
         self.memory = MemoryLimit() if memory is None else memory
         self.batch = min(
             <size_t> BATCH,
@@ -171,7 +98,7 @@ cdef class PolicyMonitors:
         if self.memory.allowed != NO_LIMIT():
             for one in monitors:
                 one.set_limit(self.memory, self.policy_count)
-        self.check_memory()
+        self.memory.hold_to(self)
 
     def __dealloc__(self):
         free(self.parts)
@@ -248,36 +175,27 @@ cdef class PolicyMonitors:
         for failure in failures:
             if failure is not None:
                 raise failure
-        self.check_memory()
+        self.memory.hold_to(self)
         return 0
 
-    cdef int check_memory(self) except -1:
-        """Raise MemoryLimitError if too much is held; call between two batches of events."""
-        cdef HeldBytes held
+    cdef void count_held(self, HeldBytes *held) noexcept with gil:
         cdef KeyedMonitors one
-        cdef bint is_relieved = False
-        self.count_held(&held)
-        if not self.memory.admits(&held):
-            self.memory.note_relief()
-            for one in self.monitors:
-                one.streams.relieve()
-            is_relieved = True
-            self.count_held(&held)
-            self.memory.admits(&held)
-        self.memory.require(is_relieved)
-        if self.memory.allowed != NO_LIMIT():
-            for one in self.monitors:
-                one.streams.worker.engine.set_room(self.memory)
-        return 0
-
-    cdef void count_held(self, HeldBytes *held) noexcept:
-        """Count the bytes that everything takes."""
-        cdef KeyedMonitors one
-        memset(held, 0, sizeof(HeldBytes))
         for one in self.monitors:
             one.count_held(held)
-        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        if self.delivery.resolver is not None:
+            held.of[HELD_EQUIVALENTS] += self.delivery.resolver.held_bytes()
         held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
+
+    cdef bint relieve(self) except -1 with gil:
+        cdef KeyedMonitors one
+        for one in self.monitors:
+            one.streams.relieve()
+        return True
+
+    cdef void set_room(self, MemoryLimit memory) noexcept with gil:
+        cdef KeyedMonitors one
+        for one in self.monitors:
+            one.streams.set_room(memory)
 
     def _share_out(self, list work):
         """Let threads do the work. It is complete when this returns, and also when it raises."""
@@ -298,7 +216,7 @@ cdef class PolicyMonitors:
         cdef const uint32_t *numbers = <const uint32_t *> <size_t> work[2]
         cdef size_t first = work[3]
         cdef size_t count = work[4]
-        one.record_count = 0
+        one.rows.count = 0
         try:
             with nogil:
                 one.go_on(columns, numbers, first, count)
@@ -325,13 +243,13 @@ cdef class PolicyMonitors:
                 return
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
-                one.record_count = 0
+                one.rows.count = 0
                 with nogil:
                     one.settle_due(first, self.batch, time_stamp)
                 self.prepare(one, policy)
             with nogil:
                 self.merge(self.batch, None, 0)
-            self.check_memory()
+            self.memory.hold_to(self)
             PyErr_CheckSignals()
 
     def finish(self, uint64_t time_stamp, bint is_closed):
@@ -342,13 +260,13 @@ cdef class PolicyMonitors:
         for first in range(0, self.stream_count, self.batch):
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
-                one.record_count = 0
+                one.rows.count = 0
                 with nogil:
                     one.end(first, self.batch, time_stamp, is_closed)
                 self.prepare(one, policy)
             with nogil:
                 self.merge(self.batch, None, 0)
-            self.check_memory()
+            self.memory.hold_to(self)
             PyErr_CheckSignals()
         self.end_of_time()
 
@@ -361,7 +279,7 @@ cdef class PolicyMonitors:
 
     def check(self):
         """Raise MemoryLimitError if too much memory is held."""
-        self.check_memory()
+        self.memory.hold_to(self)
 
     @property
     def stream_count(self):
@@ -371,7 +289,7 @@ cdef class PolicyMonitors:
     @property
     def open_count(self):
         """The time-points whose equivalence has no value yet, if equivalences are resolved."""
-        return self.resolver.open_count
+        return self.delivery.resolver.open_count if self.delivery.resolver is not None else 0
 
     @property
     def earliest_pending(self):
@@ -430,7 +348,9 @@ cdef class PolicyMonitors:
                 one.streams.renumber(numbers)
                 if one.waiting is not None:
                     one.waiting.renumber()
-            if not self.resolver.renumber(numbers, self.policy_count):
+            if self.delivery.resolver is not None and not self.delivery.resolver.renumber(
+                numbers, self.policy_count
+            ):
                 raise MemoryError("mtlmon: out of memory")
             return (<const char *> numbers)[:total * sizeof(uint32_t)]
         finally:
@@ -440,9 +360,10 @@ cdef class PolicyMonitors:
 
     cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept:
         cdef Part *part = &self.parts[policy]
-        part.records = monitors.records
-        part.owners = monitors.owners
-        part.count = monitors.record_count
+        part.records = monitors.rows.records
+        part.streams = monitors.rows.streams
+        part.places = monitors.rows.policies
+        part.count = monitors.rows.count
         part.taken = 0
 
     cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil:
@@ -462,15 +383,14 @@ cdef class PolicyMonitors:
             for policy in range(self.policy_count):
                 part = &self.parts[policy]
                 first = part.taken
-                while part.taken < part.count and part.owners[part.taken].place == place:
+                while part.taken < part.count and part.places[part.taken] == place:
                     part.taken += 1
                 if part.taken > first:
-                    self.deliver(
-                        part.records + first, part.taken - first, part.owners[first].number,
-                        policy
+                    self.delivery.put(
+                        part.records + first, part.taken - first, part.streams[first], policy
                     )
                 if part.taken < part.count:
-                    next_place = min(next_place, <size_t> part.owners[part.taken].place)
+                    next_place = min(next_place, <size_t> part.places[part.taken])
             if finds_first:
                 self.first.end_event(self.event_count + place + 1)
                 if self.first.waits_for_time():
@@ -479,38 +399,4 @@ cdef class PolicyMonitors:
             place = next_place
         if columns is not None:
             self.event_count += count
-        return 0
-
-    cdef int deliver(
-        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
-    ) except -1 nogil:
-        """Take the verdicts that an event brings to one policy."""
-        cdef VerdictRecord resolved[RESOLVED_AT_ONCE]
-        cdef size_t found = RESOLVED_AT_ONCE
-        cdef size_t k
-        if not self.resolves:
-            for k in range(count):
-                self.put(&records[k], stream, policy)
-        if not self.resolves and not self.collects and self.first is None:
-            return 0
-        self.resolver.stream = <uint64_t> stream * self.policy_count + policy
-        if not self.resolver.push(records, count):
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
-        while found == RESOLVED_AT_ONCE:
-            found = self.resolver.next(resolved, RESOLVED_AT_ONCE)
-            for k in range(found):
-                if self.resolves:
-                    self.put(&resolved[k], stream, policy)
-                if self.first is not None:
-                    self.first.note(&resolved[k], stream, policy)
-                if self.collects and resolved[k].kind == VERDICT_FALSE:
-                    self.violations.add(&resolved[k], stream, policy)
-        return 0
-
-    cdef int put(
-        self, const VerdictRecord *record, uint32_t stream, uint32_t policy
-    ) except -1 nogil:
-        if self.is_wanted[record.kind]:
-            self.verdicts.add(record, stream, policy)
         return 0

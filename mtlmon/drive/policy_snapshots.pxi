@@ -24,7 +24,9 @@ def policies_snapshot(PolicyMonitors policies not None):
     for one in policies.monitors:
         writer.put(one.clock)
         put_streams(writer, one.streams, one.clock)
-    writer.put_bytes(policies.resolver.snapshot(has_streams=True))
+    writer.put(policies.delivery.resolver is not None)
+    if policies.delivery.resolver is not None:
+        writer.put_bytes(policies.delivery.resolver.snapshot(has_streams=True))
     writer.put(policies.first is not None)
     if policies.first is not None:
         put_first_violation(writer, policies.first)
@@ -49,10 +51,13 @@ def restore_policies(PolicyMonitors policies not None, snapshot):
         read_streams(reader, one.streams, one.clock)
         if one.waiting is not None:
             one.waiting.renumber()
-    policies.resolver.restore(
-        reader.get_bytes(),
-        stream_count=max(1, <uint64_t> policies.stream_count * policies.policy_count),
-    )
+    if reader.get(1) != (policies.delivery.resolver is not None):
+        raise damaged()
+    if policies.delivery.resolver is not None:
+        policies.delivery.resolver.restore(
+            reader.get_bytes(),
+            stream_count=max(1, <uint64_t> policies.stream_count * policies.policy_count),
+        )
     if reader.get(1) != (policies.first is not None):
         raise damaged()
     if policies.first is not None:

@@ -4,26 +4,13 @@
 Nothing is kept of a stream that has ended, so memory does not depend on the number of streams.
 """
 
-from cpython.exc cimport PyErr_CheckSignals
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
 
-from mtlmon.arrays.native cimport BLOCK_EVENTS, EventColumns, Memory
-from mtlmon.engine.native cimport (
-    Mode,
-    Session,
-    VerdictRecord,
-    copy_record,
-    free_state,
-    init_state,
-    read_end_time,
-    reserve,
-)
-from mtlmon.verdicts.native cimport Resolver
-
-from mtlmon.errors import MtlmonError
+from mtlmon.arrays.native cimport EventColumns, Memory
+from mtlmon.engine.native cimport Session, read_end_time
+from mtlmon.text.native cimport FILTER_ALL
 
 
 @final
@@ -51,22 +38,11 @@ cdef class SuccessiveMonitor:
         bint resolve=False, end_time=None
     ):
         self.monitor = Session(formula, mode, bdd=bdd, unit=unit)
-        self.resolver = Resolver() if resolve else None
+        self.rows = VerdictRows()
+        self.loop = SessionLoop(self.monitor, Delivery(self.rows, FILTER_ALL, resolve))
         if resolve:
-            self.resolver.is_flat = True
+            self.loop.delivery.resolver.is_flat = True
         self.end = read_end_time(end_time)
-        self.time_stamps = <uint64_t *> calloc(BLOCK_EVENTS, sizeof(uint64_t))
-        self.letters = <uint64_t *> calloc(
-            BLOCK_EVENTS * self.monitor.letter_words, sizeof(uint64_t)
-        )
-        if self.time_stamps == NULL or self.letters == NULL:
-            raise MemoryError("mtlmon: out of memory")
-
-    def __dealloc__(self):
-        free(self.time_stamps)
-        free(self.letters)
-        free(self.records)
-        free(self.owners)
 
     @property
     def atoms(self):
@@ -101,43 +77,38 @@ cdef class SuccessiveMonitor:
         cdef size_t count = <size_t> memory.buffer.shape[0]
         if count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
             raise ValueError("starts of streams have gaps between them")
-        self.begin()
+        self.monitor.enter()
         try:
             self.check_starts(places, count, events.count)
             self.check_time_stamps(events, places, count)
+        except BaseException:
+            self.monitor.leave()
+            raise
+        self.rows.count = 0
+        try:
             with nogil:
-                self.run(events, places, count)
-            return self.taken()
-        finally:
-            self.is_busy = False
+                self.loop.run_columns(events, places, count, &self.end)
+        except BaseException:
+            self.monitor.leave_after_error(False)
+            raise
+        self.monitor.leave()
+        return self.rows.taken()[:2]
 
     def finish(self):
         """End the current stream; return the bytes of the verdict records this brings.
 
         Another stream may follow.
         """
-        self.begin()
+        self.monitor.enter()
+        self.rows.count = 0
         try:
             with nogil:
-                self.end_stream(0)
-            return self.taken()[0]
-        finally:
-            self.is_busy = False
-
-    cdef int begin(self) except -1:
-        """Begin a call, unless another call is active."""
-        if self.is_busy:
-            raise MtlmonError("the monitor is in use: another call of it has not returned yet")
-        self.monitor.require_ready()
-        self.is_busy = True
-        self.record_count = 0
-        return 0
-
-    cdef tuple taken(self):
-        return (
-            (<const char *> self.records)[:self.record_count * sizeof(VerdictRecord)],
-            (<const char *> self.owners)[:self.record_count * sizeof(uint32_t)],
-        )
+                self.loop.next_stream(&self.end, 0)
+        except BaseException:
+            self.monitor.leave_after_error(False)
+            raise
+        self.monitor.leave()
+        return self.rows.taken()[0]
 
     cdef int check_starts(self, const uint32_t *starts, size_t count, size_t limit) except -1:
         cdef size_t k
@@ -157,99 +128,4 @@ cdef class SuccessiveMonitor:
             first = starts[k]
             clock = 0
         events.check_time_stamps(clock, 0, first, events.count)
-        return 0
-
-    cdef int run(self, EventColumns events, const uint32_t *starts, size_t count) except -1 nogil:
-        cdef size_t words = self.monitor.letter_words
-        cdef size_t block = 0       # where the block of events begins
-        cdef size_t stop = 0        # where it ends
-        cdef size_t place = 0
-        cdef size_t start = 0       # how many streams have begun
-        cdef size_t limit
-        while place < events.count:
-            if place == stop:
-                block = stop
-                stop = min(events.count, block + BLOCK_EVENTS)
-                events.read(block, stop - block, self.time_stamps, self.letters, words)
-                if block & 0xFFFF == 0:
-                    with gil:
-                        PyErr_CheckSignals()
-            if start < count and starts[start] == place:
-                self.end_stream(<uint32_t> start)
-                start += 1
-            limit = stop
-            if start < count and starts[start] < stop:
-                limit = starts[start]
-            self.run_stream(
-                self.time_stamps + (place - block), self.letters + (place - block) * words,
-                limit - place, <uint32_t> start
-            )
-            place = limit
-        return 0
-
-    cdef int run_stream(
-        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count, uint32_t owner
-    ) except -1 nogil:
-        cdef size_t done = 0
-        while done < count:
-            done += self.monitor.push(
-                time_stamps + done, letters + done * self.monitor.letter_words, count - done
-            )
-            self.take(owner)
-        return 0
-
-    cdef int end_stream(self, uint32_t owner) except -1 nogil:
-        """End the current stream; the next one starts from the initial state."""
-        cdef Mode mode = self.monitor.state.history.mode
-        if self.monitor.pending_count():
-            self.monitor.push_finish(&self.end)
-            self.take(owner)
-        if self.resolver is not None:
-            self.resolver.clear()
-        if self.monitor.state.event_count:
-            free_state(&self.monitor.state)
-            with gil:
-                init_state(&self.monitor.state, self.monitor.program, mode)
-        return 0
-
-    cdef int take(self, uint32_t owner) except -1 nogil:
-        """Keep the verdicts of the monitor's last call."""
-        cdef const VerdictRecord *source = self.monitor.verdicts
-        cdef size_t count = self.monitor.verdict_count
-        cdef size_t k
-        if count == 0:
-            return 0
-        if self.resolver is not None:
-            return self.resolve(owner)
-        self.reserve_records(count)
-        for k in range(count):
-            copy_record(&self.records[self.record_count + k], &source[k])
-            self.owners[self.record_count + k] = owner
-        self.record_count += <uint32_t> count
-        return 0
-
-    cdef int resolve(self, uint32_t owner) except -1 nogil:
-        """Keep the verdicts that the monitor's last call has resolved."""
-        cdef size_t count = RESOLVED_AT_ONCE
-        cdef size_t k
-        if not self.resolver.push(self.monitor.verdicts, self.monitor.verdict_count):
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
-        while count == RESOLVED_AT_ONCE:
-            self.reserve_records(RESOLVED_AT_ONCE)
-            count = self.resolver.next(&self.records[self.record_count], RESOLVED_AT_ONCE)
-            for k in range(count):
-                self.owners[self.record_count + k] = owner
-            self.record_count += <uint32_t> count
-        return 0
-
-    cdef int reserve_records(self, size_t more) except -1 nogil:
-        reserve(
-            <void **> &self.records, &self.record_capacity, self.record_count + more,
-            sizeof(VerdictRecord)
-        )
-        reserve(
-            <void **> &self.owners, &self.owner_capacity, self.record_count + more,
-            sizeof(uint32_t)
-        )
         return 0

@@ -9,10 +9,8 @@ writer when it chooses to.
 cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset
 
-from mtlmon.arrays.native cimport BLOCK_EVENTS, Block
+from mtlmon.arrays.native cimport Block
 from mtlmon.engine.native cimport (
     DIGEST_BYTES,
     EndTime,
@@ -25,16 +23,13 @@ from mtlmon.engine.native cimport (
     NumberWriter,
     Session,
     VERDICT_FALSE,
-    VerdictRecord,
     as_bytes,
     damaged,
     digest,
     nanoseconds,
     read_end_time,
 )
-from mtlmon.verdicts.native cimport Resolver
 from mtlmon.text.native cimport (
-    FILTER_ALL,
     SCAN_EMPTY,
     SCAN_ERROR,
     SCAN_FULL,
@@ -46,8 +41,11 @@ from mtlmon.text.native cimport (
 from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
 from mtlmon.errors import MtlmonError, SnapshotError
 
+cdef enum:
+    STEPS_PER_CLOCK = 16
+
 _MAGIC = b"mtlmon text"
-_VERSION = 2
+_VERSION = 3
 
 
 @cython.final
@@ -82,30 +80,32 @@ cdef class TextMonitor:
         str format not None="text",
         MemoryLimit memory=None,
     ):
-        cdef size_t words
+        cdef Sink sink
+        cdef bint wants_first = verdicts == "first"
+        # "first" and "none" write nothing that depends on equivalences
+        cdef bint resolves = resolve and verdicts not in ("first", "none")
         self.monitor = monitor
         self.scanner = Scanner(monitor.atoms, path=path, skip_errors=skip_errors)
         self.writer = Writer(label, format)
-        # "first" writes a single line, which it creates itself
-        self.filter = _FILTERS["all" if verdicts == "first" else verdicts]
-        self.wants_first = verdicts == "first"
-        self.resolver = Resolver()
-        # "first" and "none" write nothing that depends on equivalences
-        self.resolves = resolve and verdicts not in ("first", "none")
+        if wants_first:
+            sink = self.first = FirstLine(monitor, self.writer)
+        else:
+            sink = LineSink(self.writer)
+        # "first" stops at the very event that settles it, and the resolver needs to know which
+        # verdicts belong to the same event.
+        self.loop = SessionLoop(
+            monitor,
+            Delivery(sink, _FILTERS["all" if wants_first else verdicts], resolves),
+            is_by_event=wants_first or resolves,
+        )
         self.status = SCAN_EMPTY
-        words = self.scanner.letter_words
-        self.batch_room = max(<size_t> 1, min(<size_t> BLOCK_EVENTS, BLOCK_WORDS // words))
-        self.time_stamps = <uint64_t *> calloc(self.batch_room, sizeof(uint64_t))
-        self.letters = <uint64_t *> calloc(self.batch_room * words, sizeof(uint64_t))
-        if self.time_stamps == NULL or self.letters == NULL:
-            raise MemoryError
         self.memory = MemoryLimit() if memory is None else memory
         if self.memory.allowed != NO_LIMIT():
             monitor.set_limit(self.memory, 1)
 
-    def __dealloc__(self):
-        free(self.time_stamps)
-        free(self.letters)
+    @property
+    def is_stopped(self):
+        return self.has_stopped()
 
     def load(self, block):
         """Load a block of bytes for `run`; the block must not change until it has been read."""
@@ -117,7 +117,7 @@ cdef class TextMonitor:
     def unload(self):
         """Release the block; nothing more can be read."""
         self.status = SCAN_EMPTY
-        self.batch_next = self.batch_count = 0
+        self.loop.block.clear()
         self.block = None
 
     def load_end(self):
@@ -140,8 +140,12 @@ cdef class TextMonitor:
                 are in the writer.
         """
         cdef bint more
-        with nogil:
-            more = self.work(True)
+        self.monitor.enter()
+        try:
+            with nogil:
+                more = self.work(True)
+        finally:
+            self.monitor.leave_after_error(True)
         return more
 
     def end(self, end_time=None):
@@ -151,14 +155,13 @@ cdef class TextMonitor:
             "last" (the last time-stamp) or "inf" (no event ever follows).
         """
         cdef EndTime end = read_end_time(end_time)
-        if self.is_stopped:
+        if self.has_stopped():
             return
-        self.writer.is_idle = True
+        self.monitor.enter()
         try:
-            self.monitor.push_finish(&end)
+            self.loop.finish(&end, 0)
         finally:
-            self.writer.is_idle = False
-        self.deliver()
+            self.monitor.leave_after_error(True)
 
     def settle(self):
         """Monitor the events that are already scanned, and no others, to prepare for a snapshot.
@@ -166,8 +169,12 @@ cdef class TextMonitor:
         Like `run`, this may return early, and then returns True.
         """
         cdef bint more
-        with nogil:
-            more = self.work(False)
+        self.monitor.enter()
+        try:
+            with nogil:
+                more = self.work(False)
+        finally:
+            self.monitor.leave_after_error(True)
         return more
 
     @property
@@ -177,10 +184,10 @@ cdef class TextMonitor:
         Also False after `settle` if the next line cannot be read.
         """
         return (
-            (self.batch_next == self.batch_count or self.is_stopped)
+            (self.loop.block.next == self.loop.block.count or self.has_stopped())
             and self.status != SCAN_ERROR
             and not self.has_end
-            and self.resolver.outcome_index == self.resolver.outcome_count
+            and self.is_drained()
         )
 
     @property
@@ -206,12 +213,13 @@ cdef class TextMonitor:
         writer.put(self.kind())
         writer.put_bytes(self.writer.label)
         writer.put(self.position)
-        writer.put(self.is_stopped)
-        writer.put(self.has_candidate)
-        if self.has_candidate:
-            writer.put(self.candidate.time_stamp)
-            writer.put(self.candidate.offset)
-        writer.put_bytes(self.resolver.snapshot())
+        writer.put(self.has_stopped())
+        writer.put(self.first is not None and self.first.has_candidate)
+        if self.first is not None and self.first.has_candidate:
+            writer.put(self.first.candidate.time_stamp)
+            writer.put(self.first.candidate.offset)
+        if self.loop.delivery.resolves:
+            writer.put_bytes(self.loop.delivery.resolver.snapshot())
         writer.put(self.scanner.letter_words)
         put_scanner(writer, self.scanner)
         writer.put_bytes(self.monitor.snapshot())
@@ -241,7 +249,8 @@ cdef class TextMonitor:
             )
         self.loaded = reader.get(INT64_MAX)
         self.read_first(reader)
-        self.resolver.restore(reader.get_bytes())
+        if self.loop.delivery.resolves:
+            self.loop.delivery.resolver.restore(reader.get_bytes())
         if reader.get(UINT64_MAX) != self.scanner.letter_words:
             raise SnapshotError("the snapshot is of another formula or mode")
         read_scanner(reader, self.scanner)
@@ -278,13 +287,21 @@ cdef class TextMonitor:
     def open_first(self):
         """(false time-point, earliest open one before it) if `first` could not be decided."""
         cdef uint64_t time_stamp, offset
-        if self.is_stopped or not self.has_candidate:
+        if self.first is None or self.has_stopped() or not self.first.has_candidate:
             return None
         self.monitor.earliest_pending(&time_stamp, &offset)
         return (
-            (self.candidate.time_stamp, self.candidate.offset),
+            (self.first.candidate.time_stamp, self.first.candidate.offset),
             (time_stamp, offset),
         )
+
+    cdef bint has_stopped(self) noexcept nogil:
+        return self.first is not None and self.first.is_decided
+
+    cdef bint is_drained(self) noexcept:
+        """Whether the resolver has no verdicts to be written."""
+        cdef Resolver resolver = self.loop.delivery.resolver
+        return resolver is None or resolver.outcome_index == resolver.outcome_count
 
     cdef int work(self, bint scans) except -1 nogil:
         """The loop; returns 1 if it stops before the block is used up, else 0.
@@ -292,143 +309,68 @@ cdef class TextMonitor:
         scans: whether to scan more of the block when no scanned events are left.
         """
         cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
-        cdef size_t words = self.scanner.letter_words
-        if self.resolves and not self.write_resolved():
+        cdef size_t steps = 0
+        if not self.loop.delivery.drain():
             return 1
-        while not self.is_stopped:
-            if self.batch_next == self.batch_count:
-                self.check_memory()
+        while not self.has_stopped():
+            if self.loop.block.next == self.loop.block.count:
+                self.memory.hold_to(self)
                 if self.status != SCAN_FULL or not scans:
                     if self.status == SCAN_ERROR and scans:
                         with gil:
                             raise self.scanner.failure
                     return 0
-                self.batch_next = 0
-                self.status = self.scanner.scan(
-                    self.time_stamps, self.letters, self.batch_room, &self.batch_count
-                )
+                self.status = self.loop.block.scan(self.scanner)
                 if self.status == SCAN_ERROR:
                     with gil:
                         self.scanner.note_failure()
                 continue
-            self.push_events(words)
-            if self.writer.size >= OUTPUT_BYTES or nanoseconds() >= deadline:
+            self.loop.step(self.loop.block.count, 0)
+            if self.loop.delivery.sink.is_full():
+                return 1
+            # PERF: reading the clock takes 20 ns, as long as many an event.
+            steps += 1
+            if (steps % STEPS_PER_CLOCK == 0 or not self.loop.is_by_event) and (
+                nanoseconds() >= deadline
+            ):
                 return 1
         return 0
 
-    cdef int check_memory(self) except -1 nogil:
-        """Raise MemoryLimitError if too much is held; call between two batches of events."""
-        cdef HeldBytes held
-        cdef bint is_relieved = False
-        self.count_held(&held)
-        if not self.memory.admits(&held):
-            self.memory.note_relief()
-            self.monitor.relieve()
-            is_relieved = True
-            self.count_held(&held)
-            self.memory.admits(&held)
-        self.memory.require(is_relieved)
-        if self.memory.allowed != NO_LIMIT():
-            self.monitor.engine.set_room(self.memory)
-        return 0
-
     cdef void count_held(self, HeldBytes *held) noexcept nogil:
-        """Count the bytes that everything takes."""
-        memset(held, 0, sizeof(HeldBytes))
         self.monitor.count_held(held)
-        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        if self.loop.delivery.resolver is not None:
+            held.of[HELD_EQUIVALENTS] += self.loop.delivery.resolver.held_bytes()
         held.of[HELD_BUFFERS] += (
-            self.scanner.held_bytes() + self.writer.room
-            + self.batch_room * (1 + self.scanner.letter_words) * sizeof(uint64_t)
+            self.scanner.held_bytes() + self.loop.delivery.sink.held_bytes()
+            + self.loop.block.held_bytes()
         )
 
-    cdef int push_events(self, size_t words) except -1 nogil:
-        """Monitor some or all of the scanned events, and pass on their verdicts."""
-        cdef size_t count = self.batch_count - self.batch_next
-        if self.wants_first or self.resolves:
-            # "first" stops at the very event that settles it, and the resolver needs to know which
-            # verdicts belong to the same event.
-            count = 1
-        else:
-            self.writer.next_records = &self.monitor.output
-            self.writer.next_filter = self.filter
-        self.writer.is_idle = True
-        try:
-            self.batch_next += self.monitor.push(
-                self.time_stamps + self.batch_next, self.letters + self.batch_next * words, count
-            )
-        finally:
-            self.writer.is_idle = False
-            self.writer.next_records = NULL
-            # Also after an error, for the verdicts of the events before it.
-            self.deliver()
-        return 0
+    cdef bint relieve(self) except -1 nogil:
+        return self.monitor.relieve()
 
-    cdef int deliver(self) except -1 nogil:
-        """Pass on the verdicts of the monitor's last call."""
-        cdef const VerdictRecord *verdicts = self.monitor.verdicts
-        cdef size_t count = self.monitor.verdict_count
-        cdef bint has_memory
-        if self.wants_first:
-            has_memory = self.note_false(verdicts, count)
-        elif self.resolves:
-            has_memory = self.resolver.push(verdicts, count)
-            self.write_resolved()
-        else:
-            has_memory = self.writer.write(verdicts, count, self.filter)
-        if not has_memory:
-            with gil:
-                raise MemoryError
-        return 0
-
-    cdef int write_resolved(self) except -1 nogil:
-        """Write the resolver's verdicts; 0 if there are more than a block of output."""
-        cdef VerdictRecord records[RESOLVED_AT_ONCE]
-        cdef size_t count = RESOLVED_AT_ONCE
-        while count == RESOLVED_AT_ONCE:
-            if self.writer.size >= OUTPUT_BYTES:
-                return 0
-            count = self.resolver.next(records, RESOLVED_AT_ONCE)
-            if not self.writer.write(records, count, self.filter):
-                with gil:
-                    raise MemoryError
-        return 1
-
-    cdef bint note_false(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
-        """Keep the earliest false time-point, and write it once nothing before it is open."""
-        cdef uint64_t time_stamp, offset
-        cdef size_t k
-        for k in range(count):
-            if verdicts[k].kind == VERDICT_FALSE and (
-                not self.has_candidate
-                or is_before(
-                    verdicts[k].time_stamp,
-                    verdicts[k].offset,
-                    self.candidate.time_stamp,
-                    self.candidate.offset,
-                )
-            ):
-                self.candidate = verdicts[k]
-                self.has_candidate = True
-        if not self.has_candidate:
-            return True
-        self.is_stopped = not self.monitor.earliest_pending(&time_stamp, &offset) or is_before(
-            self.candidate.time_stamp, self.candidate.offset, time_stamp, offset
-        )
-        return not self.is_stopped or self.writer.write(&self.candidate, 1, FILTER_ALL)
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil:
+        self.monitor.set_room(memory)
 
     cdef uint64_t kind(self) noexcept:
         """Which verdicts are written."""
-        return <uint64_t> self.filter << 2 | self.wants_first << 1 | self.resolves
+        return (
+            <uint64_t> self.loop.delivery.filter << 2
+            | (self.first is not None) << 1
+            | self.loop.delivery.resolves
+        )
 
     cdef int read_first(self, NumberReader reader) except -1:
         """Read what a snapshot says of the earliest false time-point."""
-        self.is_stopped = <bint> reader.get(1)
-        self.has_candidate = <bint> reader.get(1)
-        if self.has_candidate:
-            self.candidate.time_stamp = reader.get(INT64_MAX)
-            self.candidate.offset = reader.get(UINT64_MAX)
-            self.candidate.kind = VERDICT_FALSE
+        cdef bint is_decided = <bint> reader.get(1)
+        cdef bint has_candidate = <bint> reader.get(1)
+        if has_candidate and self.first is None or is_decided and not has_candidate:
+            raise damaged()
+        if has_candidate:
+            self.first.is_decided = is_decided
+            self.first.has_candidate = True
+            self.first.candidate.time_stamp = reader.get(INT64_MAX)
+            self.first.candidate.offset = reader.get(UINT64_MAX)
+            self.first.candidate.kind = VERDICT_FALSE
         return 0
 
 
@@ -477,11 +419,3 @@ cdef int read_scanner(NumberReader reader, Scanner scanner) except -1:
     for word in range(scanner.letter_words):
         scanner.occurrences[word] = reader.get(UINT64_MAX)
     return 0
-
-
-cdef inline bint is_before(
-    uint64_t time_stamp, uint64_t offset, uint64_t other_time_stamp, uint64_t other_offset
-) noexcept nogil:
-    return time_stamp < other_time_stamp or (
-        time_stamp == other_time_stamp and offset < other_offset
-    )

@@ -4,12 +4,12 @@
 from libc.stddef cimport size_t
 
 from mtlmon.arrays.native cimport Block
-from mtlmon.engine.native cimport MemoryLimit, VerdictRecord
+from mtlmon.engine.native cimport MemoryHolder, MemoryLimit, VerdictRecord
 from mtlmon.verdicts.native cimport Resolver, Sequencer
 from mtlmon.text.native cimport LineStatus, VerdictFilter, VerdictLines, Writer
 
 
-cdef class TextResolver:
+cdef class TextResolver(MemoryHolder):
     cdef readonly VerdictLines lines
     cdef readonly Writer writer
     cdef Resolver resolver
@@ -28,7 +28,6 @@ cdef class TextResolver:
     cdef readonly MemoryLimit memory
 
     cdef int work(self) except -1 nogil
-    cdef int check_memory(self) except -1 nogil
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil
     cdef bint find_stream(self, const VerdictRecord *verdict) noexcept nogil
     cdef int hold(self, const VerdictRecord *verdict) except -1 nogil

@@ -8,7 +8,6 @@ The caller reads and writes the files, as for `TextMonitor`.
 cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memset
 
 from mtlmon.arrays.native cimport Block
 from mtlmon.engine.native cimport (
@@ -19,14 +18,12 @@ from mtlmon.engine.native cimport (
     HeldBytes,
     MemoryLimit,
     VERDICT_EQUIVALENT,
-    VERDICT_FALSE,
     VerdictRecord,
     nanoseconds,
 )
 from mtlmon.verdicts.native cimport Resolver, Sequencer
 from mtlmon.text.native cimport (
     FILTER_ALL,
-    FILTER_FALSE,
     LINE_ERROR,
     LINE_NONE,
     LINE_READ,
@@ -159,26 +156,20 @@ cdef class TextResolver:
                 self.take(&verdict)
                 count += 1
                 if count % LINES_PER_CLOCK == 0:
-                    self.check_memory()
+                    self.memory.hold_to(self)
                     if nanoseconds() >= deadline:
                         return 1
         if self.status == LINE_ERROR:
             with gil:
                 raise self.lines.failure()
-        self.check_memory()
+        self.memory.hold_to(self)
         return 0 if not self.is_ended or self.write_held() else 1
 
-    cdef int check_memory(self) except -1 nogil:
-        """Raise MemoryLimitError if too much memory is held."""
-        cdef HeldBytes held
-        memset(&held, 0, sizeof(HeldBytes))
-        held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
-        held.of[HELD_IN_ORDER] = self.sequencer.held_bytes()
-        held.of[HELD_KEYS] = self.prefixes.held_bytes()
-        held.of[HELD_BUFFERS] = self.writer.room + self.lines.carry_room
-        if not self.memory.admits(&held):
-            self.memory.require(False)
-        return 0
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        held.of[HELD_IN_ORDER] += self.sequencer.held_bytes()
+        held.of[HELD_KEYS] += self.prefixes.held_bytes()
+        held.of[HELD_BUFFERS] += self.writer.room + self.lines.carry_room
 
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil:
         """Resolve the time-points that a verdict settles; `write_some` writes them."""
@@ -280,9 +271,7 @@ cdef class TextResolver:
             text = self.prefixes.prefixes[self.stream - 1].text
             size = self.prefixes.prefixes[self.stream - 1].size
         for k in range(count):
-            if self.filter == FILTER_ALL or (
-                self.filter == FILTER_FALSE and verdicts[k].kind == VERDICT_FALSE
-            ):
+            if passes(self.filter, verdicts[k].kind):
                 if not self.writer.append(text, size):
                     return False
                 if not self.writer.write(verdicts + k, 1, FILTER_ALL):

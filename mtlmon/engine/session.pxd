@@ -11,7 +11,7 @@ cdef enum Condition:
     FINISHED = 3
 
 
-cdef class Session:
+cdef class Session(MemoryHolder):
     cdef readonly Program program
     cdef readonly str mode
     cdef Engine engine
@@ -34,20 +34,19 @@ cdef class Session:
     cdef size_t verdict_count
     cdef size_t letter_words                                # 64-bit words of a letter
 
-    cdef size_t push(
-        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
-    ) except? 0 nogil
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil
     cdef int push_end(self) except -1 nogil
     cdef int push_finish(self, const EndTime *end) except -1 nogil
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil
 
-    # The parts of `push`, for callers that allow no other call in between.
+    # For callers that allow no other call between these.
     cdef int enter(self) except -1 nogil
     cdef size_t run(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
     ) except? 0 nogil
+    cdef int run_finish(self, const EndTime *end) except -1 nogil
     cdef void leave(self) noexcept nogil
+    cdef void leave_after_error(self, bint is_between_events) noexcept nogil
     cdef void mark_broken(self) noexcept nogil
     cdef void close(self) noexcept nogil
 
@@ -61,12 +60,9 @@ cdef class Session:
     cdef uint8_t acquire(self) except 0xFF
     cdef int rebuild_engine(self, uint8_t condition) except -1
 
-    # For the code that checks the limit: count what is held, set how much to use for speed, and
-    # release what is not essential.
-    cdef void count_held(self, HeldBytes *held) noexcept nogil
     cdef void set_limit(self, MemoryLimit memory, size_t monitors)
-    cdef int relieve(self) except -1 nogil
-    cdef int check_memory(self) except -1 nogil
 
-    cdef void _leave_engine(self, bint is_done) noexcept nogil
+    cdef int _pass_time(self, uint64_t time_stamp) except -1 nogil
+    cdef int _end(self) except -1 nogil
+    cdef void _take_from_history(self, bint is_done) noexcept nogil
     cdef int _refuse(self) except -1

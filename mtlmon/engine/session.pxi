@@ -66,7 +66,7 @@ cdef class Session:
 
             self.memory = MemoryLimit(memory_size(max_memory))
             self.set_limit(self.memory, 1)
-            self.check_memory()
+            self.memory.hold_to(self)
 
     def __dealloc__(self):
         # Do not use the program here: the garbage collector may have cleared it already.
@@ -86,6 +86,14 @@ cdef class Session:
     cdef void leave(self) noexcept nogil:
         self.condition = READY
 
+    cdef void leave_after_error(self, bint is_between_events) noexcept nogil:
+        """Leave after an error in a batch, of which only the verdicts before it are passed on.
+
+        is_between_events: the caller can go on with the event at which the error came.
+        """
+        if self.condition == IN_USE:
+            self.condition = READY if is_between_events else BROKEN
+
     cdef void mark_broken(self) noexcept nogil:
         """Use instead of `leave` when the current state is lost: no call can follow."""
         self.condition = BROKEN
@@ -93,7 +101,11 @@ cdef class Session:
     cdef size_t run(
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
     ) except? 0 nogil:
-        """Do the same as `push`, between `enter` and `leave`."""
+        """Process the next events, between `enter` and `leave`; return how many.
+
+        Takes at least one event, and all events unless many verdicts wait to be collected. The
+        letter of event k begins at letters[k * letter_words].
+        """
         cdef size_t done
         cdef bint is_done = False
         self.output.count = 0
@@ -110,23 +122,39 @@ cdef class Session:
             self.verdict_count = self.output.count
         return done
 
-    cdef size_t push(
-        self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
-    ) except? 0 nogil:
-        """Process the next events; return how many: at least one, and all unless verdicts wait.
-
-        The letter of event k begins at letters[k * letter_words].
-        """
-        cdef size_t done
-        self.enter()
-        done = self.run(time_stamps, letters, count)
-        self.leave()
-        return done
+    cdef int run_finish(self, const EndTime *end) except -1 nogil:
+        """Do the same as `push_finish`, between `enter` and `leave`."""
+        cdef uint64_t last = self.state.time_stamp
+        cdef uint64_t complete_up_to = last if end.kind == END_LAST else end.time_stamp
+        if end.kind == END_INFINITE:
+            return self._end()
+        if end.kind != END_UNKNOWN and self.state.event_count and complete_up_to >= last:
+            return self._pass_time(complete_up_to + 1)
+        return self._pass_time(0)
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
         """Declare that no event is below a time-stamp."""
-        cdef bint is_done = False
         self.enter()
+        self._pass_time(time_stamp)
+        self.leave()
+        return 0
+
+    cdef int push_end(self) except -1 nogil:
+        """Declare that no event comes at all."""
+        self.enter()
+        self._end()
+        self.leave()
+        return 0
+
+    cdef int push_finish(self, const EndTime *end) except -1 nogil:
+        """End the stream, with what is known about the time after it."""
+        self.enter()
+        self.run_finish(end)
+        self.leave()
+        return 0
+
+    cdef int _pass_time(self, uint64_t time_stamp) except -1 nogil:
+        cdef bint is_done = False
         self.state.history.verdict_count = 0
         try:
             if time_stamp > self.state.clock:
@@ -134,36 +162,25 @@ cdef class Session:
                 self.engine.advance(&self.state, time_stamp)
             is_done = True
         finally:
-            self._leave_engine(is_done)
+            self._take_from_history(is_done)
         return 0
 
-    cdef int push_end(self) except -1 nogil:
-        """Declare that no event comes at all."""
+    cdef int _end(self) except -1 nogil:
         cdef bint is_done = False
-        self.enter()
         try:
             self.table.structure(&self.state)
             self.engine.end(&self.state)
             is_done = True
         finally:
-            self._leave_engine(is_done)
+            self._take_from_history(is_done)
         return 0
 
-    cdef int push_finish(self, const EndTime *end) except -1 nogil:
-        """End the stream, with what is known about the time after it."""
-        cdef uint64_t last = self.state.time_stamp
-        cdef uint64_t complete_up_to = last if end.kind == END_LAST else end.time_stamp
-        if end.kind == END_INFINITE:
-            return self.push_end()
-        if end.kind != END_UNKNOWN and self.state.event_count and complete_up_to >= last:
-            return self.push_time(complete_up_to + 1)
-        return self.push_time(0)
-
-    cdef void _leave_engine(self, bint is_done) noexcept nogil:
-        """Pass on the verdicts that the engine produced outside the table, and leave."""
+    cdef void _take_from_history(self, bint is_done) noexcept nogil:
+        """Pass on the verdicts that the engine produced outside the table."""
         self.verdicts = self.state.history.verdicts
         self.verdict_count = self.state.history.verdict_count if is_done else 0
-        self.condition = READY if is_done else BROKEN
+        if not is_done:
+            self.condition = BROKEN
 
     cdef bint earliest_pending(self, uint64_t *time_stamp, uint64_t *offset) noexcept nogil:
         cdef const Register *register
@@ -256,31 +273,17 @@ cdef class Session:
         self.engine.workspace.set_memo_share(memory.share(8 * monitors))
         self.table.set_budget(memory.share(8 * monitors))
 
-    cdef int relieve(self) except -1 nogil:
+    cdef bint relieve(self) except -1 nogil:
         """Release inessential memory: the transition table, and remains of old expressions."""
         self.table.structure(&self.state)
         self.table.forget(NULL, 0, 0)
         self.table.shrink()
         with gil:
             self.engine.compact(&self.state)
-        return 0
+        return True
 
-    cdef int check_memory(self) except -1 nogil:
-        """Raise MemoryLimitError if too much memory is held; call between two events."""
-        cdef HeldBytes held
-        cdef bint is_relieved = False
-        memset(&held, 0, sizeof(HeldBytes))
-        self.count_held(&held)
-        if not self.memory.admits(&held):
-            self.memory.note_relief()
-            self.relieve()
-            is_relieved = True
-            memset(&held, 0, sizeof(HeldBytes))
-            self.count_held(&held)
-            self.memory.admits(&held)
-        self.memory.require(is_relieved)
-        self.engine.set_room(self.memory)
-        return 0
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil:
+        self.engine.set_room(memory)
 
     @property
     def max_memory(self):

@@ -4,7 +4,16 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon.engine.native cimport HeldBytes, Key, Mode, Register, Session, State
+from mtlmon.engine.native cimport (
+    HeldBytes,
+    Key,
+    MemoryHolder,
+    MemoryLimit,
+    Mode,
+    Register,
+    Session,
+    State,
+)
 
 
 cdef struct Resting:
@@ -29,7 +38,7 @@ cdef enum:
     NO_NUMBER = 0xFFFFFFFF
 
 
-cdef class Streams:
+cdef class Streams(MemoryHolder):
     cdef Session worker             # holds the state of the stream being processed
     cdef State spare                # the worker's own state, while it holds a stream's whole state
     cdef bint has_spare
@@ -68,9 +77,6 @@ cdef class Streams:
     ) noexcept nogil
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
     cdef int renumber(self, const uint32_t *new_numbers) except -1
-
-    cdef void count_held(self, HeldBytes *held) noexcept nogil
-    cdef int relieve(self) except -1
 
     cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil
     cdef int load_initial(self) except -1 nogil

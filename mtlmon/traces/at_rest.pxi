@@ -452,13 +452,16 @@ cdef class Streams:
         held.of[HELD_KEY_STATES] += self.capacity * sizeof(Resting)
         held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(Owner)
 
-    cdef int relieve(self) except -1:
+    cdef bint relieve(self) except -1 nogil:
         """Release memory that is not essential: transitions, and remains of old expressions."""
-        cdef Table table = self.worker.table
-        table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
-        table.shrink()
-        self.compact_workspace()
-        return 0
+        self.worker.table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
+        self.worker.table.shrink()
+        with gil:
+            self.compact_workspace()
+        return True
+
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil:
+        self.worker.engine.set_room(memory)
 
     # ---- what all streams share ------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 
 from libc.stddef cimport size_t
 
-from mtlmon.engine.native cimport MemoryLimit, Session, VerdictRecord
+from mtlmon.engine.native cimport MemoryHolder, MemoryLimit, Session, VerdictRecord
 
 
 cdef enum ResolveStatus:
@@ -17,7 +17,7 @@ cdef struct Records:
     size_t count, room
 
 
-cdef class Resolution:
+cdef class Resolution(MemoryHolder):
     cdef Resolver resolver
     cdef Sequencer sequencer
     cdef bint in_order

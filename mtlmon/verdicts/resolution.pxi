@@ -159,19 +159,18 @@ cdef class Resolution:
 
     cdef int check_memory(self, object verdicts) except -1:
         """Raise MemoryLimitError, with these verdicts, if too much memory is held."""
-        cdef HeldBytes held
         if self.memory is None:
             return 0
-        memset(&held, 0, sizeof(HeldBytes))
-        held.of[HELD_EQUIVALENTS] = self.resolver.held_bytes()
-        held.of[HELD_IN_ORDER] = self.sequencer.held_bytes()
-        if not self.memory.admits(&held):
-            try:
-                self.memory.require(False)
-            except MemoryLimitError as error:
-                error.verdicts = verdicts
-                raise
+        try:
+            self.memory.hold_to(self)
+        except MemoryLimitError as error:
+            error.verdicts = verdicts
+            raise
         return 0
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        held.of[HELD_EQUIVALENTS] += self.resolver.held_bytes()
+        held.of[HELD_IN_ORDER] += self.sequencer.held_bytes()
 
     cdef int take(self, list verdicts) except -1:
         """Resolve the time-points that these verdicts settle; `fetch` returns them."""

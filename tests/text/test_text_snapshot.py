@@ -18,7 +18,7 @@ from mtlmon.text.native import MAX_LINE_BYTES
 from mtlmon.verdicts.native import Resolver
 from tests.strategies import formulas
 
-HEAD = b"mtlmon text\x02"
+HEAD = b"mtlmon text\x03"
 DIGEST_END = len(HEAD) + 8
 WINDOW = "ALWAYS[0,50] (p IMPLIES EVENTUALLY[0,90] r)"
 OPTIONS: list[dict[str, Any]] = [

@@ -49,9 +49,17 @@ cdef class MemoryLimit:
     # the bytes that other code holds besides the counted structures, as last noted
     cdef HeldBytes beside
 
+    cdef int hold_to(self, MemoryHolder holder) except -1 nogil
     cdef bint admits(self, const HeldBytes *held) noexcept nogil
-    cdef void note_relief(self) noexcept nogil
     cdef int require(self, bint is_relieved) except -1 nogil
     cdef size_t room_for(self, size_t bytes) noexcept nogil
     cdef size_t share(self, size_t parts) noexcept nogil
     cdef object exceeded(self, size_t more)
+
+
+cdef class MemoryHolder:
+    # What a limit is checked for: `count_held` adds the bytes it takes, `relieve` releases what is
+    # not essential, if there is such memory, and `set_room` learns what the count has left.
+    cdef void count_held(self, HeldBytes *held) noexcept nogil
+    cdef bint relieve(self) except -1 nogil
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil

@@ -70,6 +70,24 @@ cdef class MemoryLimit:
         if not self.admits(&nothing):
             self.require(False)
 
+    cdef int hold_to(self, MemoryHolder holder) except -1 nogil:
+        """Raise MemoryLimitError if too much memory is held; call between two batches of events.
+        """
+        cdef HeldBytes held
+        cdef bint is_relieved = False
+        memset(&held, 0, sizeof(HeldBytes))
+        holder.count_held(&held)
+        if not self.admits(&held):
+            self.before = self.counted
+            is_relieved = holder.relieve()
+            memset(&held, 0, sizeof(HeldBytes))
+            holder.count_held(&held)
+            self.admits(&held)
+        self.require(is_relieved)
+        if self.allowed != NO_LIMIT():
+            holder.set_room(self)
+        return 0
+
     cdef bint admits(self, const HeldBytes *held) noexcept nogil:
         """Record what is held; return whether it is within the limit."""
         cdef int k
@@ -79,10 +97,6 @@ cdef class MemoryLimit:
             self.total += self.counted.of[k]
         self.highest = max(self.highest, self.total)
         return self.total <= self.allowed
-
-    cdef void note_relief(self) noexcept nogil:
-        """Note that the last count is too large and that inessential memory is being released."""
-        self.before = self.counted
 
     cdef int require(self, bint is_relieved) except -1 nogil:
         """Raise MemoryLimitError if the last recorded bytes are more than the limit.
@@ -123,3 +137,17 @@ cdef class MemoryLimit:
             name = _CATEGORIES[HELD_EXPRESSIONS]
             held[name] = held.get(name, 0) + more
         return limit_error(self.allowed, held, self.names)
+
+
+cdef class MemoryHolder:
+    """The base of what a memory limit is checked for."""
+
+    cdef void count_held(self, HeldBytes *held) noexcept nogil:
+        """Add the bytes that all parts take."""
+
+    cdef bint relieve(self) except -1 nogil:
+        """Release inessential memory; False if there is no such memory."""
+        return False
+
+    cdef void set_room(self, MemoryLimit memory) noexcept nogil:
+        """Take note of the room that the last count has left."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.drive.native import LogRecords
+from mtlmon.checking.text_logs import TextBatch
+from mtlmon.drive.native import TextEvents
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.batch.frames import in_partitions
 from mtlmon.spark.common.monitoring import EndTime, monitors_of
@@ -34,6 +35,7 @@ FILE = "file"
 LOG = "text"
 """The format of text logs: `@TS atom atom ...`."""
 
+_NO_STARTS = np.array([], np.uint32)
 _BLOCK_BYTES = 1 << 20
 # A task reads so much, and opening a file is like reading so much: as Spark has it for its own.
 _TASK_BYTES = 128 << 20
@@ -92,20 +94,33 @@ class FileTraces:
     def _log(
         self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
     ) -> Iterator[tuple[str | None, bytes]]:
-        logs = [(name, LogRecords(monitor, path=path)) for name, monitor in monitors]
+        events = TextEvents(self._policies.atoms, path=path)
         room = np.empty(_BLOCK_BYTES, np.uint8)
         with ByteStream(TableFile(path, path, LOG)) as stream:
             while count := stream.read_into(room):
-                for name, log in logs:
-                    yield name, log.feed(room.data[:count])
-        for name, log in logs:
-            yield name, log.finish()
+                events.load(room.data[:count])
+                yield from self._read(events, monitors)
+        events.load_end()
+        yield from self._read(events, monitors)
+        for name, monitor in monitors:
+            yield name, monitor.finish()
+
+    def _read(
+        self, events: TextEvents, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
+    ) -> Iterator[tuple[str | None, bytes]]:
+        """The verdicts on the loaded part of a log, which is scanned once for all policies."""
+        while True:
+            times, masks = events.read()
+            if not times:
+                return
+            batch = TextBatch(times, masks, self._policies.atoms)
+            for name, monitor in monitors:
+                yield name, monitor.feed(batch.events_of(monitor.atoms), _NO_STARTS)[0]
 
     def _table(
         self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
     ) -> Iterator[tuple[str | None, bytes]]:
         policies = self._policies
-        same = np.array([], np.uint32)
         options = {**self._options, "resolution": self._options["resolution"] or policies.unit}
         with open_tables(
             path,
@@ -117,7 +132,7 @@ class FileTraces:
         ) as tables:
             for batch in tables:
                 for name, monitor in monitors:
-                    yield name, monitor.feed(batch.events_of(monitor.atoms), same)[0]
+                    yield name, monitor.feed(batch.events_of(monitor.atoms), _NO_STARTS)[0]
         for name, monitor in monitors:
             yield name, monitor.finish()
 

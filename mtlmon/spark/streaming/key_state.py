@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon._core import Monitor
-from mtlmon.drive.native import Feeding
+from mtlmon.drive.native import feed_columns
 from mtlmon.errors import SnapshotError
 from mtlmon.spark.streaming.settings import NO_SETTINGS, check_settings
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
@@ -188,19 +188,13 @@ class KeyMonitors:
         """The verdict records that events bring."""
         if len(due):
             events = self._records.events(due, monitor.atoms)
-            records, count = Feeding(monitor).feed([events], _new_records)
-            if count:
-                yield records[:count].tobytes()
+            yield bytes(feed_columns(monitor, [events]))
 
 
 def _latest(time_stamps: Sequence[int | None]) -> int | None:
     """The latest of time-stamps, None if one is not known."""
     known = [time_stamp for time_stamp in time_stamps if time_stamp is not None]
     return max(known) if len(known) == len(time_stamps) else None
-
-
-def _new_records(count: int) -> NDArray[np.void]:
-    return np.empty(count, verdict_type())
 
 
 def _records_of(verdicts: Sequence[Verdict]) -> Iterator[bytes]:

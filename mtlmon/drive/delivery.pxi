@@ -1,0 +1,83 @@
+# cython: language_level=3
+"""The way of verdicts from monitors to sinks: resolver, filter, sink, and listeners beside it."""
+
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from mtlmon.engine.native cimport VerdictRecord
+from mtlmon.text.native cimport FILTER_FALSE, VerdictFilter
+from mtlmon.verdicts.native cimport Resolver
+
+cdef enum:
+    # the number of verdicts taken from a resolver at once
+    RESOLVED_AT_ONCE = 256
+
+
+@final
+cdef class Delivery:
+    """Passes verdicts on to a sink.
+
+    Args:
+        sink: takes the verdicts that pass the filter.
+        filter: which verdicts the sink gets.
+        resolves: whether the sink gets the Boolean verdict of every time-point instead of
+            equivalences.
+        policy_count: the number of policies whose streams the resolver keeps apart; 0 if streams
+            come one after the other.
+        violations: also gets all false time-points, resolved; or None.
+        first: also learns all resolved verdicts; or None.
+    """
+
+    def __cinit__(
+        self, Sink sink not None, VerdictFilter filter, bint resolves, uint32_t policy_count=0,
+        VerdictRows violations=None, FirstViolation first=None
+    ):
+        self.sink = sink
+        self.filter = filter
+        self.resolves = resolves
+        self.policy_count = policy_count
+        self.violations = violations
+        self.first = first
+        if resolves or violations is not None or first is not None:
+            self.resolver = Resolver()
+
+    cdef int put(
+        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        """Pass on verdicts of one stream and policy; all are of one event unless the resolver is
+        flat.
+
+        If the sink is full, some may stay in the resolver until `drain` is called.
+        """
+        if not self.resolves:
+            self.sink.put(records, count, self.filter, stream, policy)
+        if self.resolver is None:
+            return 0
+        if self.policy_count:
+            self.resolver.stream = <uint64_t> stream * self.policy_count + policy
+        self.stream = stream
+        self.policy = policy
+        if not self.resolver.push(records, count):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        self.drain()
+        return 0
+
+    cdef bint drain(self) except -1 nogil:
+        """Pass on what the resolver has; False if the sink is full before all is passed on."""
+        cdef VerdictRecord records[RESOLVED_AT_ONCE]
+        cdef size_t count = RESOLVED_AT_ONCE
+        cdef size_t k
+        while self.resolver is not None and count == RESOLVED_AT_ONCE:
+            if self.resolves and self.sink.is_full():
+                return False
+            count = self.resolver.next(records, RESOLVED_AT_ONCE)
+            if self.resolves:
+                self.sink.put(records, count, self.filter, self.stream, self.policy)
+            if self.first is not None:
+                for k in range(count):
+                    self.first.note(&records[k], self.stream, self.policy)
+            if self.violations is not None:
+                self.violations.put(records, count, FILTER_FALSE, self.stream, self.policy)
+        return True

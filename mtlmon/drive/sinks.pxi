@@ -1,0 +1,227 @@
+# cython: language_level=3
+"""Sinks of verdicts: rows in memory, lines of text, the line of the first violation."""
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free
+
+from mtlmon.engine.native cimport (
+    Session,
+    VERDICT_FALSE,
+    VerdictRecord,
+    Verdicts,
+    copy_record,
+    reserve,
+    set_boolean,
+)
+from mtlmon.text.native cimport FILTER_ALL, FILTER_NONE, VerdictFilter, Writer
+
+cdef enum:
+    # a sink of text is full once this much output waits
+    OUTPUT_BYTES = 1 << 18
+
+
+cdef class Sink:
+    """The base of sinks."""
+
+    cdef int put(
+        self, const VerdictRecord *records, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        """Take the verdicts that pass the filter."""
+        return 0
+
+    cdef bint is_full(self) noexcept nogil:
+        """Whether so much output waits that it should be taken out first."""
+        return False
+
+    cdef void begin_work(self, const Verdicts *output, VerdictFilter filter) noexcept nogil:
+        """Note that nothing is put until `end_work`, and where the next verdicts are collected."""
+
+    cdef void end_work(self) noexcept nogil:
+        """End what `begin_work` began."""
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the sink takes."""
+        return 0
+
+
+@final
+cdef class VerdictRows(Sink):
+    """Verdicts, each with the numbers of its stream and its policy."""
+
+    def __dealloc__(self):
+        free(self.records)
+        free(self.streams)
+        free(self.policies)
+
+    def __len__(self):
+        return self.count
+
+    def taken(self):
+        """Remove all rows and return them: the bytes of the records, of the uint32 numbers of their
+        streams, and of the uint32 numbers of their policies.
+        """
+        rows = (
+            (<const char *> self.records)[:self.count * sizeof(VerdictRecord)],
+            (<const char *> self.streams)[:self.count * sizeof(uint32_t)],
+            (<const char *> self.policies)[:self.count * sizeof(uint32_t)],
+        )
+        self.count = 0
+        return rows
+
+    def time_stamps(self):
+        """The time-stamps of all rows, as the bytes of an array of uint64."""
+        cdef bytes text = PyBytes_FromStringAndSize(NULL, self.count * sizeof(uint64_t))
+        cdef uint64_t *values = <uint64_t *> <char *> text
+        cdef size_t k
+        for k in range(self.count):
+            values[k] = self.records[k].time_stamp
+        return text
+
+    def add_false(self, uint64_t time_stamp, uint64_t offset, uint32_t stream, uint32_t policy):
+        """Add a violation."""
+        cdef VerdictRecord record
+        set_boolean(&record, time_stamp, offset, VERDICT_FALSE)
+        self.put(&record, 1, FILTER_ALL, stream, policy)
+
+    cdef object take_records(self):
+        """Remove all rows and return their records, as a buffer that is not copied."""
+        cdef VerdictBuffer buffer = VerdictBuffer()
+        buffer.records = self.records
+        buffer.size = self.count * sizeof(VerdictRecord)
+        self.records = NULL
+        self.record_room = self.count = 0
+        return buffer
+
+    cdef int put(
+        self, const VerdictRecord *records, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        cdef size_t needed = self.count + count
+        cdef size_t k
+        if filter == FILTER_NONE or count == 0:
+            return 0
+        if (
+            needed > self.record_room or needed > self.stream_room or needed > self.policy_room
+        ):
+            self.grow(needed)
+        for k in range(count):
+            if passes(filter, records[k].kind):
+                copy_record(&self.records[self.count], &records[k])
+                self.streams[self.count] = stream
+                self.policies[self.count] = policy
+                self.count += 1
+        return 0
+
+    cdef int grow(self, size_t needed) except -1 nogil:
+        """Make room for so many rows."""
+        reserve(<void **> &self.records, &self.record_room, needed, sizeof(VerdictRecord))
+        reserve(<void **> &self.streams, &self.stream_room, needed, sizeof(uint32_t))
+        reserve(<void **> &self.policies, &self.policy_room, needed, sizeof(uint32_t))
+        return 0
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        return self.record_room * sizeof(VerdictRecord) + (
+            <size_t> self.stream_room + self.policy_room
+        ) * sizeof(uint32_t)
+
+
+@final
+cdef class VerdictBuffer:
+    """Verdict records in memory of their own, with the buffer protocol."""
+
+    def __dealloc__(self):
+        free(self.records)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.records, self.size, 0, flags)
+
+
+@final
+cdef class LineSink(Sink):
+    """Writes a line for each verdict of a single stream and policy."""
+
+    def __cinit__(self, Writer writer not None):
+        self.writer = writer
+
+    cdef int put(
+        self, const VerdictRecord *records, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        if not self.writer.write(records, count, filter):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        return 0
+
+    cdef bint is_full(self) noexcept nogil:
+        return self.writer.size >= OUTPUT_BYTES
+
+    cdef void begin_work(self, const Verdicts *output, VerdictFilter filter) noexcept nogil:
+        self.writer.next_records = output
+        self.writer.next_filter = filter
+        self.writer.is_idle = True
+
+    cdef void end_work(self) noexcept nogil:
+        self.writer.is_idle = False
+        self.writer.next_records = NULL
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        return self.writer.room
+
+
+@final
+cdef class FirstLine(Sink):
+    """Writes the earliest false time-point of a monitor, once nothing before it is undecided."""
+
+    def __cinit__(self, Session monitor not None, Writer writer not None):
+        self.monitor = monitor
+        self.writer = writer
+
+    cdef int put(
+        self, const VerdictRecord *records, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        cdef uint64_t time_stamp, offset
+        cdef size_t k
+        for k in range(count):
+            if records[k].kind == VERDICT_FALSE and (
+                not self.has_candidate
+                or is_before(
+                    records[k].time_stamp,
+                    records[k].offset,
+                    self.candidate.time_stamp,
+                    self.candidate.offset,
+                )
+            ):
+                self.candidate = records[k]
+                self.has_candidate = True
+        if not self.has_candidate:
+            return 0
+        self.is_decided = not self.monitor.earliest_pending(&time_stamp, &offset) or is_before(
+            self.candidate.time_stamp, self.candidate.offset, time_stamp, offset
+        )
+        if self.is_decided and not self.writer.write(&self.candidate, 1, FILTER_ALL):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        return 0
+
+    cdef void begin_work(self, const Verdicts *output, VerdictFilter filter) noexcept nogil:
+        self.writer.is_idle = True
+
+    cdef void end_work(self) noexcept nogil:
+        self.writer.is_idle = False
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        return self.writer.room
+
+
+cdef inline bint is_before(
+    uint64_t time_stamp, uint64_t offset, uint64_t other_time_stamp, uint64_t other_offset
+) noexcept nogil:
+    return time_stamp < other_time_stamp or (
+        time_stamp == other_time_stamp and offset < other_offset
+    )
