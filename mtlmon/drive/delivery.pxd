@@ -12,7 +12,7 @@ from mtlmon.verdicts.native cimport Resolver
 cdef class Delivery:
     cdef Sink sink
     cdef VerdictFilter filter
-    # None if the sink gets verdicts as the monitors bring them, and nothing else needs resolved ones
+    # None if the sink gets verdicts as the monitors bring them, and nobody needs resolved ones
     cdef Resolver resolver
     cdef bint resolves              # whether the sink gets resolved verdicts
     # how many policies the resolver keeps apart; 0 if it has time-points of one stream at a time

@@ -13,7 +13,7 @@ from mtlmon.errors import MemoryLimitError
 
 
 def feed_columns(Session monitor not None, list batches not None):
-    """Process the events of all batches, each an EventColumns; return the memory of the verdict records.
+    """Process the events of all batches, each an EventColumns; return the verdict records.
 
     Raises:
         TimeStampError: a time-stamp is not valid; the monitor is unchanged.

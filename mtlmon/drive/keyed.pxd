@@ -14,8 +14,8 @@ cdef class KeyedMonitors:
     cdef Streams streams
     cdef uint64_t clock
     cdef EventBlock block
-    # the result of the last call: verdicts with their streams and, as `policies`, the numbers of the
-    # events or streams of the call that brought them
+    # the result of the last call: verdicts with their streams and, as `policies`, the numbers of
+    # the events or streams of the call that brought them
     cdef VerdictRows rows
     cdef VerdictFilter filter       # which verdicts are kept
     cdef WaitingStreams waiting     # None if time does not pass by itself

@@ -1,10 +1,8 @@
 """The loops from events to verdicts."""
 
-from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Literal, TypeVar, final
+from typing import Literal, final
 
-import numpy as np
 from typing_extensions import Buffer
 
 from mtlmon._core import Monitor
@@ -13,8 +11,6 @@ from mtlmon.engine.native import MemoryLimit, Program
 from mtlmon.engine.pending import PendingTimePoint
 from mtlmon.syntax.formula import Formula
 from mtlmon.text.native import Scanner, VerdictLines, Writer
-
-_Records = TypeVar("_Records", bound=np.ndarray[Any, Any])
 
 @final
 class FirstViolation:
@@ -267,5 +263,4 @@ class PolicyLines:
 def install_last_resort(file_descriptor: int, writer: Writer | None, seconds: float) -> None: ...
 def uninstall_last_resort() -> None: ...
 def extend_last_resort(seconds: float) -> None: ...
-
 def feed_columns(monitor: Monitor, batches: list[EventColumns]) -> memoryview: ...
