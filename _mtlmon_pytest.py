@@ -1,9 +1,9 @@
 """The pytest plugin of mtlmon: the fixture `mtl_monitor`.
 
-pytest imports this module at every start where mtlmon is installed, whether it is used or not. So
-it stands outside the package and imports nothing of it: that costs no time, and a run that measures
-the coverage of mtlmon sees the package imported by the tests and not before. For the same reason
-there are no hooks here.
+Wherever mtlmon is installed, pytest imports this module at every start, whether it is used or not.
+So it is outside the package and imports nothing from it. This costs no time, and a run that
+measures the coverage of mtlmon sees the package imported by the tests, not before. For the same
+reason, there are no hooks here.
 """
 
 from __future__ import annotations

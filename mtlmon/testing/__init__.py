@@ -1,8 +1,8 @@
-"""For test suites: assert that what a program does meets a formula.
+"""Lets test suites assert that the behaviour of a program satisfies a formula.
 
-- `assert_holds` and `check` look at recorded traces;
-- the pytest fixture `mtl_monitor`, and `LiveMonitor` anywhere else, watch while the program runs;
-- `LogRule` and `log_events` make events of the records of `logging`;
+- `assert_holds` and `check` monitor recorded traces;
+- the pytest fixture `mtl_monitor`, and elsewhere `LiveMonitor`, monitor a running program;
+- `LogRule` and `log_events` turn the records of `logging` into events;
 - `mtlmon.testing.strategies` generates formulas and traces with hypothesis.
 """
 

@@ -1,4 +1,4 @@
-"""Checking recorded traces."""
+"""Checks recorded traces."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = ["Result", "assert_holds", "check"]
 
 
 class Result:
-    """What a formula's monitor has to say about a whole trace.
+    """The result of monitoring a whole trace.
 
-    `str(result)` is one line of counts, and the report of the first violation if there is one.
+    `str(result)` is one line of counts, followed by the report of the failure if there is one.
 
     Attributes:
-        formula: that was checked.
-        event_count: how many time-points the trace has.
-        true_count: how many of them satisfy the formula.
-        false_count: how many of them violate the formula.
-        undecided_count: how many of them the end of the trace leaves undecided.
-        violations: the names (time_stamp, offset) of those that violate it, in stream order.
-        undecided: the names of those that are open, without those known to be equivalent to one
-            of them, in stream order.
-        failure: the report on the first violation that became known, else on the time-points that
-            are undecided and should not be, else None.
+        formula: the formula that was checked.
+        event_count: the number of time-points in the trace.
+        true_count: the number of time-points that satisfy the formula.
+        false_count: the number of time-points that violate the formula.
+        undecided_count: the number of time-points that are undecided at the end of the trace.
+        violations: the names (time_stamp, offset) of the violating time-points, in stream order.
+        undecided: the names of the undecided time-points, in stream order, without those that are
+            known to be equivalent to an earlier one.
+        failure: the report of the violation that became known first; or of time-points that are
+            undecided although they must not be; or None.
     """
 
     __slots__ = (
@@ -113,42 +113,42 @@ def check(
     """Monitor a whole trace.
 
     Args:
-        formula: a `Formula`, or a text that `parse` reads.
+        formula: a `Formula`, or a text that `parse` accepts.
         trace: one of
 
-            - an iterable of pairs (time_stamp, atoms), the atoms a collection of names or a
-              dictionary that says for each name whether it holds;
+            - an iterable of pairs (time_stamp, atoms), where the atoms are a collection of names or
+              a dictionary that says for each name whether it holds;
             - a pair (time_stamps, letters) of arrays: integers or datetime64, of shape (n,), and a
               Boolean matrix of shape (n, atoms), bit masks of shape (n,), or a dictionary of
               Boolean columns of shape (n,);
-            - a table, that is a data frame (pandas, polars, Arrow), a structured array or a
-              dictionary of columns: one of time-stamps and a Boolean one for each atom of the
+            - a table: a data frame (pandas, polars, Arrow), a structured array or a dictionary of
+              columns. It has a column of time-stamps and a Boolean column for each atom of the
               formula;
-            - the path of a log as the command reads it.
+            - the path of a log in the format of the command.
         at_end: "decided": time-points that are undecided at the end are failures;
             "undecided-ok": they are not; "closed": no event follows the trace, so all are decided.
-        end_time: the time-stamp up to and including which the trace is complete, "last" for its
-            last one; None if nothing is known.
-        unit: of the time-stamps, one of ns, us, ms, s, m, h and d: for bounds that carry a unit
-            in a formula given as text, and for columns of dates and times, which are rounded down
-            to it.
-        mode: that of the `Monitor`.
-        time: name of a table's column of time-stamps: by default "time_stamp", and if a data frame
-            of pandas has none, its index.
-        atoms: names of a matrix's columns, or of the bits of masks from the lowest on: by default
-            `Monitor(formula).atoms`. For other traces, the atoms that events may have.
-        keep: how many of the last events to remember for the report; None for all.
-        unknown: what to do about atoms of the formula that no event has, which may be misspelt:
-            "warn" (`UnknownAtomWarning`), "error" or "ignore" them. By default they are an error
-            where the trace says which atoms it knows, by its columns, by mappings with false
-            values or by `atoms`; sets of names and logs do not, and there it is a warning.
+        end_time: the time-stamp up to and including which the trace is complete, or "last" for its
+            last time-stamp; None if nothing is known.
+        unit: the unit of the time-stamps, one of ns, us, ms, s, m, h and d. It is needed for bounds
+            with units in the text of a formula, and for columns of dates and times, which are
+            rounded down to it.
+        mode: the mode of the `Monitor`.
+        time: the name of a table's column of time-stamps; by default "time_stamp", or the index of
+            a pandas data frame without such a column.
+        atoms: the names of a matrix's columns, or of the bits of masks from the lowest; by default
+            `Monitor(formula).atoms`. For other traces, the atoms that events can have.
+        keep: how many of the last events to remember for the report; None means all.
+        unknown: what to do about atoms of the formula that no event has, and that may be misspelt:
+            "warn" (`UnknownAtomWarning`), "error" or "ignore". By default they are an error if the
+            trace says which atoms it knows: by its columns, by mappings with false values or by
+            `atoms`. For sets of names and logs they are a warning.
 
     Raises:
-        FormulaError: the formula's text cannot be read.
-        TraceError: the trace has none of these forms, or a value at a position is none of these;
-            `TimeStampError` where it is a time-stamp, `LogError` where it is a line of a log. Or
-            the trace does not have an atom of the formula.
-        EventTypeError: an event's time-stamp or atoms are of another type.
+        FormulaError: the text of the formula is invalid.
+        TraceError: the trace has none of these forms, or a value in it is invalid; for a time-stamp
+            this is a `TimeStampError`, and for a line of a log a `LogError`. Or the trace does not
+            have an atom of the formula.
+        EventTypeError: an event's time-stamp or atoms have another type.
 
     >>> result = check("request IMPLIES EVENTUALLY[0,5] response", [
     ...     (0, {"request"}), (3, {"response"}), (4, {"request"}), (9, set()), (20, {"request"}),
@@ -164,7 +164,7 @@ def check(
     resolution = Resolution()
     violations: list[tuple[int, int]] = []
     failure = None
-    # Most verdicts are true and nobody's reference: they are passed over here, at the least cost.
+    # PERF: skip verdicts that are true while no equivalence is open, as most are.
     for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
         value = verdict.value
         if value is True and not resolution.open_count:
@@ -201,7 +201,7 @@ def assert_holds(
 
     Raises:
         ViolationError: a time-point violates the formula, or is undecided at the end of the trace
-            while `at_end="decided"`. It is an AssertionError that tells the whole story.
+            while `at_end="decided"`. It is an AssertionError whose message is the full report.
         FormulaError, TraceError, TimeStampError, LogError, EventTypeError: as `check` does.
 
     >>> assert_holds("response IMPLIES ONCE[0,5] request", [(1, {"request"}), (3, {"response"})])

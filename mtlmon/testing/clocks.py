@@ -1,4 +1,4 @@
-"""Clocks: where the time-stamps of events come from that do not bring their own."""
+"""Clocks give time-stamps to events that have none of their own."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ __all__ = ["make_clock"]
 
 
 def make_clock(clock: Clock, unit: str) -> Callable[[], int]:
-    """A function that tells the time as a whole number of units.
+    """Return a function that returns the time as a whole number of units.
 
     Args:
-        clock: "monotonic" counts from now on, "wall" from 1970 on; a function tells the time
-            itself.
-        unit: a key of `mtlmon.syntax.bounds.UNITS`.
+        clock: "monotonic" counts from now, and "wall" from 1970; a function is returned as it is.
+        unit: the unit, a key of `mtlmon.syntax.bounds.UNITS`.
 
     Raises:
-        MtlmonError: the clock is none of these.
+        MtlmonError: `clock` has another value.
     """
     if callable(clock):
         return clock

@@ -1,4 +1,4 @@
-"""Arrays and tables as streams of events."""
+"""Turns arrays and tables into streams of events."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def events_of_arrays(
     unit: str | None = None,
     seen: SeenNames,
 ) -> Events:
-    """The events of an array of time-stamps and one of letters.
+    """Return the events of an array of time-stamps and an array of letters.
 
     Args:
-        time_stamps: integers or datetime64, shape (n,).
-        letters: a Boolean matrix of shape (n, atoms), integers of shape (n,) whose bits stand for
-            the atoms from the lowest on, or a mapping of names to Boolean columns of shape (n,).
-        names: of the matrix's columns or the masks' bits; of a mapping, the columns to use.
-        unit: of the time-stamps that are made of datetime64, rounded down.
-        seen: is told which columns there are.
+        time_stamps: integers or datetime64, of shape (n,).
+        letters: a Boolean matrix of shape (n, atoms); or integers of shape (n,) whose bits, from
+            the lowest, stand for the atoms; or a mapping of names to Boolean columns of shape (n,).
+        names: the names of the matrix's columns or of the bits, or the columns to use of a mapping.
+        unit: the unit to which datetime64 values are rounded down.
+        seen: is told the names of columns.
 
     Raises:
-        TraceError: types, shapes or values that are none of these.
+        TraceError: the arrays have other types, shapes or values.
     """
     stamps = _time_stamps(time_stamps, unit)
     if isinstance(letters, Mapping):
@@ -78,17 +78,18 @@ def events_of_table(
     unit: str | None = None,
     seen: SeenNames,
 ) -> Events:
-    """The events of a data frame, an Arrow table, a structured array or a mapping of columns.
+    """Return the events of a data frame, Arrow table, structured array or mapping of columns.
 
     Args:
-        table: has a Boolean column for each of the names.
-        names: of the atoms.
-        time: the column of time-stamps; by default "time_stamp", else the index of a pandas frame.
-        unit: of the time-stamps that are made of dates and times, rounded down.
-        seen: is told which columns there are.
+        table: the table, with a Boolean column for each of the names.
+        names: the names of the atoms.
+        time: the column of time-stamps; by default "time_stamp", or else the index of a pandas
+            frame.
+        unit: the unit to which dates and times are rounded down.
+        seen: is told the names of columns.
 
     Raises:
-        TraceError: a column is missing, or its type, length or a value is of no use.
+        TraceError: a column is missing, or its type, its length or a value is invalid.
     """
     columns = _column_names(table)
     wanted = TIME_COLUMN if time is None else time
@@ -141,7 +142,7 @@ def _check_length(array: NDArray[Any], rows: int, what: str) -> None:
 
 
 def _truth(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
-    """A column of truth values, which may be written as 0 and 1."""
+    """Convert a column of truth values, which can also be 0 and 1."""
     if column.ndim != 1:
         raise TraceError(f"column {name!r} has the shape {column.shape}, and should have (n,)")
     if column.dtype.kind == "b":
@@ -153,9 +154,9 @@ def _truth(column: NDArray[Any], name: str) -> NDArray[np.bool_]:
 
 
 def _time_stamps(column: Any, unit: str | None) -> NDArray[Any]:
-    """Time-stamps as integers; dates and times are counted in the unit from 1970 on."""
+    """Convert time-stamps to integers; dates and times are counted in the unit from 1970."""
     if "datetime64[" in str(getattr(column, "dtype", "")) and hasattr(column, "to_numpy"):
-        # Without this, those of a time zone would be objects.
+        # Otherwise times with a time zone would become objects.
         column = column.to_numpy(dtype="datetime64[ns]")
     array = np.asarray(column)
     if array.ndim != 1:
@@ -184,7 +185,7 @@ def _counted(array: NDArray[Any], unit: str | None) -> NDArray[Any]:
 
 def _masked(stamps: NDArray[Any], masks: NDArray[Any], names: Sequence[str]) -> Events:
     __tracebackhide__ = True
-    # A mask of that many bits has none to spare, and cannot be shifted by them.
+    # If all bits of the masks are used, they cannot be shifted by that many.
     spare = len(names) < 8 * masks.itemsize
     if spare and (masks >> len(names)).any():
         row = np.flatnonzero(masks >> len(names))[0]
@@ -208,7 +209,7 @@ def _rows(stamps: NDArray[Any], matrix: NDArray[np.bool_], names: Sequence[str])
 
 
 def _packed(matrix: NDArray[np.bool_]) -> Iterator[int]:
-    """The rows as bit masks, the first column the lowest bit."""
+    """Convert rows to bit masks; the first column is the lowest bit."""
     rows, columns = matrix.shape
     if columns == 0:
         return iter([0] * rows)

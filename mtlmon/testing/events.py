@@ -1,7 +1,7 @@
-"""Traces of every form as a stream of events.
+"""Turns traces of every form into a stream of events.
 
-This is the one way from a user's data to the monitor: pairs as they come, arrays and tables by way
-of `mtlmon.testing.columns`, logs by way of the command's scanner.
+All data of users comes this way: pairs as they are, arrays and tables through
+`mtlmon.testing.columns`, and logs through the command's scanner.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _STORED = (frozenset, set, tuple, list)
 
 
 class Letters(dict[int, frozenset[str]]):
-    """The atoms that the bits of a mask stand for, made once for each mask that occurs.
+    """Maps bit masks to sets of atoms, each of which is made only once.
 
     Args:
-        names: bit i stands for names[i].
+        names: the names of the atoms; bit i stands for names[i].
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -54,21 +54,23 @@ def events_of(
     unit: str | None = None,
     seen: SeenNames,
 ) -> Iterator[Pair]:
-    """The events of a trace, as far as `names` go where the trace has columns, bits or lines.
+    """Return the events of a trace.
+
+    If the trace has columns, bits or lines, only the atoms in `names` are used.
 
     Args:
-        trace: as `mtlmon.testing.check` takes it.
-        names: of the atoms: the columns of a matrix, the bits of masks, the columns to look for in
-            a table, the words to look for in a log.
+        trace: a trace as for `mtlmon.testing.check`.
+        names: the names of the atoms: of the columns of a matrix or the bits of masks, or to look
+            for in the columns of a table or in a log.
         time: the name of the column of time-stamps.
-        unit: of the time-stamps made of dates and times.
-        seen: is told which names the trace has, as far as the events themselves do not say it.
+        unit: the unit to which dates and times are rounded down.
+        seen: is told the names that the trace has, unless the events themselves say it.
 
     Raises:
-        TraceError: the trace has no form that is known, or a value is of no use; also while it is
-            iterated over. Or it does not have an atom, and `seen` takes that for an error.
-        LogError: a log's line cannot be read.
-        EventTypeError: an event's atoms are no collection of names.
+        TraceError: the trace has an unknown form, or a value is invalid; the latter can also be
+            raised while iterating. Or an atom is missing, and `seen` treats that as an error.
+        LogError: a line of a log is invalid.
+        EventTypeError: an event's atoms are not a collection of names.
         OSError: the log cannot be opened.
     """
     __tracebackhide__ = True
@@ -98,7 +100,7 @@ def events_of(
 
 
 def _has_columns(trace: object) -> bool:
-    """Whether it is a table: pandas and polars have `columns`, Arrow has `column_names`."""
+    """Whether a trace is a table; pandas and polars have `columns`, Arrow has `column_names`."""
     return (
         isinstance(trace, Mapping)
         or hasattr(trace, "columns")
@@ -108,9 +110,9 @@ def _has_columns(trace: object) -> bool:
 
 
 def read_pairs(pairs: Iterable[Any], seen: SeenNames) -> Iterator[Pair]:
-    """The events of pairs (time_stamp, atoms)."""
+    """Yield the events of pairs (time_stamp, atoms)."""
     __tracebackhide__ = True
-    # What stands in a list stays as it is; what is made on the way may be used again.
+    # Atoms in a stored sequence do not change; an iterator could reuse its sets.
     as_it_is = _STORED if isinstance(pairs, Sequence) else (frozenset,)
     for position, pair in enumerate(pairs):
         try:
@@ -132,32 +134,31 @@ def read_pairs(pairs: Iterable[Any], seen: SeenNames) -> Iterator[Pair]:
 
 
 def read_log(path: str | os.PathLike[str], names: Sequence[str], seen: SeenNames) -> Iterator[Pair]:
-    """The events of a text log."""
+    """Return the events of a text log."""
     __tracebackhide__ = True
     scanner = Scanner(names, path=os.fspath(path))
     letters = Letters(names)
-    # Opened here and not at the first event, so that a wrong path is reported where it was given.
+    # Open the file now and not at the first event, so that the error for a wrong path comes early.
     file = FileIO(path)
     seen.more = lambda: _names_in(path)
     return _scan(file, scanner, letters)
 
 
 def _names_in(path: str | os.PathLike[str]) -> list[str]:
-    """Names in the first lines of a log; the scanner passes over those that it is not asked for."""
+    """The names in the first lines of a log; the scanner skips names that it does not look for."""
     head = LogHead()
     try:
         with open(path, "rb") as file:
             head.add(file.read(HEAD_BYTES))
     except OSError:
-        # It has been read already: this is only for a message.
+        # The log has been read already; this is only for a message.
         return []
     return head.names()
 
 
 def _scan(file: FileIO, scanner: Scanner, letters: Letters) -> Iterator[Pair]:
     __tracebackhide__ = True
-    # The scanner returns what stands before a line that it cannot read, and raises when it is
-    # called again.
+    # The scanner returns the events before an invalid line, and raises when it is called again.
     with file:
         while block := file.read(BLOCK_BYTES):
             for time_stamp, mask in scanner.feed(block):

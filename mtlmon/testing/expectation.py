@@ -1,4 +1,4 @@
-"""What would have had to happen: a violated formula as a sentence about time-stamps."""
+"""Says what a violated formula expected, as a sentence about time-stamps."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _NEGATED: dict[Operator, str] = {
 
 
 def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None = None) -> str:
-    """What the formula asked for at a time-point that violates it, in one line.
+    """Say in one line what the formula expected at a time-point that violates it.
+
+    For implications, the sentence says what was expected on the right, and that the left holds.
 
     Args:
-        formula: what is violated.
-        time_point: where.
-        unit: of the time-stamps, if it is known.
-
-    Of implications, what holds on the left is told apart from what was expected on the right.
+        formula: the violated formula.
+        time_point: the time-stamp and the offset of the time-point.
+        unit: the unit of the time-stamps, if it is known.
 
     >>> from mtlmon import parse
     >>> expectation(parse("request IMPLIES EVENTUALLY[0,5] response"), (3, 0))
@@ -48,7 +48,7 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
     while formula.operator is ops.IMPLIES:
         reasons.append(_operand(formula.operands[0]))
         formula = formula.operands[1]
-    # The formula that the sentence speaks of, and the sentence.
+    # The formula that the sentence is about, and the sentence.
     subject, sentence = formula, _SENTENCES.get(formula.operator)
     if formula.operator is ops.NOT:
         subject = formula.operands[0]
@@ -65,7 +65,7 @@ def expectation(formula: Formula, time_point: tuple[int, int], unit: str | None 
 
 
 def _operand(formula: Formula) -> str:
-    # Atoms and negated atoms read well bare, anything longer does not.
+    # Put everything except atoms and negated atoms into parentheses.
     innermost = formula.operands[0] if formula.operator is ops.NOT else formula
     return f"({formula})" if innermost.operands else str(formula)
 

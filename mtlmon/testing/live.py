@@ -1,4 +1,4 @@
-"""Monitoring while the test runs: events from any thread, the verdict in the test's own."""
+"""Monitors a running program: events come from any thread, violations go to the test's own."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ LARGEST_TIME_STAMP = (1 << 63) - 1
 
 
 class _Call(NamedTuple):
-    """What is queued: an event, or time that passes without one.
+    """An item of the queue: an event, or the passing of time without an event.
 
     Attributes:
-        time_stamp: of the event; or no later one comes below it.
-        atoms: of the event; None for time that passes.
-        is_adjustable: whether a time-stamp below the one before is to be raised to that.
+        time_stamp: the time-stamp of the event, or the least that later events can have.
+        atoms: the atoms of the event, or None if time passes without an event.
+        is_adjustable: whether to raise the time-stamp to the previous one if it is lower.
     """
 
     time_stamp: int
@@ -48,39 +48,38 @@ class _Call(NamedTuple):
 
 
 class LiveMonitor:
-    """A monitor that is fed while a program runs, and raises what it finds.
+    """A monitor that is fed while a program runs, and raises violations.
 
     Args:
-        formula: a `Formula`, or a text that `parse` reads.
-        clock: stamps the events of `event`: "monotonic" counts from the making of the monitor on,
-            "wall" from 1970 on, a function is called for each event. A clock that goes back is
-            taken to stand still.
-        unit: of the time-stamps, one of ns, us, ms, s, m, h and d; "ms" where a clock is given
-            by name. Bounds in the text of a formula may then carry units.
-        at_end: what the end of the stream means: "decided": no time-point may be left undecided;
-            "undecided-ok": they may; "closed": no event follows, so all are decided.
-        end_time: for `close`, as for `check`.
-        mode: that of the `Monitor`.
-        keep: how many of the last events to remember for the report; None for all.
-        unknown: what `close` does about atoms of the formula that no event has, which may be
-            misspelt: "warn" (`UnknownAtomWarning`), "error" or "ignore" them. By default they are
-            an error if events are mappings that also say what does not hold, else a warning. An
-            atom that a rule of `listen` may give is no mistake.
-        owner: the identifier of the thread that is to be the owner; by default whoever makes the
-            monitor.
+        formula: a `Formula`, or a text that `parse` accepts.
+        clock: the source of time-stamps for `event`: "monotonic" counts from the creation of the
+            monitor, "wall" from 1970, and a function is called for each event. If the clock goes
+            back, the previous time-stamp is used.
+        unit: the unit of the time-stamps, one of ns, us, ms, s, m, h and d; "ms" by default if the
+            clock is given by name. Bounds in the text of the formula can then have units.
+        at_end: what the end of the stream means: "decided": undecided time-points are a failure;
+            "undecided-ok": they are not; "closed": no event follows, so all are decided.
+        end_time: what is known about the time after the stream, as for `check`.
+        mode: the mode of the `Monitor`.
+        keep: how many of the last events to remember for the report; None means all.
+        unknown: what `close` does about atoms of the formula that no event has, and that may be
+            misspelt: "warn" (`UnknownAtomWarning`), "error" or "ignore". By default they are an
+            error if events are mappings that also say which atoms do not hold, and a warning
+            otherwise. Atoms that a rule of `listen` can give are not reported.
+        owner: the identifier of the thread that owns the monitor; by default the thread and the
+            asyncio task that create it.
 
-    Events may come from any thread, from callbacks of asyncio and from signal handlers; they are
-    queued in the order of the calls. Whoever makes the monitor (the thread, and in asyncio the
-    task) is its owner. A violation is raised by the next call that the owner makes, and by
-    `close` at the latest, in nobody else's thread or task: the program that is watched never sees
-    it.
+    Events can come from any thread, from callbacks of asyncio and from signal handlers; they are
+    queued in the order of the calls. The thread that creates the monitor, and in asyncio the task,
+    is its owner. A violation is raised by the next call that the owner makes, at the latest by
+    `close`. It is never raised in other threads or tasks, so the monitored program does not see it.
 
     Attributes:
-        formula: that is monitored.
+        formula: the monitored formula.
 
     Raises:
-        FormulaError: the formula's text cannot be read.
-        MtlmonError: another argument is none of those named here.
+        FormulaError: the text of the formula is invalid.
+        MtlmonError: another argument is invalid.
 
     >>> with LiveMonitor("response IMPLIES ONCE[0,5] request") as monitor:
     ...     monitor.step(1, {"request"})
@@ -114,15 +113,15 @@ class LiveMonitor:
         self._clock = None if clock is None else make_clock(clock, unit or "ms")
         self._owner = (get_ident(), _current_task()) if owner is None else (owner, None)
         self._is_closed = False
-        # What was found, and the exception that is made of it only when somebody asks: that takes
-        # time, which the program that is watched should not spend.
+        # The violation, and the exception for it, which is only made when the owner asks: that
+        # takes time, which the monitored program should not spend.
         self._violated: tuple[int, int] | None = None
         self._failure: Exception | None = None
         self._is_forgiven = False
         self._on_close: list[Callable[[], None]] = []
-        # Re-entrant: a signal handler may come with an event in the middle of another one.
+        # Re-entrant, as a signal handler can bring an event in the middle of another one.
         self._door = RLock()
-        # The largest time-stamp that came in, and the last one that was monitored.
+        # The largest time-stamp that was queued, and the last one that was monitored.
         self._last_time_stamp = 0
         self._monitored = 0
         self._queue: deque[_Call] = deque()
@@ -132,17 +131,18 @@ class LiveMonitor:
     # ---- feeding -----------------------------------------------------------------------------
 
     def step(self, time_stamp: int, atoms: Atoms = ()) -> None:
-        """An event with a time-stamp of its own.
+        """Process an event with a given time-stamp.
 
         Args:
-            time_stamp: integer from 0 to 2^63-1, not below any before.
+            time_stamp: an integer from 0 to 2^63-1, not below any earlier one.
             atoms: the names of the propositions that hold, or a dictionary that says for each
                 name whether it holds.
 
         Raises:
-            ViolationError: to the owner.
-            TimeStampError: negative, too large or decreasing; the event is not taken.
-            TypeError: the time-stamp is no integer, or the atoms no collection of names.
+            ViolationError: there is a violation, and the caller is the owner.
+            TimeStampError: the time-stamp is negative, too large or decreasing; the event is
+                ignored.
+            TypeError: the time-stamp is not an integer, or the atoms are not a collection of names.
             MtlmonError: the monitor is closed.
         """
         __tracebackhide__ = True
@@ -154,10 +154,10 @@ class LiveMonitor:
         self._after_call()
 
     def event(self, *atoms: str) -> None:
-        """An event of this moment, with the atoms that hold.
+        """Process an event that happens now, with the atoms that hold.
 
         Raises:
-            ViolationError: to the owner.
+            ViolationError: there is a violation, and the caller is the owner.
             MtlmonError: the monitor has no clock, or is closed.
         """
         __tracebackhide__ = True
@@ -165,7 +165,10 @@ class LiveMonitor:
         self._after_call()
 
     def notify(self, atoms: frozenset[str]) -> None:
-        """An event of this moment, from code that must not see an exception, not even the owner's.
+        """Process an event that happens now, without raising violations even to the owner.
+
+        Args:
+            atoms: the names of the propositions that hold.
 
         Raises:
             MtlmonError: the monitor has no clock.
@@ -179,17 +182,17 @@ class LiveMonitor:
         self._drain(wait=False)
 
     def fail(self, error: Exception) -> None:
-        """Let the next call of the owner raise the error."""
+        """Make the next call of the owner raise the error."""
         if self._failure is None:
             self._failure = error
 
     def advance(self, time_stamp: int | None = None) -> None:
-        """No later event comes below the time-stamp, by default the clock's.
+        """Declare that no later event is below a time-stamp, by default that of the clock.
 
         Raises:
-            ViolationError: to the owner.
-            TimeStampError: negative or too large.
-            MtlmonError: the monitor has no clock and no time-stamp is given, or it is closed.
+            ViolationError: there is a violation, and the caller is the owner.
+            TimeStampError: the time-stamp is negative or too large.
+            MtlmonError: the monitor is closed, or has no clock and no time-stamp is given.
         """
         __tracebackhide__ = True
         if time_stamp is None:
@@ -206,12 +209,12 @@ class LiveMonitor:
         logger: logging.Logger | str | None = None,
         level: int | str | None = None,
     ) -> None:
-        """Make events of what is logged, until the monitor is closed.
+        """Turn log records into events, until the monitor is closed.
 
         Args:
-            rules: what the records are mapped to; see `LogRule`.
-            logger: the logger, or its name, at which to listen; by default the root.
-            level: that the logger is set to meanwhile, so that records from this level on arrive.
+            rules: the rules that map records to atoms; see `LogRule`.
+            logger: the logger to listen to, or its name; by default the root logger.
+            level: the level that the logger is set to in the meantime.
 
         Raises:
             MtlmonError: the monitor has no clock.
@@ -228,15 +231,15 @@ class LiveMonitor:
 
     @property
     def violation(self) -> ViolationError | None:
-        """The violation that was found, if there is one; looking does not raise it."""
+        """The violation that was found, or None; this does not raise it."""
         self._drain(wait=True)
         failure = self._make_failure()
         return failure if isinstance(failure, ViolationError) else None
 
     def take_violation(self) -> ViolationError | None:
-        """What `check` would raise, if anything; it will not be raised any more.
+        """Return the violation that `check` would raise, or None; it is not raised any more.
 
-        For tests in which a violation is what should happen. The monitor has stopped at it.
+        Use this in tests that expect a violation. The monitor stops at the violation.
         """
         self._pass_time()
         violation = self.violation
@@ -246,7 +249,7 @@ class LiveMonitor:
         return violation
 
     def check(self) -> None:
-        """Raise the violation that is known by now; with a clock, let time pass first.
+        """Raise the violation if one is known; with a clock, let time pass first.
 
         Raises:
             ViolationError: the violation.
@@ -259,15 +262,15 @@ class LiveMonitor:
     def close(self, *, place: tuple[str, int] | None = None) -> None:
         """End the stream.
 
-        After that, events are an error if they are the owner's, else they are ignored.
+        Later events are an error if they come from the owner, and ignored otherwise.
 
         Args:
             place: the file and line that a warning is about; by default those of the call.
 
         Raises:
-            ViolationError: a time-point violates the formula, or is undecided where that is not
-                allowed.
-            TraceError: no event has an atom of the formula, and that is an error.
+            ViolationError: a time-point violates the formula, or is undecided although `at_end`
+                does not allow that.
+            TraceError: an atom of the formula occurs in no event, and that is an error.
         """
         __tracebackhide__ = True
         if not self._is_closed:
@@ -277,10 +280,10 @@ class LiveMonitor:
         self._raise_failure()
 
     def abandon(self) -> ViolationError | None:
-        """End the stream where it broke off: what it left undecided is no failure.
+        """End the stream early; undecided time-points are not a failure.
 
         Returns:
-            The violation that was found before, if there is one.
+            The violation that was found before, or None.
         """
         self._shut()
         return self.violation
@@ -341,14 +344,14 @@ class LiveMonitor:
         __tracebackhide__ = True
         clock = self._require_clock()
         with self._door:
-            # A time-stamp below the last one is no error here: the clock went back, or a signal
-            # handler came with an event in between. It is taken for the last one.
+            # A time-stamp below the last one is not an error here: the clock went back, or a signal
+            # handler brought an event in between. It is raised to the last one.
             self._put(index(clock()), letter, is_adjustable=True)
 
     def _put(
         self, time_stamp: int, letter: frozenset[str] | None, *, is_adjustable: bool = False
     ) -> None:
-        """Queue an event, the door being held."""
+        """Queue an event; the caller holds `_door`."""
         __tracebackhide__ = True
         if self._is_closed:
             if self._is_owner():
@@ -365,15 +368,16 @@ class LiveMonitor:
             self._raise_failure()
 
     def _drain(self, *, wait: bool) -> None:
-        """Monitor what is queued, unless another thread is at it already.
+        """Process the queue, unless another thread is already doing that.
 
-        wait: until that thread is done, so that all that was queued is monitored.
+        Args:
+            wait: whether to wait for that thread, so that all of the queue is processed.
         """
         while wait or self._queue:
             if not self._work.acquire(blocking=wait):
                 return
             try:
-                # Whoever is interrupted in the middle of it goes on afterwards.
+                # A signal handler has interrupted this very loop, which goes on afterwards.
                 if self._is_working:
                     return
                 self._is_working = True
@@ -383,7 +387,7 @@ class LiveMonitor:
                     self._is_working = False
             finally:
                 self._work.release()
-            # What came in after the last look is not left lying about.
+            # Look again: an item can have been queued after the last look.
             wait = False
 
     def _monitor_queue(self) -> None:
@@ -399,15 +403,15 @@ class LiveMonitor:
                 else:
                     self._note(self._recording.step(time_stamp, letter))
             except MtlmonError as error:
-                # This may be a thread of the program that is watched: tell the owner. Without its
-                # frames, which would keep the engine's BDDs alive longer than their manager.
+                # This may be a thread of the monitored program, so keep the error for the owner.
+                # Drop its frames, which would keep BDDs alive longer than their manager.
                 self._failure = error.with_traceback(None)
             except Exception as error:
                 self._failure = error
             self._monitored = time_stamp
 
     def _note(self, verdicts: list[Verdict]) -> bool:
-        """Note the first violation among verdicts; return whether there is one."""
+        """Store the first violation among verdicts; return whether there is one."""
         for verdict in verdicts:
             if verdict.value is False:
                 self._violated = verdict.time_stamp, verdict.offset
@@ -447,7 +451,7 @@ class LiveMonitor:
 
 
 def _current_task() -> object:
-    """The task of asyncio that runs in this thread, if there is one."""
+    """The asyncio task that runs in this thread, or None."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return None

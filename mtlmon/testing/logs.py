@@ -1,4 +1,4 @@
-"""Events from the records of `logging`: while they are written, or recorded ones."""
+"""Turns records of `logging` into events, while they are logged or afterwards."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ __all__ = ["LogHandler", "LogRule", "listening", "log_events"]
 
 
 class LogRule:
-    """Which log records make an atom true.
+    """A rule that says which log records make an atom true.
+
+    A record matches if it matches all of the arguments that are given.
 
     Args:
-        atom: its name. Parts in braces are filled in from the record's fields and the groups of
-            `message`, as in "login_{user}".
-        logger: the name of the record's logger, or of one above it in the hierarchy.
+        atom: the name of the atom. Parts in braces are replaced by fields of the record and groups
+            of `message`, as in "login_{user}".
+        logger: the name of the record's logger, or of an ancestor in the hierarchy of loggers.
         level: the least level, a number or a name.
-        message: a regular expression found in the record's message.
-        fields: values that fields of the record (attributes, such as those given to `extra=`)
-            are equal to; a function is asked for each value instead. A record without the field
-            does not match.
-
-    A record matches when all that is given matches.
+        message: a regular expression to search for in the record's message.
+        fields: the values of fields of the record (attributes, such as those given to `extra=`), or
+            functions that say whether a value matches. A record without the field does not match.
 
     Raises:
-        MtlmonError: an unknown level, an expression that cannot be read, or an atom's name whose
-            braces are not closed.
+        MtlmonError: the level is unknown, the regular expression is invalid, or braces in the name
+            of the atom are not closed.
 
     >>> rule = LogRule("login_{user}", logger="app", message=r"user (?P<user>\\w+) logged in")
     >>> record = logging.LogRecord("app.web", 20, "app.py", 1, "user ada logged in", (), None)
@@ -64,10 +63,10 @@ class LogRule:
         self._is_template = bool(names)
 
     def atom_of(self, record: logging.LogRecord) -> str | None:
-        """The name of the atom that the record makes true; None if it does not match.
+        """Return the name of the atom that the record makes true, or None if it does not match.
 
         Raises:
-            MtlmonError: the atom's name asks for a field that the record does not have.
+            MtlmonError: the atom's name refers to a field that the record does not have.
         """
         if record.levelno < self.level or not self._is_at(record.name):
             return None
@@ -94,7 +93,7 @@ class LogRule:
             ) from None
 
     def can_give(self, name: str) -> bool:
-        """Whether an atom of this name can come from a record."""
+        """Whether a record can make an atom with this name true."""
         parts = Formatter().parse(self.atom)
         pattern = "".join(
             re.escape(text) + ("" if field is None else ".*") for text, field, _, _ in parts
@@ -109,15 +108,15 @@ class LogRule:
 
 
 class LogHandler(logging.Handler):
-    """A handler that makes an event of every record that matches a rule.
+    """A handler that turns every record that matches a rule into an event.
 
-    The event has the atoms of all the rules that match and the time-stamp of the monitor's clock.
-    It never raises into the code that logs: violations are the monitor's to raise.
+    The event has the atoms of all rules that match, and the time-stamp of the monitor's clock. The
+    handler never raises an exception in the code that logs: the monitor raises violations.
 
     Args:
-        monitor: has a clock.
-        rules: see `LogRule`.
-        level: records below it are passed over.
+        monitor: the monitor, which must have a clock.
+        rules: the rules that map records to atoms.
+        level: the least level; records below it are ignored.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class LogHandler(logging.Handler):
         self.rules = tuple(rules)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Make an event of the record."""
+        """Turn the record into an event."""
         try:
             atoms = atoms_of(record, self.rules)
         except Exception as error:
@@ -139,7 +138,7 @@ class LogHandler(logging.Handler):
 
 
 def atoms_of(record: logging.LogRecord, rules: Iterable[LogRule]) -> frozenset[str]:
-    """The atoms that the record makes true; none if no rule matches."""
+    """Return the atoms that the record makes true; none if no rule matches."""
     names = (rule.atom_of(record) for rule in rules)
     return frozenset(name for name in names if name is not None)
 
@@ -147,18 +146,18 @@ def atoms_of(record: logging.LogRecord, rules: Iterable[LogRule]) -> frozenset[s
 def log_events(
     records: Iterable[logging.LogRecord], *rules: LogRule, unit: str = "ms"
 ) -> list[tuple[int, frozenset[str]]]:
-    """The trace of recorded log records, such as pytest's `caplog.records`, for `assert_holds`.
+    """Turn log records, such as pytest's `caplog.records`, into a trace for `assert_holds`.
 
     Args:
-        records: those that match no rule are passed over.
-        rules: see `LogRule`.
-        unit: of the time-stamps, counted from 1970 on and rounded down.
+        records: the records; those that match no rule are ignored.
+        rules: the rules that map records to atoms; see `LogRule`.
+        unit: the unit of the time-stamps, which count from 1970 and are rounded down.
 
     Returns:
         Pairs (time_stamp, atoms), ordered by time.
 
     Raises:
-        MtlmonError: an unknown unit, or a rule asks for a field that a record does not have.
+        MtlmonError: the unit is unknown, or a rule refers to a field that a record does not have.
     """
     if unit not in UNITS:
         raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
@@ -177,7 +176,7 @@ def listening(
     logger: logging.Logger | str | None,
     level: int | str | None,
 ) -> Callable[[], None]:
-    """Attach a handler to a logger; return what takes it away again."""
+    """Attach a handler to a logger; return a function that removes it again."""
     target = logger if isinstance(logger, logging.Logger) else logging.getLogger(logger)
     handler = LogHandler(monitor, rules)
     level_before = target.level
@@ -194,10 +193,10 @@ def listening(
 
 
 def read_level(level: int | str) -> int:
-    """A level's number.
+    """Return the number of a level.
 
     Raises:
-        MtlmonError: no level has that name.
+        MtlmonError: no level has this name.
     """
     if isinstance(level, str):
         number = logging.getLevelNamesMapping().get(level.upper())

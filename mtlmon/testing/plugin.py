@@ -1,7 +1,7 @@
-"""What the pytest fixture `mtl_monitor` does.
+"""Implements the pytest fixture `mtl_monitor`.
 
-The plugin that pytest loads is the module `_mtlmon_pytest`, which is next to nothing; this one is
-imported by the first test that uses the fixture.
+The plugin that pytest loads is the small module `_mtlmon_pytest`. The first test that uses the
+fixture imports this module.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["MonitorFactory", "monitors_of"]
 class _Made(NamedTuple):
     """A monitor, and the line that made it.
 
-    A test that fails at its end has no line of its own to show, so it shows that one: there stands
-    the formula.
+    A test that fails at its end has no failing line to show, so it shows this one, which has the
+    formula.
     """
 
     monitor: LiveMonitor
@@ -41,7 +41,7 @@ class _Made(NamedTuple):
     line: int
 
     def close(self) -> Exception | None:
-        """Close the monitor; return what it raises, as if the line had raised it."""
+        """Close the monitor; return the exception that it raises, as if raised by the line."""
         try:
             self.monitor.close(place=(self.frame.f_code.co_filename, self.line))
         except Exception as error:
@@ -51,7 +51,7 @@ class _Made(NamedTuple):
 
 
 class MonitorFactory:
-    """The fixture's value: makes monitors that are closed when the test ends."""
+    """The value of the fixture: makes monitors, which are closed when the test ends."""
 
     def __init__(self) -> None:
         self._made: list[_Made] = []
@@ -69,7 +69,7 @@ class MonitorFactory:
         keep: int | None = DEFAULT_KEEP,
         unknown: Unknown = None,
     ) -> LiveMonitor:
-        """A monitor for this test; the arguments are those of `LiveMonitor`."""
+        """Make a monitor for this test; the arguments are those of `LiveMonitor`."""
         __tracebackhide__ = True
         monitor = LiveMonitor(
             formula,
@@ -80,7 +80,7 @@ class MonitorFactory:
             mode=mode,
             keep=keep,
             unknown=unknown,
-            # The test's thread is told, also of a monitor that another one has made.
+            # The test's thread is the owner, even if another thread makes the monitor.
             owner=None if get_ident() == self._thread else self._thread,
         )
         frame = sys._getframe(1)
@@ -88,15 +88,16 @@ class MonitorFactory:
         return monitor
 
     def close(self) -> None:
-        """Close all monitors; raise what the first of them raises, with the others' as notes.
+        """Close all monitors; raise their first exception, with the others as notes.
 
         Raises:
-            ViolationError: and whatever else went wrong while monitoring.
+            ViolationError: a monitor has found a violation. Other errors of monitoring are raised
+                as well.
         """
         __tracebackhide__ = True
         made, self._made = self._made, []
         failures = [error for error in [one.close() for one in made] if error is not None]
-        # The frames of the test are let go of.
+        # Drop the references to frames of the test.
         made.clear()
         for failure in failures[1:]:
             failures[0].add_note(f"\n{failure}")
@@ -104,14 +105,14 @@ class MonitorFactory:
             raise failures[0]
 
     def abandon(self) -> list[str]:
-        """Close all monitors of a test that has failed; return the violations they had found."""
+        """Close all monitors of a failed test; return the violations that they have found."""
         violations = [one.monitor.abandon() for one in self._made]
         self._made.clear()
         return [str(violation) for violation in violations if violation is not None]
 
 
 class AtTestEnd:
-    """A plugin that pytest has while one test runs: it lets the test fail at its end."""
+    """A plugin that is registered while a single test runs, to make it fail at its end."""
 
     def __init__(self, item: pytest.Item, monitors: MonitorFactory) -> None:
         self.item = item
@@ -135,7 +136,7 @@ class AtTestEnd:
 
 
 def monitors_of(request: pytest.FixtureRequest) -> Iterator[MonitorFactory]:
-    """The fixture: a factory of monitors; whatever the test leaves open is closed."""
+    """Implement the fixture: yield a factory of monitors, and close those that are left open."""
     __tracebackhide__ = True
     monitors = MonitorFactory()
     manager = request.config.pluginmanager
@@ -145,5 +146,5 @@ def monitors_of(request: pytest.FixtureRequest) -> Iterator[MonitorFactory]:
         yield monitors
     finally:
         manager.unregister(at_end)
-    # Only what the hook has not seen: a fixture that was asked for in the middle of a test.
+    # Needed for a fixture that is requested in the middle of a test: the hook does not run then.
     monitors.close()

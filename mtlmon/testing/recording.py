@@ -1,4 +1,4 @@
-"""A monitor that remembers the events it read lately."""
+"""A monitor that remembers its last events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,13 @@ DEFAULT_KEEP = 10_000
 
 
 class Event(NamedTuple):
-    """One time-point: its name, and the atoms that hold there."""
+    """A time-point and the atoms that hold there.
+
+    Attributes:
+        time_stamp: the time-stamp of the time-point.
+        offset: its number within the time-stamp.
+        atoms: the names of the atoms.
+    """
 
     time_stamp: int
     offset: int
@@ -48,25 +54,26 @@ class Event(NamedTuple):
 
 
 class Recording:
-    """A monitor, and the last events that it read.
+    """A monitor and its last events.
 
     Args:
-        formula: what to monitor.
-        unit: of the time-stamps, for reports.
-        mode: that of the monitor.
+        formula: the formula to monitor.
+        unit: the unit of the time-stamps, for reports.
+        mode: the mode of the monitor.
         at_end: what the end of the stream means, see `finish`.
-        keep: how many events to remember for reports; None for all.
-        unknown: what is said of atoms that no event has, as `SeenNames` takes it.
+        keep: how many events to remember for reports; None means all.
+        unknown: what to do about atoms that no event has, as for `SeenNames`.
 
     Attributes:
-        pairs: the last events as they were read, (time_stamp, atoms), in order. Whoever steps the
-            monitor appends them, and notes their names in `seen` while some are missing.
+        monitor: the monitor.
+        pairs: the last events (time_stamp, atoms), in order. Code that steps the monitor directly
+            must append its events, and note their names in `seen` while some are missing.
         seen: the names that events have had.
-        end_time: what is known about the time after the last event, as `Monitor.finish` takes it.
+        end_time: what is known about the time after the last event, as for `Monitor.finish`.
         undecided: the time-points that `finish` left open, without equivalents.
 
     Raises:
-        MtlmonError: an unknown mode or `at_end`, or a `keep` below 1.
+        MtlmonError: the mode or `at_end` is unknown, or `keep` is below 1.
     """
 
     def __init__(
@@ -98,29 +105,29 @@ class Recording:
 
     @property
     def event_count(self) -> int:
-        """How many events were read."""
+        """The number of events so far."""
         return self.monitor.counters["events"]
 
     @property
     def is_complete(self) -> bool:
-        """Whether every event that was read is still there."""
+        """Whether all events so far are still remembered."""
         return len(self.pairs) == self.event_count
 
     @property
     def clock(self) -> int:
-        """No later event has a time-stamp below this one."""
+        """The least time-stamp that a later event can have."""
         last = int(self.pairs[-1][0]) if self.pairs else 0
         return max(last, self.end_time + 1) if isinstance(self.end_time, int) else last
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many time-points are true, false and undecided, equivalents included."""
+        """The numbers of true, false and undecided time-points, including equivalents."""
         counters = self.monitor.counters
         true, false = counters["true"], counters["false"]
         return true, false, counters["events"] - true - false
 
     def recent(self) -> list[Event]:
-        """The last events, from the first on whose offset is known."""
+        """Return the last events, beginning with the first whose offset is known."""
         events: list[Event] = []
         skipped = None if self.is_complete else self.pairs[0][0]
         for time_stamp, atoms in self.pairs:
@@ -132,7 +139,7 @@ class Recording:
         return events
 
     def step(self, time_stamp: int, atoms: frozenset[str]) -> list[Verdict]:
-        """Read an event; return the verdicts that it brings.
+        """Process an event; return the new verdicts.
 
         Raises:
             TimeStampError: the time-stamp is negative, too large or decreasing.
@@ -144,10 +151,10 @@ class Recording:
         return verdicts
 
     def advance(self, time_stamp: int) -> list[Verdict]:
-        """No later event comes below the time-stamp; return the verdicts that brings.
+        """Declare that no later event is below a time-stamp; return the new verdicts.
 
         Raises:
-            TimeStampError: negative or too large.
+            TimeStampError: the time-stamp is negative or too large.
         """
         verdicts = self.monitor.advance(time_stamp)
         if self.pairs and time_stamp > self.clock:
@@ -155,15 +162,15 @@ class Recording:
         return verdicts
 
     def finish(self, end_time: EndTime = None) -> list[Verdict]:
-        """The stream ends; return the verdicts that brings, and note what stays open.
+        """End the stream; return the new verdicts, and store in `undecided` what stays open.
 
         Args:
-            end_time: what is known about the time after the last event, as `Monitor.finish`
-                takes it. With `at_end="closed"` no event ever follows, whatever this says.
+            end_time: what is known about the time after the last event, as for `Monitor.finish`.
+                It is ignored with `at_end="closed"`, which means that no event ever follows.
 
         Raises:
             TimeStampError: `end_time` is negative or too large.
-            MtlmonError: `end_time` is none of these.
+            MtlmonError: `end_time` has another invalid value.
         """
         pending = [(point.time_stamp, point.offset) for point in self.monitor.pending]
         if self.at_end == "closed":
@@ -179,12 +186,12 @@ class Recording:
 
 
 def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:
-    """A formula for time-stamps in a unit, from its text if it is one.
+    """Make a formula for time-stamps in a unit, from a text or a `Formula`.
 
     Raises:
-        FormulaError: the text is no formula, or a bound is no whole number of units.
-        UnitError: a bound carries a unit and none is given for the time-stamps; or it is unknown.
-        TypeError: it is neither a text nor a formula.
+        FormulaError: the text is not a formula, or a bound is not a whole number of units.
+        UnitError: a bound has a unit but the time-stamps have none, or the unit is unknown.
+        TypeError: `formula` is neither a text nor a `Formula`.
     """
     __tracebackhide__ = True
     if not isinstance(formula, (str, Formula)):
@@ -194,5 +201,5 @@ def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:
             return parse(formula, unit=unit)
         return formula if unit is None else formula.in_unit(unit)
     except MtlmonError as error:
-        # Where in the parser is of no interest to the test that shows the error.
+        # A test that shows the error does not need the frames of the parser.
         raise error.with_traceback(None) from None

@@ -1,4 +1,4 @@
-"""The reports of violations: formula, time-point, the events around it, what was expected, why."""
+"""Writes reports of violations: formula, time-point, events around it, expectation, explanation."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ UNDECIDED_SHOWN = 5
 
 
 def violation(recording: Recording, time_point: TimePoint) -> ViolationError:
-    """The report of a time-point that violates the formula, known since the last event.
+    """Report a time-point that violates the formula, as the last event has shown.
 
     Args:
-        recording: what was read up to now.
-        time_point: its name.
+        recording: the events so far.
+        time_point: the time-stamp and the offset of the time-point.
     """
     formula = recording.formula
     parts = [
@@ -45,7 +45,7 @@ def violation(recording: Recording, time_point: TimePoint) -> ViolationError:
 
 
 def undecided(recording: Recording) -> ViolationError:
-    """The report of the time-points that are open at the end of the stream."""
+    """Report the time-points that are undecided at the end of the stream."""
     formula = recording.formula
     count = recording.counts[2]
     points = recording.undecided
@@ -89,14 +89,14 @@ def _until_when(recording: Recording, time_point: TimePoint) -> str:
 
 
 def _misspelt(recording: Recording) -> Iterable[str]:
-    """A hint at atoms that never occurred, where a name occurred that looks alike."""
+    """Hints about atoms that never occurred, if a similar name did."""
     for name in recording.seen.absent:
         if guess := nearest(name, recording.seen.names()):
             yield f"hint: no event has the atom {name}; did you mean {guess}?"
 
 
 def _events(recording: Recording, time_point: TimePoint) -> str:
-    """The events around a time-point and the last ones, one a line."""
+    """The events around a time-point and the last events, one on each line."""
     events = recording.recent()
     place = _place(events, time_point)
     if place is None:
@@ -108,7 +108,7 @@ def _events(recording: Recording, time_point: TimePoint) -> str:
     width = max(map(len, names.values()), default=0)
     known = set(recording.formula.atoms)
     lines = []
-    # events before those that are kept count as left out
+    # events before the kept ones count as left out
     following = len(events) - recording.event_count
     for number in sorted(wanted):
         if number > following:
@@ -130,7 +130,7 @@ def _place(events: Sequence[Event], time_point: TimePoint) -> int | None:
 
 
 def _atoms(event: Event, known: set[str]) -> str:
-    """The atoms of an event, those of the formula first, shortened."""
+    """The atoms of an event, beginning with those of the formula, shortened."""
     names = sorted(event.atoms, key=lambda name: (name not in known, name))
     text = ""
     for number, name in enumerate(names):
@@ -141,7 +141,7 @@ def _atoms(event: Event, known: set[str]) -> str:
 
 
 def _explanation(recording: Recording, time_point: TimePoint) -> Iterable[str]:
-    """The proof, where one can be made from the events that are kept."""
+    """The proof, if there is one from the events that are kept."""
     from mtlmon.explanation import explain
 
     events = [(event.time_stamp, event.atoms) for event in _relevant(recording, time_point)]
@@ -150,22 +150,22 @@ def _explanation(recording: Recording, time_point: TimePoint) -> Iterable[str]:
         return
     try:
         proof = explain(recording.formula, events, time_point, end_time=recording.end_time)
-        # Without its heading, which is that of the report.
+        # Leave out the heading, which the report has already.
         yield str(proof).partition("\n\n")[2]
     except (MtlmonError, MemoryError) as error:
         yield f"no explanation: {error}"
 
 
 def _relevant(recording: Recording, time_point: TimePoint) -> Sequence[Event]:
-    """The events that the formula's value at the time-point may depend on; none if some are lost.
+    """The events that the value at the time-point can depend on; none if some are lost.
 
-    They begin with a whole time-stamp, so that offsets count as in the stream.
+    They begin with a whole time-stamp, so that offsets are the same as in the stream.
     """
     events = recording.recent()
     past_reach = recording.formula.past_reach
     if past_reach is None:
         return events if recording.is_complete else []
-    # One time-stamp more: whether there was an event before matters to PREVIOUS.
+    # One more time-stamp, as PREVIOUS depends on whether there was an earlier event.
     first = time_point[0] - past_reach - 1
     earlier = [
         n for n, event in enumerate(events) if event.offset == 0 and event.time_stamp <= first

@@ -1,8 +1,8 @@
-"""Which atoms of a formula a trace has, and what is said about those that it does not have.
+"""Reports atoms of a formula that a trace does not have.
 
-A misspelt atom never holds, so that `ALWAYS NOT eror` passes on any trace. Where the trace says
-which atoms it knows, one that it does not know is an error. Where events are sets of names, an atom
-that never occurs may be right, as `error` in a trace without errors: that is worth a warning.
+A misspelt atom never holds, so `ALWAYS NOT eror` passes on any trace. If the trace says which atoms
+it knows, an unknown atom is an error. If events are sets of names, an atom that never occurs can be
+correct, as `error` in a trace without errors, so this is only a warning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["SeenNames", "Unknown"]
 Unknown = Literal["warn", "error", "ignore"] | None
 
 _CHOICES = (None, "warn", "error", "ignore")
-# How many names are remembered: a trace may have a new one in every event.
+# How many names are remembered, as a trace can have a new one in every event.
 _MOST_NAMES = 1000
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -36,17 +36,18 @@ class SeenNames:
     """The names that events of a trace have had.
 
     Args:
-        atoms: of the formula.
-        unknown: "warn", "error" or "ignore"; None for an error where the trace says which atoms it
-            knows, and else a warning.
+        atoms: the atoms of the formula.
+        unknown: "warn", "error" or "ignore"; None means an error if the trace says which atoms it
+            knows, and a warning otherwise.
 
     Attributes:
-        missing: the atoms that no event has had, and that the trace does not know otherwise. It is
-            one set for good; while it is empty, nothing more need be noted.
-        more: gives other names of the trace, where these are not noted event by event.
+        missing: the atoms that no event has had, and that the trace does not know otherwise. This
+            is always the same set object; once it is empty, events need not be noted any more.
+        more: a function that returns other names of the trace, if names are not noted event by
+            event, or None.
 
     Raises:
-        MtlmonError: `unknown` is none of these.
+        MtlmonError: `unknown` has another value.
     """
 
     def __init__(self, atoms: Sequence[str], unknown: Unknown = None) -> None:
@@ -61,7 +62,7 @@ class SeenNames:
 
     @property
     def absent(self) -> list[str]:
-        """The missing atoms in the order of the formula."""
+        """The missing atoms, in the order of the formula."""
         return [name for name in self._atoms if name in self.missing]
 
     def note(self, atoms: Iterable[str]) -> None:
@@ -71,31 +72,31 @@ class SeenNames:
             self._names.update(dict.fromkeys(atoms))
 
     def note_mapping(self, atoms: Atoms) -> None:
-        """Note an event's names, if it is a mapping that also says what does not hold.
+        """Note an event's names, if it is a mapping that also says which do not hold.
 
-        One without false values says no more than a set does.
+        A mapping without false values says no more than a set.
         """
         if isinstance(atoms, Mapping) and not all(atoms.values()):
             self._is_declared = True
             self.note(atoms)
 
     def know(self, is_known: Callable[[str], bool]) -> None:
-        """Note atoms that may occur, so that it is no mistake if they do not."""
+        """Note atoms that can occur, so that it is not a mistake if they never do."""
         self.missing.difference_update([name for name in self._atoms if is_known(name)])
 
     def require(self, known: Sequence[str], problem: str, listing: str) -> list[str]:
-        """Check the formula against all that the trace knows, before the first event.
+        """Check the formula's atoms against all names of the trace, before the first event.
 
         Args:
-            known: the names.
-            problem: the beginning of a message about an atom that is not among them.
-            listing: the beginning of its sentence about those that there are.
+            known: the names of the trace.
+            problem: the beginning of a message about atoms that are not among them.
+            listing: the beginning of the sentence that lists the names.
 
         Returns:
-            The atoms that are not among them, and never hold.
+            The atoms that are not among the names, and so never hold.
 
         Raises:
-            TraceError: an atom is not among them, and that is an error.
+            TraceError: an atom is not among the names, and that is an error.
         """
         __tracebackhide__ = True
         self.missing.difference_update(known)
@@ -106,24 +107,24 @@ class SeenNames:
                 f"{listing} {listed(known) or 'none'}",
                 is_error=self._unknown in (None, "error"),
             )
-        # That was all there is to say.
+        # Nothing more is to be reported.
         self.missing.clear()
         return absent
 
     def finish(
         self, event_count: int, *, has_failed: bool, place: tuple[str, int] | None = None
     ) -> None:
-        """Say at the end of a trace which atoms never occurred.
+        """Report at the end of a trace which atoms never occurred.
 
         Args:
-            event_count: of the trace; one without events says nothing about names.
-            has_failed: there is a failure to report, which hints at names that look alike. No
-                warning is needed then.
-            place: the file and line that a warning is about; by default where the caller called
-                the package.
+            event_count: the number of events; a trace without events says nothing about names.
+            has_failed: whether a failure is reported, which has hints at similar names, so that a
+                warning is not needed.
+            place: the file and line that a warning is about; by default, the line that called the
+                package.
 
         Raises:
-            TraceError: that is an error.
+            TraceError: an atom never occurred, and that is an error.
         """
         __tracebackhide__ = True
         if not self.missing or not event_count:
@@ -143,7 +144,7 @@ class SeenNames:
         )
 
     def names(self) -> list[str]:
-        """The names seen, in order of first occurrence."""
+        """Return the names seen, in order of first occurrence."""
         if self.more is not None:
             self._names.update(dict.fromkeys(self.more()))
             self.more = None
@@ -162,7 +163,7 @@ class SeenNames:
 
 
 def _guess(absent: Sequence[str], known: Sequence[str]) -> str:
-    """The end of a sentence: what was probably meant, if anything is like it."""
+    """The end of a sentence: a guess at what was meant, or just a full stop."""
     for name in absent:
         if guess := did_you_mean(name, known):
             return guess if len(absent) == 1 else f"{guess[:-1]} for {name!r}?"
@@ -170,8 +171,7 @@ def _guess(absent: Sequence[str], known: Sequence[str]) -> str:
 
 
 def _levels_inside() -> int:
-    """The `stacklevel` by which `_say` warns about the line that called the package."""
-    # PERF: at most once for each trace.
+    """The `stacklevel` with which `_say` warns about the line that called the package."""
     level = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -1,7 +1,7 @@
 """Hypothesis strategies for formulas of metric temporal logic and traces of events.
 
 They shrink towards few operators, few events, few atoms, small bounds and small gaps of time.
-Needs hypothesis: `pip install 'mtlmon[hypothesis]'`.
+This module needs hypothesis: `pip install 'mtlmon[hypothesis]'`.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ __all__ = ["formulas", "intervals", "letters", "traces"]
 _BOOLEAN = (ops.NOT, ops.AND, ops.OR, ops.IMPLIES, ops.IFF)
 _PAST = tuple(operator for operator in ops.OPERATORS if operator.is_past)
 _FUTURE = tuple(operator for operator in ops.OPERATORS if operator.is_future)
-# Time-stamps that repeat, that follow each other, and gaps.
+# Repeated and consecutive time-stamps, and gaps.
 _GAPS = (0, 1, 2, 3, 5, 10)
 _MAXIMUM_SIZE = 20
 
 
 def intervals(*, max_bound: int = 10, unbounded: bool = True) -> st.SearchStrategy[Interval]:
-    """Intervals, shrinking towards the one that need not be written, `[0,*)`, else `[0,0]`.
+    """Generate intervals, shrinking towards `[0,*)`, or `[0,0]` if all are bounded.
 
     Args:
         max_bound: the largest lower and upper bound.
         unbounded: whether there are also intervals without an upper bound.
 
     Raises:
-        MtlmonError: `max_bound` is no bound.
+        MtlmonError: `max_bound` is not a valid bound.
     """
     if not 0 <= max_bound <= MAXIMUM_BOUND:
         raise MtlmonError(f"max_bound is an integer from 0 to 2^63-1, not {max_bound}")
     bounds = st.integers(0, max_bound)
-    # Drawn as lower bound and width, of which each can shrink without the other.
+    # Draw the lower bound and the width, which can shrink independently.
     widths = st.one_of(st.none(), bounds) if unbounded else bounds
     return st.tuples(bounds, widths).map(lambda drawn: _interval(*drawn, max_bound))
 
@@ -71,21 +71,21 @@ def formulas(
     max_leaves: int = 6,
     intervals: st.SearchStrategy[Interval] | None = None,
 ) -> st.SearchStrategy[Formula]:
-    """Formulas, shrinking towards the first atom.
+    """Generate formulas, shrinking towards the first atom.
 
     Args:
-        atoms: the names to use, those preferred in small examples first.
-        past: whether past operators are used.
-        future: whether future operators are used.
-        bounded: whether future operators get an upper bound, so that every time-point is decided
-            once time has passed `formula.future_reach` and a little more; NEXT waits for one event.
-        constants: whether `true` and `false` are used.
-        max_leaves: how many atoms and constants there are at most, repetitions counted.
-        intervals: of the temporal operators; by default `intervals()`, of future operators
-            `intervals(unbounded=False)` when `bounded`.
+        atoms: the names to use; the first ones are preferred in small examples.
+        past: whether to use past operators.
+        future: whether to use future operators.
+        bounded: whether future operators have an upper bound, so that every time-point is decided
+            soon after time has passed `formula.future_reach`; NEXT waits for one event.
+        constants: whether to use `true` and `false`.
+        max_leaves: the largest number of atoms and constants, where repetitions count.
+        intervals: a strategy for the intervals of temporal operators; by default `intervals()`,
+            and `intervals(unbounded=False)` for future operators if `bounded` is set.
 
     Raises:
-        MtlmonError: no atoms and no constants, or atoms given as one string.
+        MtlmonError: there are neither atoms nor constants, or the atoms are a single string.
     """
     leaves = [atom(name) for name in _names(atoms)] + ([TRUE, FALSE] if constants else [])
     if not leaves:
@@ -113,7 +113,7 @@ def _applied(
     operands: st.SearchStrategy[Formula],
     widths: st.SearchStrategy[Interval],
 ) -> st.SearchStrategy[Formula]:
-    # Mapped tuples, here and below, because what hypothesis builds it prints as a call.
+    # Here and below, map tuples rather than use `builds`, which hypothesis prints as a call.
     several = st.tuples(*[operands] * operator.arity)
     if not operator.is_temporal:
         return several.map(lambda chosen: make(operator, *chosen))
@@ -123,13 +123,13 @@ def _applied(
 
 
 def letters(atoms: Sequence[str] | Formula = ("p", "q", "r")) -> st.SearchStrategy[frozenset[str]]:
-    """The atoms that hold at a time-point, shrinking towards none.
+    """Generate sets of atoms that hold at a time-point, shrinking towards none.
 
     Args:
-        atoms: their names, or a formula whose atoms they are.
+        atoms: the names of the atoms, or a formula whose atoms to use.
     """
     names = _names(atoms)
-    # One choice for each atom, so that each can go without the others.
+    # One choice for each atom, so that each can be dropped without the others.
     choices = st.tuples(*[st.booleans()] * len(names))
     return choices.map(lambda chosen: frozenset(compress(names, chosen)))
 
@@ -143,22 +143,23 @@ def traces(
     start: int | st.SearchStrategy[int] = 0,
     unit: str | None = None,
 ) -> st.SearchStrategy[list[tuple[int, frozenset[str]]]]:
-    """Traces as `check` and `assert_holds` take them, shrinking towards few and early events.
+    """Generate traces for `check` and `assert_holds`, shrinking towards few and early events.
+
+    Time-stamps never exceed 2^63-1.
 
     Args:
-        atoms: the names to use; or a formula or its text: then its atoms, and gaps of time that
-            come to the bounds of its intervals and just past them.
-        min_size: how many events there are at least.
-        max_size: how many there are at most.
-        gaps: the differences of time-stamps that follow each other.
+        atoms: the names to use; or a formula or its text, whose atoms are used, with gaps of time
+            that reach the bounds of its intervals and just beyond.
+        min_size: the least number of events.
+        max_size: the largest number of events.
+        gaps: a strategy for the differences of consecutive time-stamps.
         start: the first time-stamp, or a strategy for it.
-        unit: of the time-stamps, for bounds of the formula that carry one.
+        unit: the unit of the time-stamps, for bounds of the formula that have units.
 
     Raises:
-        FormulaError: `atoms` is a text that is no formula, or a bound is no whole number of units.
+        FormulaError: `atoms` is a text that is not a formula, or a bound is not a whole number of
+            units.
         UnitError: the unit is unknown.
-
-    The time-stamps never exceed 2^63-1.
     """
     if isinstance(atoms, (str, Formula)):
         atoms = read_formula(atoms, unit)
@@ -166,7 +167,7 @@ def traces(
         gaps = st.sampled_from(_telling_gaps(atoms) if isinstance(atoms, Formula) else _GAPS)
     first = st.just(start) if isinstance(start, int) else start
     letter = letters(atoms)
-    # None is time that passes without an event: an event can go without moving those after it.
+    # With None, time passes without an event: an event can be dropped without moving later ones.
     step = st.tuples(gaps, st.one_of(st.none(), letter, letter, letter))
     steps = st.lists(step, min_size=min_size, max_size=max_size)
     return st.tuples(first, steps).map(lambda drawn: _add_up(*drawn, min_size))
@@ -188,7 +189,7 @@ def _add_up(
 
 
 def _telling_gaps(formula: Formula) -> list[int]:
-    """Gaps that take time to where something changes for some operator."""
+    """Gaps near the bounds of the formula's intervals, where values can change."""
     bounds = {0}
     for node in postorder(formula):
         if node.interval is not None:

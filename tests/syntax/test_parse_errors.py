@@ -70,7 +70,12 @@ ERRORS = [
     ("a b", 3, "expected an operator or the end, found 'b'", "with an operator"),
     ("(a b)", 4, "expected an operator or ')', found 'b'", "with an operator"),
     ("a (b)", 3, "expected an operator or the end, found '('", "with an operator"),
-    ("a NOT b", 3, "expected an operator or the end, found the operator 'NOT'", "join two formulas"),
+    (
+        "a NOT b",
+        3,
+        "expected an operator or the end, found the operator 'NOT'",
+        "join two formulas",
+    ),
     ("a, b", 2, "expected an operator or the end, found ','", None),
     ("name(x)", 5, "expected an operator or the end, found '('", "atoms take no arguments"),
     ("name(x, 5)", 5, "expected an operator or the end, found '('", "atoms take no arguments"),
