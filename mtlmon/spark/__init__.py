@@ -1,7 +1,7 @@
-"""Spark: policies over partitioned, keyed and streaming data, the native core on the executors.
+"""Monitors partitioned, keyed and streaming data with Spark; the native core runs on executors.
 
-Needs pyspark, pyarrow and pandas: `pip install 'mtlmon[spark]'`, and Java 17 or later, which
-`mtlmon[spark-java]` brings. On a cluster mtlmon must be installed wherever Python runs.
+This needs pyspark, pyarrow and pandas (`pip install 'mtlmon[spark]'`), and Java 17 or later, which
+`mtlmon[spark-java]` installs. On a cluster, mtlmon must be installed wherever Python runs.
 """
 
 from __future__ import annotations

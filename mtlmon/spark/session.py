@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def session(options: dict[str, str] | None = None) -> SparkSession:
-    """The running Spark session, or a new one.
+    """Return the running Spark session, or start a new one.
 
-    Before one is started, `use_java` sees to a Java runtime, and `PYSPARK_PYTHON` becomes this
-    interpreter unless it is set. Sessions made in other ways serve as well.
+    Before starting one, this calls `use_java` and sets `PYSPARK_PYTHON` to this interpreter unless
+    it is set. Sessions that are made in other ways also work.
 
     Args:
-        options: of Spark's configuration, `{"spark.master": "local[2]"}` for instance.
+        options: options of Spark's configuration, for instance `{"spark.master": "local[2]"}`.
 
     Raises:
         MtlmonError: there is no Java 17 or later.
@@ -36,7 +36,7 @@ def session(options: dict[str, str] | None = None) -> SparkSession:
 
 
 def cores_of(spark: SparkSession) -> int | None:
-    """On how many cores its tasks run; None where a session of Spark Connect does not tell."""
+    """Return the number of cores that run tasks; None for a session of Spark Connect."""
     try:
         return spark.sparkContext.defaultParallelism
     except AttributeError:

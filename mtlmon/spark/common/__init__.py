@@ -1,1 +1,1 @@
-"""What all ways into Spark share: rows as events, their order, verdicts as columns."""
+"""Shared by all interfaces to Spark: rows as events, their order, and verdicts as columns."""

@@ -1,4 +1,4 @@
-"""End times as callers give them: time-stamps, or times of the calendar."""
+"""Converts the end times that callers give: time-stamps, or dates and times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.monitoring import EndTime
 
 EndTimeLike: TypeAlias = "EndTime | datetime | date"
-"""An end time, which may be a time of the calendar where times are such."""
+"""An end time, which can be a datetime if times are timestamps."""
 
 
 def time_stamp_of(
@@ -27,18 +27,20 @@ def time_stamp_of(
     schema: pa.Schema,
     spark: SparkSession | None = None,
 ) -> EndTime:
-    """An end time as monitors take it.
+    """Convert an end time for monitors.
 
     Args:
-        schema: has the column of times.
-        spark: the session whose time zone those datetimes have that do not say one; where there is
-            none they are in UTC.
+        end_time: the end time as the caller gives it.
+        source: how rows become events.
+        schema: a schema with the column of times.
+        spark: the session whose time zone applies to datetimes without one; without a session,
+            they are in UTC.
 
     Raises:
-        MtlmonError: it is of a type that does not fit the column of times.
+        MtlmonError: the type of the end time does not fit the column of times.
     """
     if not isinstance(end_time, date):
-        # the others, monitors check
+        # monitors check the other values
         return end_time
     kind = schema.field(source.selection.time_name).type
     is_calendar = pa.types.is_temporal(kind)

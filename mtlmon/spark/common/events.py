@@ -1,4 +1,4 @@
-"""Rows as events: which columns are wanted, checked on the driver and read on executors."""
+"""Reads rows as events: the driver checks the selected columns, and executors read them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.letters import Letters
 
 OnError: TypeAlias = Literal["stop", "skip"]
-"""What becomes of rows that are no events: the first one is an error, or they are left out."""
+"""What to do with rows that are not events: raise an error for the first, or skip them."""
 
 HIDDEN = "\0"
-"""What the names of columns begin with that messages do not show."""
+"""The prefix of the names of columns that messages do not show."""
 
 _SHOWN = 300
 _KEPT_ERRORS = 10
@@ -43,14 +43,14 @@ class EventSource(NamedTuple):
     """How rows become events; picklable.
 
     Attributes:
-        policies: what the events are for, with predicates over columns.
-        selection: the columns, and what they are wanted for.
-        separator: stands between the names in a text of the column of events.
-        time_unit: as `mtlmon.tables.Times` takes them.
-        resolution: as `mtlmon.tables.Times` takes them.
-        place: what messages call the rows.
-        on_error: what becomes of rows that are no events.
-        reporter: takes counts of such rows to the driver; None if nobody asks.
+        policies: the policies to monitor, with predicates over columns.
+        selection: the selected columns and their uses.
+        separator: the separator of names in a text in the column of events.
+        time_unit: the unit of times, as for `mtlmon.tables.Times`.
+        resolution: the unit of time-stamps, as for `mtlmon.tables.Times`.
+        place: the name of the rows in messages.
+        on_error: what to do with rows that are not events.
+        reporter: sends counts of such rows to the driver; None if they are not needed.
     """
 
     policies: Policies
@@ -63,7 +63,7 @@ class EventSource(NamedTuple):
     reporter: Reporter | None = None
 
     def times(self) -> Times:
-        """What makes time-stamps of times."""
+        """The conversion of times to time-stamps."""
         return Times(self.time_unit, None, self.resolution)
 
 
@@ -81,20 +81,25 @@ def event_source(
     on_error: OnError = "stop",
     options: OptionNames = SPARK,
 ) -> EventSource:
-    """What columns are wanted for.
+    """Select the columns that are needed, and check the arguments.
 
     Args:
+        policies: the policies to monitor.
+        time: the column of times.
+        keys: the key columns.
         atoms: more predicates, by the name of the atom that each defines.
-        event: the column of names of events; without it, atoms without predicate are columns.
+        event: the column of names of events; without it, atoms without a predicate are columns.
+        separator: the separator of names in a text in the column of events.
+        time_unit: the unit of times that are integers.
+        resolution: the unit of time-stamps; by default the unit of the policies.
+        place: the name of the rows in messages.
+        on_error: what to do with rows that are not events.
         options: how messages write arguments.
 
-    The others are those of `EventSource`. The resolution is the unit of the policies if it is not
-    given.
-
     Raises:
-        PolicyError: a predicate cannot be read.
-        MtlmonError: a key comes twice, an atom has two predicates or is unknown; a unit is unknown;
-            a column is not given by its name.
+        PolicyError: a predicate is invalid.
+        MtlmonError: a key is given twice; an atom has two predicates or is unknown; a unit is
+            unknown; or a column is not given by its name.
     """
     for argument, name in (("time", time), ("event", event), *(("key", key) for key in keys)):
         if name is not None and not isinstance(name, str):
@@ -135,21 +140,21 @@ def event_source(
 
 
 def key_names(key: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that a caller calls the key."""
+    """Return the key columns that a caller gives."""
     if key is None:
         return ()
-    # a Column would go on for ever as a sequence
+    # iterating over a Column would never end
     return tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
 
 
 class Events(NamedTuple):
-    """The events of a batch of rows, one each.
+    """The events of a batch of rows, with one event for each row.
 
     Attributes:
-        time_stamps: of the events.
-        letters: what is known of their atoms.
-        atoms: their names; letters have them in this order.
-        rows: what they were read from, without the rows that are left out.
+        time_stamps: the time-stamps of the events.
+        letters: the values of their atoms.
+        atoms: the names of the atoms, in the order of the letters.
+        rows: the rows of the events, without those that are skipped.
     """
 
     time_stamps: NDArray[np.int64]
@@ -158,11 +163,11 @@ class Events(NamedTuple):
     rows: pa.RecordBatch
 
     def of(self, atoms: Sequence[str]) -> EventColumns:
-        """What monitors of a formula with these atoms take."""
+        """Return the events for monitors of a formula with these atoms."""
         return self.letters.events(self.time_stamps, [self.atoms.index(name) for name in atoms])
 
     def words(self) -> NDArray[np.uint64]:
-        """The atoms as words of bits, a row for each event."""
+        """Return the atoms as words of bits, with a row for each event."""
         return self.letters.words(len(self.time_stamps), len(self.atoms))
 
 
@@ -170,8 +175,8 @@ class EventReader:
     """Reads batches of rows as events.
 
     Attributes:
-        skipped: how many rows were left out.
-        errors: what was wrong with the first of them.
+        skipped: the number of rows that were skipped.
+        errors: the errors of the first of them.
     """
 
     def __init__(self, source: EventSource) -> None:
@@ -187,11 +192,11 @@ class EventReader:
         return self._check.skipped
 
     def read(self, batch: pa.RecordBatch) -> Events:
-        """The events of a batch, which has the columns wanted, and may have more of them.
+        """Read the events of a batch, which has the selected columns and can have others.
 
         Raises:
-            TableError: a row has no time or key, or one that cannot be read; the message shows it.
-                Or a column is of a type that cannot be what it is wanted for.
+            TableError: a row has no valid time or key, in which case the message shows it; or the
+                type of a column does not fit its use.
             PolicyError: a predicate does not fit the types of columns.
         """
         rows = self._check.usable(Block(batch, self._source.place, 0, None))
@@ -204,7 +209,7 @@ class EventReader:
         return Events(rows.time_stamps, rows.letters, self._source.policies.atoms, rows.batch)
 
     def report(self, ties: int = 0) -> None:
-        """The task has ended, or goes no further: what it has counted goes to the driver."""
+        """Send the counts to the driver when the task has ended or is stopped."""
         if self._source.reporter is not None:
             self._source.reporter.report(ties, self.skipped, self.errors)
 
@@ -216,16 +221,16 @@ class EventReader:
 def row_error(
     source: EventSource, batch: pa.RecordBatch, row: int, message: str, column: str | None = None
 ) -> TableError:
-    """What is wrong with a row of a batch, which the message shows."""
+    """Make the error for a row of a batch; the message shows the row."""
     shown = f"{message}; the row is {_shown(batch, row)}"
     return TableError(shown, path=source.place, column=column)
 
 
 def check_schema(source: EventSource, schema: pa.Schema) -> None:
-    """Whether columns of these types can be what they are wanted for.
+    """Check that the types of columns fit their uses.
 
     Raises:
-        TableError, PolicyError: they cannot; the message names the column.
+        TableError, PolicyError: a type does not fit; the message names the column.
     """
     source.selection.require(schema.names, source.place)
     for name in (source.selection.time_name, *source.selection.keys):

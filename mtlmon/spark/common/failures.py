@@ -1,4 +1,4 @@
-"""Errors from executors, as what they are."""
+"""Shows errors from executors without Spark's tracebacks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mtlmon.spark.common.ordering import quiet_analysis
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# The last line of a traceback, which Spark's message ends with.
+# The last line of the traceback at the end of Spark's message.
 _LAST_LINE = re.compile(r"^mtlmon\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Errors of mtlmon's on executors are raised as `ExecutorError`, in one line.
+    """Raise errors of mtlmon on executors as an `ExecutorError` with a message of one line.
 
-    Spark raises errors from executors where an action runs, with the tracebacks of all that took
-    part, and logs them as well. Around an action, this leaves what is wrong. Errors of other kinds
-    are raised as they are; those that Spark only logs for tasks and queries, without raising them,
-    are not shown meanwhile.
+    Spark raises errors from executors where an action runs, with the tracebacks of all processes,
+    and logs them too. Use this context around an action to get only the error itself. Other errors
+    are raised unchanged. In the meantime, errors of tasks and queries that Spark only logs are not
+    shown.
 
         with mtlmon.spark.plain_errors():
             verdicts.write.parquet("verdicts")
@@ -41,7 +41,7 @@ def plain_errors() -> Iterator[None]:
         raise ExecutorError(message, kind=kind) from None
 
 
-# The loggers of Spark's that show the trace of an error which they pass on as well.
+# The loggers of Spark that log the trace of an error that is also raised.
 _LOGGERS = (
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -56,7 +56,7 @@ _LOGGERS = (
 
 @contextmanager
 def _quiet_tasks() -> Iterator[None]:
-    """Does not let Spark log the traces of tasks that fail, as far as it logs in this process."""
+    """Keep Spark from logging the traces of failed tasks in this process."""
     restores = []
     for name in _LOGGERS:
         restore = _silenced(name)
@@ -71,7 +71,7 @@ def _quiet_tasks() -> Iterator[None]:
 
 
 def _silenced(name: str) -> Callable[[], None] | None:
-    """Silence a logger of Java's; what undoes that, None where there is no such logger to reach."""
+    """Silence a Java logger; return a function that undoes that, or None if it is out of reach."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -86,7 +86,7 @@ def _silenced(name: str) -> Callable[[], None] | None:
         before = known.get(name).getLevel() if known.containsKey(name) else None
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
     except Exception:
-        # another library logs, or Java is gone
+        # another library does the logging, or Java has exited
         return None
 
     def restore() -> None:
@@ -101,13 +101,13 @@ def _silenced(name: str) -> Callable[[], None] | None:
 
 
 def _kinds_of_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises where something has failed on executors."""
+    """The exceptions that Spark raises if something has failed on executors."""
     from pyspark.errors import PySparkException
 
     try:
         from py4j.protocol import Py4JJavaError
     except ImportError:
-        # Spark Connect does without it
+        # Spark Connect does not need it
         return (PySparkException,)
-    # of actions on an RDD, as Spark 4.0 and 4.1 have them
+    # Py4JJavaError comes from actions on an RDD in Spark 4.0 and 4.1
     return PySparkException, Py4JJavaError

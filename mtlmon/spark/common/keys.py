@@ -1,4 +1,4 @@
-"""Where one key ends and the next begins, in rows sorted by key."""
+"""Finds where keys begin in rows sorted by key."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class KeyRuns:
-    """Follows the keys of rows from batch to batch; all rows of a key come one after the other."""
+    """Follows the keys of rows from batch to batch; the rows of a key are consecutive."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        # of the last row so far
+        # the key of the last row so far
         self._last: list[pa.Array] | None = None
 
     def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.uint32], dict[str, pa.Array]]:
-        """The places in a batch, which is not empty, where a key begins, and keys by number.
+        """Find the rows of a batch, which must not be empty, where a new key begins.
 
         Returns:
-            starts: where another key than that of the row before begins.
-            keys: a column for each name; number 0 is the key of the row before the batch, number
-                k + 1 that of starts[k].
+            starts: the indices of the rows whose key differs from that of the previous row.
+            keys: a column for each name; item 0 is the key of the row before the batch, and item
+                k + 1 is the key at starts[k].
         """
         columns = [batch.column(name) for name in self._names]
         first = [column.slice(0, 1) for column in columns]
@@ -45,13 +45,13 @@ class KeyRuns:
             name: pa.concat_arrays([old, column.take(places)])
             for name, old, column in zip(self._names, last, columns, strict=True)
         }
-        # that of the key's first row, so that batches do not tell between 0.0 and -0.0
+        # the values of the key's first row, so that 0.0 or -0.0 does not depend on batches
         self._last = [key.slice(len(key) - 1) for key in keys.values()]
         return starts.astype(np.uint32), keys
 
 
 def _changes(columns: Sequence[pa.Array], count: int) -> NDArray[np.bool_]:
-    """For each row but the first whether it differs from the one before, as Spark compares."""
+    """Whether each row except the first differs from the previous one, as Spark compares them."""
     changes = np.zeros(count - 1, np.bool_)
     for column in columns:
         later, earlier = column.slice(1), column.slice(0, count - 1)
@@ -59,6 +59,6 @@ def _changes(columns: Sequence[pa.Array], count: int) -> NDArray[np.bool_]:
         if pa.types.is_floating(column.type):
             both_nan = pc.and_(pc.is_nan(later), pc.is_nan(earlier))
             differs = pc.and_not(differs, both_nan)
-        # a key with a null in it is an error of its row, which the readers of events find
+        # a null in a key is an error that the event reader reports
         changes |= np.asarray(differs.fill_null(True))
     return changes

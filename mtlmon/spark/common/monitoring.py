@@ -1,4 +1,4 @@
-"""What executors do with rows in order: one monitor at a time for each policy."""
+"""Monitors sorted rows on executors, with one monitor for each policy."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Policies
 
 Ties: TypeAlias = Literal["warn", "error", "allow"]
-"""What becomes of different events of one time that nothing orders."""
+"""What to do about different events of one time-stamp without an order."""
 
 PLACE = HIDDEN + "place"
-"""The column of numbers that are equal for rows of one time that nothing orders."""
+"""The column with numbers that are equal for rows of one time-stamp without an order."""
 
 EndTime: TypeAlias = int | Literal["last", "inf"] | None
-"""What is known about the time after the last event of a trace, as `SuccessiveMonitor` takes it."""
+"""What is known about the time after the last event of a trace, as for `SuccessiveMonitor`."""
 
 
 def monitors_of(
     policies: Policies, resolve: bool, end_time: EndTime
 ) -> list[tuple[str | None, SuccessiveMonitor]]:
-    """A monitor for each policy, with its name.
+    """Make a monitor for each policy, with the policy's name.
 
     Raises:
-        MtlmonError, TimeStampError: the end time is none.
+        MtlmonError, TimeStampError: the end time is invalid.
     """
     if isinstance(end_time, bool):
         raise MtlmonError(f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time}")
@@ -50,7 +50,7 @@ def monitors_of(
 
 
 class RowMonitors:
-    """Monitors of rows in order, one for each policy, for traces that come one after the other.
+    """Monitors sorted rows, for one trace after the other, with a monitor for each policy.
 
     Args:
         source: how rows become events.
@@ -58,7 +58,7 @@ class RowMonitors:
         end_time: what is known about the time after the last event of a trace.
 
     Attributes:
-        columns: those of the rows, in their order.
+        columns: the columns of the rows, in their order.
     """
 
     def __init__(self, source: EventSource, resolve: bool, end_time: EndTime) -> None:
@@ -68,24 +68,28 @@ class RowMonitors:
         self._monitors = monitors_of(source.policies, resolve, end_time)
 
     def read(self, batch: pa.RecordBatch) -> Events:
-        """The events of a batch of rows, which may have more columns than those wanted.
+        """Read the events of a batch of rows, which can have more than the selected columns.
 
         Raises:
-            TableError: a row is no event.
+            TableError: a row is not an event.
         """
         return self._reader.read(batch)
 
     def feed(
         self, events: Events, starts: NDArray[np.uint32]
     ) -> Iterator[tuple[str | None, bytes, NDArray[np.uint32]]]:
-        """Go on to events, with some of which another trace begins.
+        """Process the next events.
+
+        Args:
+            events: the events.
+            starts: the indices of the events with which another trace begins.
 
         Yields:
-            The name of a policy, bytes of verdict records, and the numbers of their traces: 0 is
-            the one before the first start.
+            The name of a policy, the bytes of verdict records, and the numbers of their traces,
+            where 0 is the trace before the first start.
 
         Raises:
-            TableError: an event is of a time before that of the event before.
+            TableError: the time of an event is before that of the previous event.
         """
         for name, monitor in self._monitors:
             try:
@@ -97,27 +101,27 @@ class RowMonitors:
             yield name, records, np.frombuffer(owners, np.uint32)
 
     def report(self, ties: int = 0) -> None:
-        """The task has ended, or goes no further: what it has counted goes to the driver."""
+        """Send the counts to the driver when the task has ended or is stopped."""
         self._reader.report(ties)
 
     def finish(self) -> Iterator[tuple[str | None, bytes]]:
-        """The present trace has ended: the names of policies, and bytes of verdict records."""
+        """End the present trace; yield the names of policies and the bytes of verdict records."""
         for name, monitor in self._monitors:
             yield name, monitor.finish()
 
 
 class OrderedRows:
-    """From rows in order to rows of verdicts; picklable, a function for `mapInArrow`.
+    """Converts sorted rows to rows of verdicts; picklable, a function for `mapInArrow`.
 
-    The columns are those that the source wants, in its order, then the one of `PLACE` unless ties
-    are allowed; what they are called is no matter. Rows of a key come one after the other, by time.
-    Memory does not depend on how many there are.
+    The columns are those that the source selects, in its order, followed by `PLACE` unless ties are
+    allowed; their names do not matter. The rows of a key are consecutive and sorted by time. Memory
+    does not depend on their number.
 
     Args:
         source: as for `RowMonitors`.
         resolve: as for `RowMonitors`.
         end_time: as for `RowMonitors`.
-        ties: what becomes of different events of one time that nothing orders.
+        ties: what to do about different events of one time-stamp without an order.
     """
 
     def __init__(
@@ -129,10 +133,10 @@ class OrderedRows:
         self._ties = ties
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The verdicts of a partition, with the columns of `verdict_schema`.
+        """Yield the verdicts of a partition, with the columns of `verdict_schema`.
 
         Raises:
-            TableError: a row is no event, or ties with another one and that is an error.
+            TableError: a row is not an event, or it ties with another and that is an error.
         """
         monitors = RowMonitors(self._source, self._resolve, self._end_time)
         runs = KeyRuns(self._source.selection.keys)
@@ -170,12 +174,12 @@ class OrderedRows:
 
 
 class GoodRows:
-    """From rows to those that are events; picklable, a function for `mapInArrow`.
+    """Drops rows that are not events; picklable, a function for `mapInArrow`.
 
-    The columns are those that the source wants, in its order, then any others.
+    The columns are those that the source selects, in its order, followed by any others.
 
     Args:
-        source: how rows become events; rows that are none are left out.
+        source: how rows become events.
     """
 
     def __init__(self, source: EventSource) -> None:

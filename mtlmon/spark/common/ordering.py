@@ -1,9 +1,9 @@
-"""The order of rows of a trace: one rule for data frames, cut traces and streams.
+"""The order of the rows of a trace, which is the same for data frames, cut traces and streams.
 
 Rows are ordered by time-stamp, which is the time in whole units of the resolution, as on one
-machine, and within a time-stamp by `order_within`. If that is not given, rows read from Parquet
-have the order of their files' paths, and in each file that of its rows; others are ordered by the
-time as it is in its column. Only streams keep the order of arrival instead.
+machine, and within a time-stamp by `order_within`. If that is not given, rows from Parquet files
+are ordered by the path of the file and their position in it, and other rows by the exact time in
+its column. Streams keep the order of arrival instead.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import EventSource
 
     OrderWithin: TypeAlias = str | Column | Sequence[str | Column] | None
-    """What tells the order of rows of one time-stamp; None if the caller does not say."""
+    """The columns or expressions that order the rows of one time-stamp, or None."""
 
 TIME_STAMP = "time"
-"""The column of time-stamps that is added to rows."""
+"""The name of the column of time-stamps that is added to rows."""
 
 _LARGEST = 2**63 - 1
 _DIRECTION = re.compile(r"\s(asc|desc)(\s+nulls\s+(first|last))?\W*$", re.IGNORECASE)
-# What pyspark logs errors of analysis with, those that are awaited as well.
+# The loggers of pyspark that log errors of analysis, including expected ones.
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 def column_named(name: str) -> Column:
-    """A column by its name, whatever characters that has."""
+    """Return a column by its name, which can have any characters."""
     from pyspark.sql import functions as F
 
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def orders_of(df: DataFrame, order_within: OrderWithin, source: EventSource) -> list[Column]:
-    """The columns that order the rows of one time-stamp.
+    """Return the columns that order the rows of one time-stamp.
 
     Raises:
-        MtlmonError: one cannot be read.
+        MtlmonError: an expression is invalid.
     """
     if order_within is not None:
         return given_orders(df, order_within)
@@ -63,10 +63,10 @@ def orders_of(df: DataFrame, order_within: OrderWithin, source: EventSource) -> 
 
 
 def given_orders(df: DataFrame, order_within: OrderWithin) -> list[Column]:
-    """The columns that a caller names, or gives as expressions.
+    """Return the columns that a caller names or gives as expressions.
 
     Raises:
-        MtlmonError: one cannot be read.
+        MtlmonError: an expression is invalid.
     """
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import Column
@@ -105,7 +105,7 @@ def given_orders(df: DataFrame, order_within: OrderWithin) -> list[Column]:
 
 
 def _places_in_files(df: DataFrame) -> list[Column]:
-    """The places of rows in files of Parquet; nothing if they do not come from there."""
+    """The positions of rows in Parquet files; empty if rows do not come from such files."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
@@ -120,7 +120,7 @@ def _places_in_files(df: DataFrame) -> list[Column]:
 
 @contextmanager
 def quiet_analysis() -> Iterator[None]:
-    """Does not let pyspark log errors, for what is raised and caught."""
+    """Keep pyspark from logging errors that are raised and caught."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
@@ -135,11 +135,12 @@ def quiet_analysis() -> Iterator[None]:
 def check_order_types(
     source: EventSource, fields: Sequence[StructField], schema: pa.Schema
 ) -> None:
-    """Refuse times and keys by which Spark and Python would not order and compare alike.
+    """Refuse times and keys that Spark and Python would order or compare differently.
 
     Args:
-        fields: the columns wanted, then those that order rows of one time-stamp.
-        schema: the columns wanted.
+        source: how rows become events.
+        fields: the selected columns, then those that order the rows of one time-stamp.
+        schema: the selected columns.
 
     Raises:
         TableError: times are texts.
@@ -181,22 +182,22 @@ def check_collations(fields: Sequence[StructField]) -> None:
 
 
 def _collation(kind: DataType) -> str | None:
-    """The collation of a type of texts, None if equal texts have the same characters."""
+    """The collation of a text type, or None if equal texts have the same characters."""
     name = getattr(kind, "collation", None)
     return None if name in (None, "UTF8_BINARY") else str(name)
 
 
 def is_time_stamp(kind: DataType, source: EventSource) -> bool:
-    """Whether values of a column of this type are the time-stamps themselves."""
+    """Whether values of a column of this type are time-stamps already."""
     from pyspark.sql.types import IntegralType
 
     return isinstance(kind, IntegralType) and _scale(kind, source) == (1, 1)
 
 
 def with_time_stamps(rows: DataFrame, source: EventSource) -> DataFrame:
-    """Rows, the first column of which is that of times, with time-stamps as a column more.
+    """Add a column of time-stamps to rows whose first column is that of times.
 
-    It is null where there is none: that is an error where the row is read as an event.
+    The time-stamp is null if the time is invalid, which is an error when the row is read.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
@@ -216,15 +217,15 @@ def with_time_stamps(rows: DataFrame, source: EventSource) -> DataFrame:
 
 
 def _number(column: Column, kind: DataType) -> Column:
-    """Times of a type that `_scale` knows, as integers."""
+    """Convert times of a type that `_scale` knows to integers."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
     if isinstance(kind, TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, TimestampNTZType):
-        # every function that counts microseconds takes it for a time of the session's zone, which
-        # has hours that do not exist
+        # functions that count microseconds would use the session's time zone, in which some hours
+        # do not exist
         length = column - F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
         seconds = length.cast("interval second").cast("decimal(38,6)")
         return (seconds * 1_000_000).cast("bigint")
@@ -234,7 +235,7 @@ def _number(column: Column, kind: DataType) -> Column:
 
 
 def _scale(kind: DataType, source: EventSource) -> tuple[int, int] | None:
-    """What makes time-stamps of integers, a factor and a divisor; None if Python has to do it."""
+    """The factor and the divisor to convert integers to time-stamps; None if Python has to."""
     from pyspark.sql.types import DateType, IntegralType, TimestampNTZType, TimestampType
 
     if isinstance(kind, TimestampType | TimestampNTZType):
@@ -252,9 +253,9 @@ def _scale(kind: DataType, source: EventSource) -> tuple[int, int] | None:
 
 
 class WithTimeStamps:
-    """Rows with a column more, of time-stamps; picklable, for `mapInArrow`.
+    """Adds a column of time-stamps to rows; picklable, a function for `mapInArrow`.
 
-    The first column is that of times. Where it has none, the time-stamp is null.
+    The first column is that of times. If a time is invalid, the time-stamp is null.
 
     Args:
         source: how rows become events.

@@ -1,4 +1,4 @@
-"""Policies as they are sent to executors: compiled once, with the predicates of their atoms."""
+"""Compiles policies and the predicates of their atoms, to send them to executors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from mtlmon.policy import Predicate
 
 PolicyLike: TypeAlias = str | os.PathLike[str] | Formula | Program | PolicyFile
-"""A formula or the content of a policy file as text, the path of such a file, or either of these
-read already."""
+"""A formula or the content of a policy file as text, the path of such a file, or a parsed formula
+or policy file."""
 
 Mode: TypeAlias = Literal["local", "global", "naive"]
 
-# of files of policies
+# the suffixes of policy files
 _SUFFIXES = (".mtl", ".policy", ".policies", ".txt")
 
 
@@ -33,8 +33,8 @@ class CompiledPolicy(NamedTuple):
     """A policy of a file.
 
     Attributes:
-        name: its name, None for a formula without one.
-        program: the formula, compiled.
+        name: the name of the policy, or None for a formula without a name.
+        program: the compiled formula.
     """
 
     name: str | None
@@ -45,11 +45,11 @@ class Policies(NamedTuple):
     """Policies that are monitored together; picklable.
 
     Attributes:
-        policies: in the order of the file.
-        atoms: of all of them.
-        predicates: for the atoms that are defined by what columns say, by name.
-        unit: of time-stamps, None if that is not said.
-        mode: of the monitors.
+        policies: the policies in the order of the file.
+        atoms: the atoms of all policies.
+        predicates: the predicates by the name of the atom that they define.
+        unit: the unit of time-stamps, or None if it is not declared.
+        mode: the mode of the monitors.
     """
 
     policies: tuple[CompiledPolicy, ...]
@@ -62,22 +62,23 @@ class Policies(NamedTuple):
 def compile_policies(
     policy: PolicyLike, mode: Mode, resolution: str | None = None, time_unit: str | None = None
 ) -> Policies:
-    """Read and compile what a caller calls a policy.
+    """Parse and compile the policy that a caller gives.
 
     Args:
-        policy: a formula or a policy file, as text, as path or read already.
+        policy: a formula or a policy file: as text, as a path, or parsed.
         mode: "local", "global" or "naive".
-        resolution: the unit of the time-stamps, where the policy has none.
-        time_unit: that of times which are integers: the one of time-stamps, if nothing else is.
+        resolution: the unit of the time-stamps, if the policy does not declare it.
+        time_unit: the unit of times that are integers; it is also the unit of time-stamps if there
+            is no other.
 
     Raises:
-        FormulaError: it cannot be read; the error says where and why.
-        MtlmonError: unknown mode; a text that is the path of a file.
-        UnitError: an unknown unit; a bound has one and time-stamps have none.
+        FormulaError: the policy is invalid; the error says where and why.
+        MtlmonError: the mode is unknown, or a text is the path of a file.
+        UnitError: a unit is unknown, or a bound has a unit but time-stamps have none.
         OSError: there is no such file.
-        TypeError: it is of another type.
+        TypeError: the policy has another type.
     """
-    # a wrong unit is one of times, whatever the policy is
+    # check the units first, whatever the policy is
     Times(time_unit, None, resolution)
     unit = resolution
     predicates: dict[str, Predicate] = {}
@@ -94,7 +95,7 @@ def compile_policies(
         raise MtlmonError("there is no policy to monitor")
     if not isinstance(mode, str):
         raise MtlmonError(f"mode is 'local', 'global' or 'naive', not {mode!r}")
-    # a wrong mode is found here rather than on executors
+    # find an invalid mode here rather than on executors
     Monitor(compiled[0].program, mode)
     atoms = tuple(dict.fromkeys(name for one in compiled for name in one.program.atoms))
     predicates = {name: predicates[name] for name in atoms if name in predicates}
@@ -129,7 +130,7 @@ def _refuse_path(text: str) -> None:
     """Refuse a text that is the path of a policy file rather than its content.
 
     Raises:
-        MtlmonError: it looks like one.
+        MtlmonError: the text looks like a path.
     """
     word = text.strip()
     if not word or len(word.split()) > 1:

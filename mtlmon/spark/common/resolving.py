@@ -1,4 +1,4 @@
-"""Equivalences among verdicts in a table, as those of streams are, to Boolean verdicts."""
+"""Resolves equivalences in tables of verdicts, such as those of streams."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] | None = None) -> DataFrame:
-    """The Boolean verdict of every time-point that is decided.
+    """Return the Boolean verdict of every time-point that is decided.
 
-    For tables of verdicts with equivalences: what `monitor` gives with `resolve=False`, or what a
-    stream has written so far. The verdicts of a policy on a key are resolved by one task, in its
-    memory.
+    Use this for tables of verdicts with equivalences: the result of `monitor` with `resolve=False`,
+    or what a stream has written so far. A single task resolves the verdicts of a policy on a key in
+    its memory.
 
     Args:
         verdicts: a data frame, not streaming, with the columns of verdicts, in any order.
-        key: the columns of the key.
+        key: the key columns.
 
     Returns:
         Rows like those of `monitor` with `resolve=True`; late events are left out.
@@ -37,13 +37,13 @@ def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] | None = N
     keys = key_names(key)
     check_collations([verdicts.schema[name] for name in keys])
     names = (POLICY, *keys, *COLUMNS)
-    # pyspark cannot find columns again whose names have dots in them
+    # pyspark cannot look up columns whose names contain dots
     plain = [column_named(name).alias(f"column{number}") for number, name in enumerate(names)]
     rows = verdicts.where("verdict IS NOT NULL OR reference_time IS NOT NULL").select(*plain)
     groups = rows.groupBy(*rows.columns[: 1 + len(keys)])
     schema = verdict_schema([verdicts.schema[name] for name in keys])
 
-    # Spark tells by the number of arguments what it has to give, and counts those of a method wrong
+    # Spark counts the arguments to know what to pass, and counts those of a method wrongly
     def resolve_key(table: pa.Table) -> pa.Table:
         return _resolved(table, names)
 
@@ -51,12 +51,14 @@ def resolve_verdicts(verdicts: DataFrame, *, key: str | Sequence[str] | None = N
 
 
 def _resolved(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """From the verdicts of a policy on a key to those resolved, by time-point.
+    """Resolve the verdicts of a policy on a key, sorted by time-point.
 
-    The columns are those of `verdict_schema`, which are called like this.
+    Args:
+        table: the verdicts.
+        names: the names of its columns, which are in the order of `verdict_schema`.
     """
     records = _records(table.rename_columns(names))
-    # the references have to be known before what they refer to is decided
+    # the resolver must know the references before it knows what they refer to
     order = np.argsort(records["kind"] != EQUIVALENT, kind="stable")
     resolved = resolve(records[order], in_order=True)
     first = pa.array(np.zeros(len(resolved), np.int64))
@@ -65,7 +67,7 @@ def _resolved(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def _records(table: pa.Table) -> NDArray[np.void]:
-    """Rows of verdicts as records."""
+    """Convert rows of verdicts to records."""
     records = np.zeros(table.num_rows, verdict_type())
     places = {"time": "time_stamp", "offset": "offset"}
     places |= {"reference_time": "reference_time_stamp", "reference_offset": "reference_offset"}

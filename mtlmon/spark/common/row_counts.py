@@ -1,4 +1,4 @@
-"""What tasks count and the driver hears of: rows left out, and events that nothing orders."""
+"""Reports counts from tasks to the driver: skipped rows, and events without an order."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _KEPT_ERRORS = 10
 
 
 class TiesWarning(UserWarning):
-    """Rows of one key and time are different events, and nothing tells which comes first."""
+    """Rows of one key and time-stamp are different events, and their order is not defined."""
 
 
 class SkippedRowsWarning(UserWarning):
-    """Rows that are no events were left out, as `on_error="skip"` asks for."""
+    """Rows that are not events were skipped, as `on_error="skip"` demands."""
 
 
 class TaskCounts(NamedTuple):
-    """What one task has counted.
+    """The counts of one task.
 
     Attributes:
-        stage: that the task was of.
-        partition: that the task worked on.
-        ties: time-stamps of a key at which different events have no order.
-        skipped: rows that were left out.
-        errors: what was wrong with the first of these.
+        stage: the stage of the task.
+        partition: the partition of the task.
+        ties: the number of time-stamps of a key at which different events have no order.
+        skipped: the number of rows that were skipped.
+        errors: the errors of the first of these.
     """
 
     stage: int
@@ -49,13 +49,13 @@ class TaskCounts(NamedTuple):
 
 
 class RowCounts:
-    """Counts of rows that tasks report to the driver, to be passed as `counts`.
+    """Counts of rows that tasks report to the driver, for the argument `counts`.
 
     Tasks report when they end, and an action waits for that. So the counts are complete when an
-    action that reads all verdicts returns; those of `show()` and `limit()` may not be.
+    action that reads all verdicts returns; after `show()` and `limit()` they may be incomplete.
 
-    Of a data frame they are the counts of the last action, of a stream those of all batches since
-    the query was started. A task that is run twice counts once.
+    For a data frame, these are the counts of the last action; for a stream, those of all batches
+    since the query was started. A task that is run twice counts once.
     """
 
     def __init__(self) -> None:
@@ -72,21 +72,21 @@ class RowCounts:
 
     @property
     def ties(self) -> int:
-        """Time-stamps of a key at which different events have no order."""
+        """The number of time-stamps of a key at which different events have no order."""
         return sum(one.ties for one in self._all())
 
     @property
     def skipped(self) -> int:
-        """Rows that were left out."""
+        """The number of rows that were skipped."""
         return sum(one.skipped for one in self._all())
 
     @property
     def errors(self) -> list[str]:
-        """What was wrong with the first rows that were left out."""
+        """The errors of the first rows that were skipped."""
         return [error for one in self._all() for error in one.errors][:_KEPT_ERRORS]
 
     def reporter(self, spark: SparkSession | SparkContext, *, is_stream: bool = False) -> Reporter:
-        """What tasks of a plan report with; the plan begins to count anew.
+        """Make the reporter for the tasks of a plan, and reset the counts.
 
         Raises:
             MtlmonError: the session is one of Spark Connect, which cannot take reports.
@@ -102,7 +102,7 @@ class RowCounts:
         return Reporter(context.accumulator((), _Reports(self)))
 
     def take(self, reports: Sequence[TaskCounts]) -> None:
-        """Take what tasks report, and warn of the first ties and of the first skipped rows."""
+        """Take the reports of tasks, and warn of the first ties and the first skipped rows."""
         with self._lock:
             for report in reports:
                 self._take(report)
@@ -136,8 +136,8 @@ class RowCounts:
         return found
 
     def _warn(self, kind: type[Warning], message: str) -> None:
-        # This is a thread of Spark's, which an exception would end: with warnings turned into
-        # errors the message goes to where warnings are shown.
+        # An exception would end this thread of Spark. If warnings are turned into errors, write the
+        # message to where warnings are shown.
         try:
             warnings.warn_explicit(message, kind, *self._place)
         except kind as raised:
@@ -145,7 +145,7 @@ class RowCounts:
 
 
 def ties_message(count: int) -> str:
-    """The warning that some events have no order."""
+    """Return the warning that some events have no order."""
     times = "1 time-stamp has" if count == 1 else f"{count} time-stamps of a key have"
     return (
         f"so far {times} different events that nothing orders, so verdicts may differ from run to "
@@ -154,14 +154,14 @@ def ties_message(count: int) -> str:
 
 
 def skipped_message(count: int, errors: Sequence[str]) -> str:
-    """The warning that some rows were left out."""
+    """Return the warning that some rows were skipped."""
     rows = "1 row was" if count == 1 else f"{count} rows were"
     first = f", the first for this reason: {errors[0]}" if errors else ""
     return f"so far {rows} left out{first}"
 
 
 class Reporter:
-    """Takes the counts of tasks to the driver; picklable.
+    """Sends the counts of tasks to the driver; picklable.
 
     Without an accumulator, as in sessions of Spark Connect, warnings go to the executor's log.
     """
@@ -170,7 +170,7 @@ class Reporter:
         self._accumulator = accumulator
 
     def report(self, ties: int, skipped: int, errors: Sequence[str]) -> None:
-        """The present task has ended, or goes no further."""
+        """Send the counts of the present task, which has ended or is stopped."""
         from pyspark import TaskContext
 
         if not ties and not skipped:
@@ -192,7 +192,7 @@ class Reporter:
 def reporter_of(
     spark: SparkSession, counts: RowCounts | None, *, is_stream: bool = False
 ) -> Reporter:
-    """What tasks report with: to the counts of the caller, else for warnings alone.
+    """Make the reporter for tasks: to the counts of the caller, or else only for warnings.
 
     Raises:
         MtlmonError: there are counts, and the session is one of Spark Connect.
@@ -203,7 +203,7 @@ def reporter_of(
 
 
 class _Reports(AccumulatorParam["Sequence[TaskCounts]"]):
-    """How reports are put together: tasks gather theirs, the driver passes them on."""
+    """Combines reports: tasks collect theirs, and the driver passes them on."""
 
     def __init__(self, counts: RowCounts | None = None) -> None:
         self._counts = counts
@@ -224,7 +224,7 @@ class _Reports(AccumulatorParam["Sequence[TaskCounts]"]):
 
 
 def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
-    """The context of a session, None for one of Spark Connect."""
+    """The context of a session, or None for a session of Spark Connect."""
     from pyspark import SparkContext
 
     if isinstance(spark, SparkContext):
@@ -236,7 +236,7 @@ def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
 
 
 def _caller() -> tuple[str, int]:
-    """The file and line outside of mtlmon that the present call comes from."""
+    """The file and line outside mtlmon that the present call comes from."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Events of one trace and time-stamp that nothing orders."""
+"""Finds events of one trace and time-stamp whose order is not defined."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import Events
 
 NO_ORDER = "nothing tells which comes first: give columns that do as order_within"
-"""What messages say of such events."""
+"""The end of messages about such events."""
 
 
 class TieFinder:
-    """Follows sorted events from batch to batch.
+    """Finds ties in sorted events, from batch to batch.
 
-    Events tie if they belong to the same key, time-stamp and place. If all of them are equal, their
-    order makes no difference, and they are not counted.
+    Events tie if they have the same key, time-stamp and place. If all of them are equal, their
+    order does not matter, and they are not counted.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,16 @@ class TieFinder:
     def find(
         self, events: Events, places: NDArray[np.int64], starts: NDArray[np.uint32]
     ) -> NDArray[np.int64]:
-        """Where groups of ties become known that have not been known before.
+        """Find groups of ties that have not been reported before.
 
         Args:
-            events: the next ones, at least one.
-            places: numbers, equal where nothing tells the order of events.
-            starts: where other keys begin.
+            events: the next events, at least one.
+            places: numbers that are equal for events without an order.
+            starts: the indices of events where another key begins.
 
         Returns:
-            For every group with different events, the first one that differs from its predecessor.
+            For every group with different events, the index of the first that differs from its
+            predecessor.
         """
         times = events.time_stamps
         begins = np.ones(len(times), np.bool_)
@@ -48,7 +49,7 @@ class TieFinder:
         if before is not None and not (len(starts) and starts[0] == 0):
             begins[0] = times[0] != before[0].time_stamps[-1] or places[0] != before[1]
         found = np.empty(0, np.int64)
-        # the number 0 is the group that the batch before ended with
+        # number 0 is the group with which the previous batch ended
         group_of_last = int(np.count_nonzero(begins))
         groups = found
         if not begins.all():

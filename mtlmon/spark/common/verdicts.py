@@ -1,4 +1,4 @@
-"""Verdicts as columns: their types in Spark, and record batches of them."""
+"""Converts verdicts to columns: their types in Spark, and record batches."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 POLICY = "policy"
-"""The column of the policy's name, null for a formula without one."""
+"""The column with the name of the policy; null for a formula without a name."""
 
 COLUMNS = ("time", "offset", "verdict", "reference_time", "reference_offset")
 """The columns of a verdict: its time-point; true, false or null; and if null, the earlier
 time-point that it is equivalent to."""
 
-# Rows of a batch that is given away: enough to make little of what each costs, few enough for
-# texts of keys to fit.
+# The rows of a batch: enough to make the cost of a batch negligible, few enough for the texts of
+# keys to fit.
 _BATCH_ROWS = 1 << 16
 
 
 def verdict_schema(keys: Sequence[StructField] = ()) -> StructType:
-    """The columns of verdicts: the policy, the keys, then `COLUMNS`.
+    """Return the columns of verdicts: the policy, the keys, then `COLUMNS`.
 
     Raises:
-        MtlmonError: a key is called like one of the others.
+        MtlmonError: a key column has the same name as another column.
     """
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
@@ -48,7 +48,7 @@ def verdict_schema(keys: Sequence[StructField] = ()) -> StructType:
 
 
 def verdict_columns(records: NDArray[np.void]) -> list[pa.Array]:
-    """Verdict records as columns of Arrow, in the order of `COLUMNS`.
+    """Convert verdict records to columns of Arrow, in the order of `COLUMNS`.
 
     Raises:
         MtlmonError: an offset is above 2^63-1.
@@ -78,14 +78,13 @@ def verdict_batches(
     records: bytes,
     owners: NDArray[np.uint32] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of verdicts, with the columns of `verdict_schema`.
+    """Yield record batches of verdicts, with the columns of `verdict_schema`.
 
     Args:
-        name: of the policy.
-        keys: of the streams that the verdicts are of, a column for each name.
-        records: bytes of verdict records.
-        owners: for each verdict the place of its stream in `keys`; None if there is only
-            one.
+        name: the name of the policy.
+        keys: the keys of the traces, with a column for each name.
+        records: the bytes of verdict records.
+        owners: for each verdict the index of its trace in `keys`; None if there is only one trace.
     """
     verdicts = np.frombuffer(records, verdict_type())
     for first in range(0, len(verdicts), _BATCH_ROWS):

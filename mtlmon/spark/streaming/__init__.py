@@ -1,1 +1,1 @@
-"""Streaming data frames: keys whose monitors rest in Spark's state store."""
+"""Monitors streaming data frames; the monitors of keys are in Spark's state store."""

@@ -1,4 +1,4 @@
-"""Time-stamps on the clock of a streaming query, which counts milliseconds."""
+"""Converts between time-stamps and the clock of a streaming query, which counts milliseconds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _MILLISECOND = UNITS["ms"]
 _LARGEST_TIME_STAMP = 2**63 - 1
 
 LARGEST_MILLISECOND = (2**63 - 1) // 1000
-"""The last one that fits into a timestamp of Spark's, which counts microseconds."""
+"""The largest that fits into a timestamp of Spark, which counts microseconds."""
 
 
 class EventClock(NamedTuple):
-    """How time-stamps and the milliseconds of a watermark go together.
+    """Converts between time-stamps and the milliseconds of a watermark, monotonically.
 
-    Milliseconds never decrease where time-stamps do not. A millisecond is `divide` time-stamps or,
-    if that is 1, a time-stamp is `multiply` milliseconds.
+    Attributes:
+        multiply: the number of milliseconds in a time-stamp, or 1.
+        divide: the number of time-stamps in a millisecond, or 1.
     """
 
     multiply: int
@@ -32,15 +33,15 @@ class EventClock(NamedTuple):
 
     @classmethod
     def of_unit(cls, unit: str | None) -> EventClock:
-        """The clock of time-stamps in a unit; where none is known a time-stamp is a millisecond."""
+        """Make the clock for time-stamps in a unit; if it is None, they are milliseconds."""
         length = _MILLISECOND if unit is None else UNITS[unit]
         return cls(max(1, length // _MILLISECOND), max(1, _MILLISECOND // length))
 
     def milliseconds(self, time_stamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The milliseconds that time-stamps are in, or begin with.
+        """Convert time-stamps to the milliseconds that contain them, or that they begin with.
 
         Raises:
-            MtlmonError: one is later than what Spark can tell.
+            MtlmonError: a time-stamp is later than the times that Spark can represent.
         """
         if self.divide > 1:
             return time_stamps // self.divide
@@ -53,25 +54,25 @@ class EventClock(NamedTuple):
         return time_stamps * self.multiply
 
     def horizon(self, watermark: int) -> int:
-        """The time-stamp that a watermark is in: no event below it is in time."""
+        """Return the time-stamp that contains a watermark; events below it are late."""
         return min(_LARGEST_TIME_STAMP, watermark // self.multiply * self.divide)
 
     def timer(self, time_stamp: int) -> int | None:
-        """The least watermark with a horizon of at least so much; None if there is none."""
+        """Return the least watermark whose horizon is at least a time-stamp, or None."""
         milliseconds = -(-time_stamp // self.divide) * self.multiply
         return milliseconds if milliseconds <= LARGEST_MILLISECOND else None
 
     def delay(self, delay: int | str, unit: str | None) -> int:
-        """A length of time in milliseconds, rounded up to whole time-stamps.
+        """Convert a length of time to milliseconds, rounded up to whole time-stamps.
 
         Args:
-            delay: as many time-stamps, or a text with a unit of time ("90s"), as bounds have it.
-            unit: of the time-stamps.
+            delay: a number of time-stamps, or a text with a unit of time ("90s"), as for bounds.
+            unit: the unit of the time-stamps.
 
         Raises:
-            FormulaError: the text is no length of time.
-            UnitError: it has a unit and the time-stamps have none.
-            MtlmonError: it is negative.
+            FormulaError: the text is not a length of time.
+            UnitError: the text has a unit, but the time-stamps have none.
+            MtlmonError: the delay is negative.
         """
         bound = read_bound(Cursor(delay, "<delay>")) if isinstance(delay, str) else delay
         if isinstance(bound, Duration):

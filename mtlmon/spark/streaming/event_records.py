@@ -1,7 +1,7 @@
-"""Events as bytes: what waits in the state of a streaming query, and what is sent there.
+"""Encodes events as bytes, to send them to the state of a streaming query and to store them there.
 
-An event is a row of 64-bit integers: its time-stamp, its atoms as words of bits, and what tells its
-place among the events of its time-stamp.
+An event is a row of 64-bit integers: its time-stamp, its atoms as words of bits, and the values
+that order it among the events of its time-stamp.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LEAST = -(2**63)
 
 
 class EventRecords(NamedTuple):
-    """How events are rows of integers; picklable.
+    """Encodes events as rows of integers; picklable.
 
     Attributes:
         atoms: the atoms, in the order of their bits.
-        order_count: how many columns tell the order within a time-stamp.
+        order_count: the number of columns that give the order within a time-stamp.
     """
 
     atoms: tuple[str, ...]
@@ -43,11 +43,11 @@ class EventRecords(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many integers an event is."""
+        """The number of integers in an event."""
         return 1 + self._words + self.order_count
 
     def rows(self, events: Events, orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Events as rows; `orders` are the columns that tell their order."""
+        """Encode events as rows; `orders` are the columns that give their order."""
         count = len(events.time_stamps)
         rows = np.empty((count, self.width), np.int64)
         rows[:, 0] = events.time_stamps
@@ -58,10 +58,10 @@ class EventRecords(NamedTuple):
         return rows
 
     def read(self, blocks: Sequence[bytes]) -> NDArray[np.int64]:
-        """The rows of blocks of bytes, one after the other.
+        """Decode the rows of consecutive blocks of bytes.
 
         Raises:
-            EventError: they are not of such events.
+            EventError: the bytes are not rows of such events.
         """
         content = blocks[0] if len(blocks) == 1 else b"".join(blocks)
         if len(content) % (8 * self.width):
@@ -72,18 +72,18 @@ class EventRecords(NamedTuple):
         return np.frombuffer(content, np.int64).reshape(-1, self.width)
 
     def sorted(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows by time-stamp and what tells their order, else as they are."""
+        """Sort rows by time-stamp and the columns that give their order; the sort is stable."""
         keys = [rows[:, 0], *rows.T[1 + self._words :]]
         return rows[np.lexsort(keys[::-1])]
 
     def events(self, rows: NDArray[np.int64], atoms: Sequence[str]) -> EventColumns:
-        """Rows as what monitors of a formula with these atoms take."""
+        """Convert rows to events for monitors of a formula with these atoms."""
         return self._letters(rows).events(
             np.ascontiguousarray(rows[:, 0]), [self.atoms.index(name) for name in atoms]
         )
 
     def atom_lists(self, rows: NDArray[np.int64]) -> pa.Array:
-        """The names of the atoms that hold at each row, as lists."""
+        """Return the names of the atoms that hold in each row, as lists."""
         words = self._letters(rows).names
         assert words is not None
         bits = np.arange(len(self.atoms))
@@ -98,7 +98,7 @@ class EventRecords(NamedTuple):
 
 
 def order_type_trouble(kind: pa.DataType) -> str | None:
-    """Why a column of this type cannot tell the order of events, None if it can."""
+    """Return the reason why columns of a type cannot give the order of events, or None."""
     types = pa.types
     is_usable = (
         (types.is_integer(kind) and kind != pa.uint64())
@@ -112,7 +112,7 @@ def order_type_trouble(kind: pa.DataType) -> str | None:
 
 
 def order_integers(column: pa.Array) -> NDArray[np.int64]:
-    """A column as integers of the same order, null first."""
+    """Convert a column to integers in the same order, with nulls first."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
         column = column.view(pa.int64())

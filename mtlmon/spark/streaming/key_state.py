@@ -1,8 +1,8 @@
-"""The monitors of one key of a stream, which rest as bytes between the batches of a query.
+"""The monitors of one key of a stream, which are stored as bytes between the batches of a query.
 
-Events wait until the watermark has passed their time-stamp and no earlier one can come any more;
-then they are monitored, in the order of time. Afterwards time is as far as the watermark is, so
-that what time alone decides is decided.
+Events wait until the watermark has passed their time-stamp, so that no earlier event can come any
+more. Then they are monitored in the order of time. Finally, time is advanced to the watermark,
+which can decide more verdicts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_records import EventRecords
 
 _VERSION = 2
-# version, number of policies, when to be woken (-1: never)
+# version, number of policies, next wake-up (-1: never)
 _HEAD = struct.Struct("<BHq")
 _LENGTH = struct.Struct("<I")
 _NEVER = -1
@@ -40,9 +40,9 @@ class KeyState(NamedTuple):
     Attributes:
         next_wakeup: the least horizon at which there is something to do without a new event, or
             None.
-        snapshots: of the monitors, one for each policy.
-        waiting: bytes of the events that wait.
-        settings: digests of what decides the meaning of the others, as `StreamSettings` has them.
+        snapshots: the snapshots of the monitors, one for each policy.
+        waiting: the bytes of the events that wait.
+        settings: digests of the settings that the state depends on, from `stream_settings`.
     """
 
     next_wakeup: int | None
@@ -51,7 +51,7 @@ class KeyState(NamedTuple):
     settings: bytes = NO_SETTINGS
 
     def encoded(self) -> bytes:
-        """The state as bytes."""
+        """Encode the state as bytes."""
         next_wakeup = _NEVER if self.next_wakeup is None else self.next_wakeup
         parts = [_HEAD.pack(_VERSION, len(self.snapshots), next_wakeup), self.settings]
         for snapshot in self.snapshots:
@@ -60,10 +60,10 @@ class KeyState(NamedTuple):
 
     @classmethod
     def decoded(cls, content: bytes) -> KeyState:
-        """The state that bytes stand for.
+        """Decode a state from bytes.
 
         Raises:
-            SnapshotError: they are none, or of another version.
+            SnapshotError: the bytes are not a state, or belong to another version.
         """
         try:
             version, count, next_wakeup = _HEAD.unpack_from(content)
@@ -90,13 +90,13 @@ class KeyState(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a batch of a query means to a key.
+    """The result of a batch for a key.
 
     Attributes:
-        state: the state from then on; None if there is nothing to remember, and new monitors would
-            answer all events to come in the same way.
-        verdicts: the numbers of policies, and bytes of verdict records of each.
-        late: bytes of the events that came too late.
+        state: the new state, or None if there is nothing to remember, because new monitors would
+            give the same verdicts on all later events.
+        verdicts: pairs of the number of a policy and the bytes of its verdict records.
+        late: the bytes of the events that came too late.
     """
 
     state: KeyState | None
@@ -105,7 +105,13 @@ class Outcome(NamedTuple):
 
 
 class KeyMonitors:
-    """Monitors for one key after the other, one for each policy."""
+    """The monitors, one for each policy, which are used for one key after the other.
+
+    Args:
+        policies: the policies.
+        records: how events are encoded.
+        settings: digests of the settings that states depend on.
+    """
 
     def __init__(
         self, policies: Policies, records: EventRecords, settings: bytes = NO_SETTINGS
@@ -115,22 +121,22 @@ class KeyMonitors:
         self._monitors = [Monitor(policy.program, policies.mode) for policy in policies.policies]
 
     def visit(self, state: KeyState | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
-        """Goes on with a key.
+        """Continue with a key.
 
         Args:
-            state: its state, None if there is none yet.
-            blocks: bytes of its new events, in the order in which they came.
+            state: the state of the key, or None if there is none yet.
+            blocks: the bytes of its new events, in the order in which they came.
             horizon: the least time-stamp of events that are not late.
 
         Raises:
-            SnapshotError: the state is of other policies or settings, or damaged.
+            SnapshotError: the state belongs to other policies or settings, or is damaged.
         """
         if state is not None:
             check_settings(state.settings, self._settings)
         late = b""
         waiting = self._records.read([b"" if state is None else state.waiting, *blocks])
         if blocks:
-            # what has waited is not late, although the horizon may be beyond it by now
+            # waiting events are not late, although the horizon may have passed them by now
             is_late = waiting[:, 0] < horizon
             is_late[: 0 if state is None else len(state.waiting) // (8 * self._records.width)] = (
                 False
@@ -185,20 +191,20 @@ class KeyMonitors:
             ) from None
 
     def _fed(self, monitor: Monitor, due: NDArray[np.int64]) -> Iterator[bytes]:
-        """The verdict records that events bring."""
+        """Feed events to a monitor, and yield the verdict records."""
         if len(due):
             events = self._records.events(due, monitor.atoms)
             yield bytes(feed_columns(monitor, [events]))
 
 
 def _latest(time_stamps: Sequence[int | None]) -> int | None:
-    """The latest of time-stamps, None if one is not known."""
+    """The latest of the time-stamps, or None if one is not known."""
     known = [time_stamp for time_stamp in time_stamps if time_stamp is not None]
     return max(known) if len(known) == len(time_stamps) else None
 
 
 def _records_of(verdicts: Sequence[Verdict]) -> Iterator[bytes]:
-    """Verdicts as bytes of records."""
+    """Convert verdicts to bytes of records."""
     if not verdicts:
         return
     records = np.zeros(len(verdicts), verdict_type())

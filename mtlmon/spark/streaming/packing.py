@@ -1,7 +1,7 @@
-"""Rows of a stream, brought together by key before they are sent to the keys' states.
+"""Packs the rows of a stream by key before they are sent to the states of keys.
 
-What a streaming query gives to the state of a key, it gives row by row. So the events that a batch
-of rows has of one key become one row beforehand, and monitors see arrays of events.
+A streaming query passes rows to the state of a key one by one. So all events of a key in a batch of
+rows are packed into one row first, and monitors process arrays of events.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_records import EventRecords
 
 KEY = "mtlmon_key_{}"
-"""The columns of keys in packed rows; if there are none, of a constant."""
+"""The key columns in packed rows; without keys, there is one with a constant."""
 
 TASK = "mtlmon_task"
-"""The column of the number of the task that has packed a row."""
+"""The column with the number of the task that has packed a row."""
 
 PLACE = "mtlmon_place"
-"""The column of the number of a row among those of its task."""
+"""The column with the number of a row among those of its task."""
 
 EVENTS = "mtlmon_events"
-"""The column of events, bytes of `EventRecords`."""
+"""The column with events, encoded by `EventRecords`."""
 
 LATEST = "mtlmon_latest"
-"""The column of the time of the latest of these events, on the clock of the query."""
+"""The column with the time of the latest of these events, on the clock of the query."""
 
 
 def packed_schema(keys: Sequence[StructField]) -> StructType:
-    """The columns of packed rows."""
+    """Return the columns of packed rows."""
     from pyspark.sql import types
 
     fields = [types.StructField(KEY.format(i), key.dataType) for i, key in enumerate(keys)]
@@ -59,15 +59,15 @@ def packed_schema(keys: Sequence[StructField]) -> StructType:
 
 
 class PackRows:
-    """From rows to packed rows; picklable, a function for `mapInArrow`.
+    """Packs rows; picklable, a function for `mapInArrow`.
 
-    The columns wanted come first, in their order, then those that tell the order of rows of one
-    time; what they are called makes no difference.
+    The selected columns come first, in their order, followed by those that order the rows of one
+    time-stamp; their names do not matter.
 
     Args:
         source: how rows become events.
-        records: how events become bytes.
-        clock: of the query.
+        records: how events are encoded.
+        clock: the clock of the query.
     """
 
     def __init__(self, source: EventSource, records: EventRecords, clock: EventClock) -> None:
@@ -76,10 +76,10 @@ class PackRows:
         self._clock = clock
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The packed rows of a partition.
+        """Yield the packed rows of a partition.
 
         Raises:
-            TableError: a row is no event.
+            TableError: a row is not an event.
         """
         from pyspark import TaskContext
 
@@ -98,7 +98,7 @@ class PackRows:
     def _packed(
         self, reader: EventReader, batch: pa.RecordBatch, task: int, place: int
     ) -> pa.RecordBatch | None:
-        """The packed rows of a batch, None if it has no event."""
+        """The packed rows of a batch, or None if it has no events."""
         names = self._source.selection.names
         more = [f"{HIDDEN}{number}" for number in range(batch.num_columns - len(names))]
         events = reader.read(pa.RecordBatch.from_arrays(batch.columns, [*names, *more]))
@@ -126,14 +126,14 @@ class PackRows:
 
 
 def _key_numbers(columns: Sequence[pa.Array], count: int) -> NDArray[np.int64]:
-    """Numbers for the keys of rows, from 0 on."""
+    """Number the keys of rows from 0."""
     if not columns:
         return np.zeros(count, np.int64)
     return number_rows(KeyTable(len(columns)), columns).astype(np.int64)
 
 
 def _blocks(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> pa.Array:
-    """The bytes of rows, cut where a key begins."""
+    """The bytes of rows, split where a key begins."""
     offsets = np.append(starts, len(rows)) * rows.shape[1] * 8
     return pa.Array.from_buffers(
         pa.large_binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(rows)]

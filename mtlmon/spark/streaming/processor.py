@@ -1,4 +1,4 @@
-"""What Spark calls for the keys of a streaming query."""
+"""The stateful processor that Spark calls for the keys of a streaming query."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_records import EventRecords
 
 KIND = "mtlmon_kind"
-"""The column of the number of the policy that verdicts are of, `LATE` for late events."""
+"""The column with the number of the policy of the verdicts, or `LATE` for late events."""
 
 RECORDS = "mtlmon_records"
-"""The column of bytes of verdict records, or of events."""
+"""The column with the bytes of verdict records or of late events."""
 
 LATE = -1
 
@@ -36,16 +36,22 @@ _STATE = StructType([StructField("state", BinaryType())])
 
 
 def results_schema(packed: StructType) -> StructType:
-    """The columns of what the processor gives, from those of packed rows."""
+    """Return the columns of the processor's results for those of packed rows."""
     keys = [field for field in packed if field.name.startswith(KEY.format(""))]
     return StructType([*keys, StructField(KIND, IntegerType()), StructField(RECORDS, BinaryType())])
 
 
 class KeyProcessor(StatefulProcessor):
-    """Monitors keys, whose state is in Spark's state store as bytes of `KeyState`; picklable.
+    """Monitors keys; their state is in Spark's state store as bytes of `KeyState`; picklable.
 
-    For each key there is at most one timer, which comes when the watermark has passed the first of
-    the events that wait, or when time alone may decide something.
+    Each key has at most one timer. It expires when the watermark has passed the first of the
+    waiting events, or when the passing of time can decide a verdict.
+
+    Args:
+        policies: the policies to monitor.
+        records: how events are encoded.
+        clock: the clock of the query.
+        settings: digests of the settings that states depend on.
     """
 
     def __init__(
@@ -64,7 +70,7 @@ class KeyProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
     ) -> Iterator[Row]:
-        # rows of several tasks come in the order of whoever is first
+        # the order of rows from several tasks is arbitrary
         blocks = [row[EVENTS] for row in sorted(rows, key=lambda row: (row[TASK], row[PLACE]))]
         return self._visit(key, blocks, timerValues.getCurrentWatermarkInMs(), None)
 
@@ -99,7 +105,7 @@ class KeyProcessor(StatefulProcessor):
             yield Row(**keys, **{KIND: LATE, RECORDS: outcome.late})
 
     def _timer(self, state: KeyState | None) -> int | None:
-        """The watermark at which a state wants to be looked at."""
+        """The watermark at which a state has to be visited again, or None."""
         return (
             None
             if state is None or state.next_wakeup is None
@@ -109,7 +115,7 @@ class KeyProcessor(StatefulProcessor):
     def _set_timer(self, before: int | None, after: int | None, expired: int | None) -> None:
         if before == after:
             return
-        # the one that has expired is removed by Spark
+        # Spark removes the expired timer
         if before is not None and before != expired:
             self._handle.deleteTimer(before)
         if after is not None:

@@ -1,4 +1,4 @@
-"""Streams of rows in, streams of verdicts out: Structured Streaming."""
+"""Monitors streaming data frames with Structured Streaming."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# What Spark writes beside a column that has a watermark.
+# The metadata of a column that has a watermark.
 _WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -53,42 +53,51 @@ def monitor_stream(
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
 ) -> DataFrame:
-    """Monitor the rows of a streaming data frame: each is an event, those of a key are one trace.
+    """Monitor the rows of a streaming data frame: each is an event, and each key is a trace.
 
-    An event waits until the watermark has passed its time-stamp, then it is monitored. The
-    watermark is the latest time of all rows in earlier batches, less `delay`. As it moves on, what
-    time alone decides is decided, also for keys without events. Rows with times below the watermark
-    of their batch come too late: they are given as such and are no events.
+    An event waits until the watermark has passed its time-stamp, and is then monitored. The
+    watermark is the latest time of all rows in earlier batches, minus `delay`. As it advances, the
+    passing of time can also decide verdicts, even for keys without new events. Rows with times
+    below the watermark of their batch are late: they are not monitored, but returned as late rows.
 
-    States of monitors and events that wait are in Spark's state store, so that a query which is
-    started again from its checkpoint goes on as if nothing had been. It must be the same query,
-    with the same arguments but for `delay`, `on_error` and `counts`: others are refused when the
-    state of a key is read.
+    The states of monitors and the waiting events are in Spark's state store, so that a query that
+    is restarted from its checkpoint continues where it stopped. It must be the same query, with the
+    same arguments except for `delay`, `on_error` and `counts`; otherwise it fails when it reads the
+    state of a key.
 
     Args:
         df: a streaming data frame.
-        delay: how far the time of a row may be behind the latest one: so many time-stamps, or a
-            text with a unit, "90s". With 0, rows that have the latest time again are in time. To be
-            left out if the column of time has a watermark already, which is then the one.
-        order_within: columns or expressions that order the rows of one time-stamp, and are
-            integers, dates or timestamps. If not given, rows keep the order in which they come:
-            that of batches, and within a batch that in which one task reads them.
-        on_error: as of `monitor`. With "stop", a row that is no event ends the query for good, as
-            the batch that has it is read again when the query is started again.
-
-    The others are those of `monitor`.
+        policy: as for `monitor`.
+        delay: how far the time of a row can be behind the latest one: a number of time-stamps, or a
+            text with a unit, "90s". With 0, rows with the latest time are still in time. Leave it
+            out if the column of times has a watermark already, which is then used.
+        time: as for `monitor`.
+        key: as for `monitor`.
+        atoms: as for `monitor`.
+        event: as for `monitor`.
+        event_separator: as for `monitor`.
+        order_within: columns or expressions that order the rows of one time-stamp; they must be
+            integers, dates or timestamps. By default, rows keep the order in which they arrive:
+            that of batches, and within a batch the order in which a task reads them.
+        mode: as for `monitor`.
+        time_unit: as for `monitor`.
+        resolution: as for `monitor`.
+        on_error: as for `monitor`. With "stop", a row that is not an event ends the query for good,
+            because its batch is read again when the query is restarted.
+        counts: as for `monitor`.
 
     Returns:
-        A streaming data frame for output mode "append". One row a verdict: `policy`, the columns of
-        the key, `time`, `offset`, `verdict`, `reference_time` and `reference_offset` as of
-        `monitor` with `resolve=False`, and `late`, which is null. One row for each event that came
-        too late: the key, its `time`, and in `late` the atoms that hold; the rest is null.
+        A streaming data frame for the output mode "append". It has a row for each verdict:
+        `policy`, the columns of the key, `time`, `offset`, `verdict`, `reference_time` and
+        `reference_offset` as for `monitor` with `resolve=False`, and `late`, which is null. It also
+        has a row for each late event: the key, its `time`, and in `late` the atoms that hold; the
+        other columns are null.
 
     Raises:
-        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
-        TableError: a column is missing, or of a type that cannot be what it is wanted for.
-        MtlmonError: an argument is wrong; the data frame is not streaming; Spark is before 4.1, its
-            state store is not RocksDB's, or protobuf is missing.
+        FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
+        TableError: a column is missing, or has a type that does not fit its use.
+        MtlmonError: an argument is invalid; the data frame is not streaming; Spark is older than
+            4.1; its state store is not that of RocksDB; or protobuf is missing.
     """
     _check_spark(df)
     from mtlmon.spark.streaming.processor import KeyProcessor
@@ -121,7 +130,7 @@ def monitor_stream(
     packed = rows.mapInArrow(PackRows(source, records, clock), packed_schema(fields))
     if delay is not None:
         packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
-    # Without the column that bears the watermark, Spark keeps its hands off rows that are late.
+    # Drop the column that has the watermark; otherwise Spark would drop late rows.
     processor = KeyProcessor(source.policies, records, clock, settings)
     return _verdicts(packed.drop(LATEST), processor, source.policies, records, fields)
 
@@ -133,7 +142,7 @@ def _verdicts(
     records: EventRecords,
     keys: Sequence[StructField],
 ) -> DataFrame:
-    """From packed rows to those of verdicts."""
+    """The rows of verdicts for packed rows."""
     from mtlmon.spark.streaming.processor import results_schema
 
     groups = packed.groupBy(*[name for name in packed.columns if name.startswith(KEY.format(""))])
@@ -149,7 +158,7 @@ def _verdicts(
 
 
 def _check_spark(df: DataFrame) -> None:
-    """What a query needs that is only missed when it runs, and then said obscurely."""
+    """Check requirements that would otherwise cause obscure errors when the query runs."""
     from pyspark.sql import GroupedData
 
     if not df.isStreaming:
@@ -161,7 +170,7 @@ def _check_spark(df: DataFrame) -> None:
     try:
         import pyspark.sql.streaming.proto.StateMessage_pb2  # noqa: F401
     except Exception as error:
-        # an ImportError, or one of protobuf's own if it is too old
+        # an ImportError, or an error of protobuf's own if it is too old
         raise MtlmonError(
             f"Spark needs protobuf for states ({error}); `pip install 'mtlmon[spark]'` installs it"
         ) from error
@@ -174,7 +183,7 @@ def _check_spark(df: DataFrame) -> None:
 
 
 def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
-    """One watermark, as Spark allows no second one, and one of the time that events have."""
+    """Check that there is exactly one watermark, on the column of times."""
     marked = [field.name for field in df.schema if _WATERMARK in field.metadata]
     if delay is not None and marked:
         raise MtlmonError(
@@ -191,12 +200,12 @@ def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
 
 
 def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
-    """The types of the columns of `plain_rows`, by the names that are wanted.
+    """The types of the columns of `plain_rows`, with the names of the selected columns.
 
     Raises:
-        TableError, PolicyError, MtlmonError: a column is not of a type that fits.
+        TableError, PolicyError, MtlmonError: the type of a column does not fit.
     """
-    # without a row to be had, no job runs
+    # an empty data frame runs no job
     empty = rows.sparkSession.createDataFrame([], rows.schema).limit(0)
     fields = list(empty.toArrow().schema)
     names = source.selection.names
@@ -211,7 +220,7 @@ def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
 
 
 def _unit(source: EventSource, schema: pa.Schema) -> str | None:
-    """The unit of time-stamps, if known."""
+    """The unit of time-stamps, or None if it is not known."""
     if source.resolution is not None:
         return source.resolution
     kind = schema.field(source.selection.time_name).type

@@ -1,4 +1,7 @@
-"""What decides the meaning of a stream's state, recorded in it and compared when it is read."""
+"""Digests of the settings that a stream's state depends on, which are stored in the state.
+
+They are compared when the state is read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _DIGEST_BYTES = 4
 _NAMES = ("policy", "atoms", "event", "time", "key", "order_within")
 
 NO_SETTINGS = bytes(_DIGEST_BYTES * len(_NAMES))
-"""Where nothing is known of the settings."""
+"""The digests of unknown settings."""
 
 # pyspark numbers the variables of lambdas anew in each process
 _VARIABLE = re.compile(r"\b([a-z]+)_\d+\b")
@@ -31,11 +34,12 @@ _VARIABLE = re.compile(r"\b([a-z]+)_\d+\b")
 def stream_settings(
     source: EventSource, orders: Sequence[Column | str], schema: pa.Schema
 ) -> bytes:
-    """Digests of all that decides what the state of a stream means, beside the monitors' formulas.
+    """Compute digests of all settings that the state depends on, except the monitors' formulas.
 
     Args:
-        orders: what orders rows of one time-stamp, as the caller says it.
-        schema: the columns wanted, then those that order rows.
+        source: how rows become events.
+        orders: the caller's columns and expressions that order the rows of a time-stamp.
+        schema: the selected columns, then those that order rows.
     """
     policies, selection = source.policies, source.selection
     count = len(selection.names)
@@ -57,16 +61,16 @@ def stream_settings(
 
 
 def _text(source: EventSource, atom: str) -> str | None:
-    """The predicate of an atom, however it is spelt; None if it has none."""
+    """The predicate of an atom in its canonical spelling, or None."""
     predicate = source.policies.predicates.get(atom)
     return None if predicate is None else str(predicate)
 
 
 def check_settings(found: bytes, settings: bytes) -> None:
-    """Refuse a state of other settings.
+    """Check that a state was made with the same settings.
 
     Raises:
-        SnapshotError: they differ; the message names the arguments.
+        SnapshotError: the settings differ; the message names the arguments.
     """
     if found == settings:
         return

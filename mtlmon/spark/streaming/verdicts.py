@@ -1,4 +1,4 @@
-"""What the states of keys give, as columns: verdicts, and events that came too late."""
+"""Converts the results of keys to columns: verdicts, and late events."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_records import EventRecords
 
 LATE_ATOMS = "late"
-"""The column of the atoms of a late event; null in rows of verdicts."""
+"""The column with the atoms of a late event; null in rows of verdicts."""
 
 
 def stream_schema(keys: Sequence[StructField]) -> StructType:
-    """The columns of verdicts and late events.
+    """Return the columns of verdicts and late events.
 
     Raises:
-        MtlmonError: a key is called like one of the others.
+        MtlmonError: a key column has the same name as another column.
     """
     from pyspark.sql.types import ArrayType, StringType, StructField
 
@@ -43,12 +43,14 @@ def stream_schema(keys: Sequence[StructField]) -> StructType:
 
 
 class UnpackResults:
-    """From what `KeyProcessor` gives to the rows of `stream_schema`; picklable, for `mapInArrow`.
+    """Converts the results of `KeyProcessor` to rows of `stream_schema`; picklable.
+
+    It is a function for `mapInArrow`.
 
     Args:
-        policies: their names.
-        keys: the names of the columns of keys.
-        records: how late events are bytes.
+        policies: the names of the policies.
+        keys: the names of the key columns.
+        records: how late events are encoded.
     """
 
     def __init__(
@@ -59,12 +61,12 @@ class UnpackResults:
         self._records = records
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The verdicts and late events of a partition."""
+        """Yield the verdicts and late events of a partition."""
         for batch in batches:
             kinds = np.asarray(batch.column(KIND))
             for kind in np.unique(kinds).tolist():
                 part = batch.take(pa.array(np.flatnonzero(kinds == kind)))
-                # without keys, the constant that is there for one is left out
+                # without keys, leave out the constant that takes their place
                 keys = dict(zip(self._keys, part.columns, strict=False))
                 contents = part.column(RECORDS).to_pylist()
                 if kind == LATE:
@@ -100,6 +102,6 @@ def _verdicts(
 
 
 def _owners(contents: Sequence[bytes], size: int) -> NDArray[np.uint32]:
-    """For each record, of so many bytes, the place of its bytes."""
+    """The index of the content that each record of `size` bytes comes from."""
     lengths = [len(content) // size for content in contents]
     return np.repeat(np.arange(len(contents), dtype=np.uint32), lengths)
