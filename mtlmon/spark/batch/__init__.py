@@ -1,1 +1,1 @@
-"""Data that is at rest: data frames, partitions, files, functions of SQL, one long trace."""
+"""Monitors data at rest: data frames, partitions, files, SQL functions, and one long trace."""

@@ -1,4 +1,4 @@
-"""Files as traces, read where the executors are."""
+"""Monitors files as traces; the executors read them."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Mode, Policies, PolicyLike
 
 FILE = "file"
-"""The column of the file's path."""
+"""The column with the path of the file."""
 
 LOG = "text"
 """The format of text logs: `@TS atom atom ...`."""
 
 _NO_STARTS = np.array([], np.uint32)
 _BLOCK_BYTES = 1 << 20
-# A task reads so much, and opening a file is like reading so much: as Spark has it for its own.
+# The bytes that a task reads, and what opening a file costs in bytes; the same as in Spark.
 _TASK_BYTES = 128 << 20
 _OPENING_BYTES = 4 << 20
 _TASKS_PER_CORE = 4
-# where there is no telling how many there are
+# used if the number of cores is not known
 _MANY_CORES = 64
 
 
 class FileTraces:
-    """From paths to verdicts; picklable, a function for `mapInArrow`.
+    """Monitors the files with given paths; picklable, a function for `mapInArrow`.
 
     Args:
-        policies: as for `monitor_files`.
+        policies: the policies to monitor.
         resolve: as for `monitor_files`.
         end_time: as for `monitor_files`.
-        format: of all files, None if their names tell.
-        options: of tables, as `mtlmon.tables.open_tables` takes them.
+        format: the format of all files, or None if their names tell it.
+        options: options for `mtlmon.tables.open_tables`.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class FileTraces:
         self._options = options
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The verdicts of the files whose paths come in, with the columns of `verdict_schema`.
+        """Yield the verdicts of files, with the columns of `verdict_schema`.
 
         Raises:
-            LogError, TableError: a line or row of a file is no event.
+            LogError, TableError: a line or row of a file is not an event.
             OSError: a file cannot be read.
         """
         monitors = monitors_of(self._policies, self._resolve, self._end_time)
@@ -127,7 +127,7 @@ class FileTraces:
             policies.atoms,
             predicates=policies.predicates,
             format=self._format,
-            # checked when the plan was built; a dictionary has one type for all of them
+            # checked when the plan was built; the values of a dictionary have a single type
             **options,  # type: ignore[arg-type]
         ) as tables:
             for batch in tables:
@@ -148,27 +148,28 @@ def monitor_files(
     end_time: EndTime = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Monitor every file as a trace of its own, read natively by the executors.
+    """Monitor every file as a trace of its own; the executors read the files natively.
 
     Args:
         spark: the session.
         paths: files, or patterns of names such as `logs/*.log`. Executors open the same paths.
         policy: as for `monitor`.
+        format: "text" for text logs, or a format of `mtlmon.tables.open_tables`. By default the
+            name of a file tells, and files without the extension of a table are text logs. Both
+            can be compressed.
         mode: as for `monitor`.
         resolve: as for `monitor`.
-        format: "text" for text logs, or one of those of `mtlmon.tables.open_tables`; if not given
-            names tell, and what does not end like a table is a log. Either may be compressed.
         end_time: what is known about the time after a file's last event, as for
             `monitor_partitions`.
-        options: how tables are read: `time`, `time_unit`, `time_format`, `resolution`, `event`,
-            `event_separator` of `mtlmon.tables.open_tables`.
+        options: how to read tables: the options `time`, `time_unit`, `time_format`, `resolution`,
+            `event` and `event_separator` of `mtlmon.tables.open_tables`.
 
     Returns:
-        One row a verdict, as `monitor` gives it, with the path in the column `file`.
+        A row for each verdict, as for `monitor`, with the path in the column `file`.
 
     Raises:
-        FormulaError, PolicyError: the policy cannot be read.
-        MtlmonError: an argument is wrong, a pattern matches nothing.
+        FormulaError, PolicyError: the policy is invalid.
+        MtlmonError: an argument is invalid, or a pattern matches nothing.
         OSError: a file does not exist.
     """
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -178,7 +179,7 @@ def monitor_files(
         raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
     given = _table_options(options)
     policies = compile_policies(policy, mode, given["resolution"], given["time_unit"])
-    # a wrong end time is found here rather than on executors
+    # find an invalid end time here rather than on executors
     monitors_of(policies, resolve, end_time)
     found = _files(paths)
     file = StructField(FILE, StringType(), False)
@@ -191,10 +192,10 @@ def monitor_files(
 
 
 def _shares(sizes: Sequence[int], cores: int) -> list[int]:
-    """By file, the number of the task that reads it: small files share one, large ones go first.
+    """The number of the task that reads each file; small files share a task, large ones go first.
 
-    As Spark does with files that it reads itself, but with a few tasks for each core where it can
-    be, as how long a file takes is not known before.
+    Spark does the same with files that it reads itself. But here, each core gets a few tasks if
+    possible, because the time that a file takes is not known in advance.
     """
     weights = [size + _OPENING_BYTES for size in sizes]
     room = min(_TASK_BYTES, sum(weights) / (_TASKS_PER_CORE * cores))
@@ -209,7 +210,7 @@ def _shares(sizes: Sequence[int], cores: int) -> list[int]:
 
 
 def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The files that paths and patterns stand for, each once, as absolute paths."""
+    """The files that match paths and patterns, each once, as absolute paths."""
     found: list[str] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.path.abspath(os.fspath(path))
@@ -225,7 +226,7 @@ _OPTIONS = ("time", "time_unit", "time_format", "resolution", "event", "event_se
 
 
 def _table_options(options: Mapping[str, str] | None) -> dict[str, str | None]:
-    """The options of tables, those that are not given None but for the separator."""
+    """The options of tables; except for the separator, they are None by default."""
     given = dict(options or {})
     for name in given:
         if name not in _OPTIONS:

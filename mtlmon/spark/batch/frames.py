@@ -1,4 +1,4 @@
-"""Data frames in, data frames of verdicts out."""
+"""Monitors data frames, and returns data frames of verdicts."""
 
 from __future__ import annotations
 
@@ -53,55 +53,56 @@ def monitor(
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
 ) -> DataFrame:
-    """Monitor the rows of a data frame, each of which is an event; those of a key are one trace.
+    """Monitor the rows of a data frame: each row is an event, and each key is a trace.
 
-    Rows are brought together by key, sorted and monitored in one pass, with memory that does not
-    depend on how many rows a key has. The verdicts do not depend on partitions or batches, as long
-    as `order_within` orders the rows of one time-stamp.
+    Rows are grouped by key, sorted and monitored in one pass; memory does not depend on how many
+    rows a key has. The verdicts do not depend on partitions or batches, provided that
+    `order_within` orders the rows of one time-stamp.
 
-    An atom holds where its predicate is true, or the column of its name; or with `event` if that
-    column lists it. Null is false there. A null in the column of time or in a key is an error, when
-    the row is read.
+    An atom holds if its predicate is true, or if the column with its name is true; or, with
+    `event`, if that column lists it. A null counts as false. A null in the column of times or in a
+    key is an error when the row is read.
 
     Args:
         df: the rows, in any order.
-        policy: a formula or a policy file, as text, as path or read already.
+        policy: a formula or a policy file: as text, as a path, or parsed.
         time: the column of times: integers, timestamps or dates.
-        key: one or more columns; None if all rows are one trace, which is then one task.
-        atoms: predicates over the columns by the name of the atom that each defines, beside those
-            of the policy file: `{"fast": "speed > 120"}`.
+        key: one or more columns; None if all rows are a single trace, which a single task monitors.
+        atoms: predicates over the columns by the name of the atom that each defines, in addition to
+            those of the policy file: `{"fast": "speed > 120"}`.
         event: the column of names of events: lists of texts, or texts with `event_separator`
             between names.
-        order_within: columns or expressions that order the rows of one time-stamp. If not given,
-            rows that are read from Parquet have the order of file paths and of rows in them; others
-            are ordered by the time as it is before it is counted in units of the resolution.
-        ties: what becomes of different events of a key and time-stamp that nothing orders, so that
-            verdicts depend on how Spark reads them. "warn": there is a `TiesWarning`, once, when
-            the first task that has some ends. "error", "allow": as they say.
+        event_separator: the separator of names in a text in the column `event`.
+        order_within: columns or expressions that order the rows of one time-stamp. By default, rows
+            from Parquet files are ordered by the path of the file and their position in it, and
+            other rows by their exact times, before these are rounded to the resolution.
+        ties: what to do about different events of a key and time-stamp without an order, whose
+            verdicts depend on how Spark reads them. "warn": show a `TiesWarning` once, when the
+            first task with ties ends. "error": raise an error. "allow": do nothing.
         mode: "local", "global" or "naive".
-        resolve: give each time-point its Boolean verdict; memory then grows with what is open. If
-            not, equivalences are given as such.
+        resolve: give each time-point its Boolean verdict; memory then grows with the number of
+            undecided time-points. Otherwise, return equivalences as such.
         end_time: what is known about the time after the last event of each key. None: nothing, so
-            that there may be time-points without a verdict. A time-stamp, or a datetime where times
-            are timestamps: every trace is complete up to and including it. "last": the same with
-            the last time-stamp of the whole data frame, which is read twice then. "inf": no event
-            ever follows.
-        time_unit: of times that are integers: "ns", "us", "ms", "s", "m", "h" or "d".
-        resolution: of time-stamps; if not given the unit of the policy file, else the unit of
-            integers, seconds for other times.
-        on_error: what becomes of rows that are no events. "stop": the first one is an error.
-            "skip": they are left out and counted, and there is a `SkippedRowsWarning`, once.
-        counts: counts ties and rows left out.
+            some time-points may have no verdict. A time-stamp, or a datetime if times are
+            timestamps: every trace is complete up to and including it. "last": the same with the
+            last time-stamp of the whole data frame, which is then read twice. "inf": no event ever
+            follows.
+        time_unit: the unit of times that are integers: "ns", "us", "ms", "s", "m", "h" or "d".
+        resolution: the unit of time-stamps; by default the unit of the policy file, or else the
+            unit of integers, and seconds for other times.
+        on_error: what to do with rows that are not events. "stop": the first one is an error.
+            "skip": they are skipped and counted, and a `SkippedRowsWarning` is shown once.
+        counts: an object that counts ties and skipped rows.
 
     Returns:
-        One row a verdict: `policy` (null if it has no name), the columns of the key, `time` and
-        `offset` of the time-point, `verdict`, and where that is null the time-point
-        `reference_time`, `reference_offset` that it is equivalent to.
+        A row for each verdict: `policy` (null if it has no name), the key columns, `time` and
+        `offset` of the time-point, and `verdict`. If that is null, the time-point is equivalent to
+        the one at `reference_time` and `reference_offset`.
 
     Raises:
-        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
-        TableError: a column is missing, or of a type that cannot be what it is wanted for.
-        MtlmonError: an argument is wrong.
+        FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
+        TableError: a column is missing, or has a type that does not fit its use.
+        MtlmonError: an argument is invalid.
     """
     _check_ties(ties)
     keys = key_names(key)
@@ -125,9 +126,9 @@ def monitor(
     orders = orders_of(df, order_within, source)
     check_order_types(source, df.select(*map(column_named, wanted), *orders).schema.fields, schema)
     end = time_stamp_of(end_time, source, schema, df.sparkSession)
-    # a wrong end time is found here rather than on executors
+    # find an invalid end time here rather than on executors
     monitors_of(source.policies, resolve, end)
-    # what is counted is what the verdicts are of, not what looks for the last time-stamp
+    # count rows only in the pass that gives verdicts, not while looking for the last time-stamp
     known_end = _last(rows, source) if end == "last" else end
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
     function = OrderedRows(source, resolve, known_end, ties)
@@ -144,15 +145,17 @@ def _check_ties(ties: Ties) -> None:
 def sorted_rows(
     df: DataFrame, source: EventSource, orders: Sequence[Column], *, with_places: bool
 ) -> DataFrame:
-    """The columns wanted in their order, rows of one key in one partition, there by time.
+    """Select columns and sort rows by time, with all rows of a key in one partition.
 
-    The constant among the columns of the partitioning is what forbids Spark to take it for that
-    of a join or an aggregation before it. It would then leave this one out, and adaptive execution
-    may after that cut the rows of a key in two, which it does not do where it is asked for.
+    The constant among the partitioning columns keeps Spark from reusing the partitioning of an
+    earlier join or aggregation. Spark would then omit this shuffle, and adaptive execution could
+    split the rows of a key, which it does not do to an explicit partitioning.
 
     Args:
-        orders: what orders the rows of one time-stamp.
-        with_places: one more column has numbers, which are equal where nothing orders rows.
+        df: the rows.
+        source: how rows become events.
+        orders: the columns that order the rows of one time-stamp.
+        with_places: whether to add a column of numbers that are equal for rows without an order.
     """
     from pyspark.sql import functions as F
 
@@ -164,7 +167,7 @@ def sorted_rows(
     is_plain = is_time_stamp(rows.schema.fields[0].dataType, source)
     rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
     if not is_plain:
-        # behind the shuffle, which has one column less to move
+        # after the shuffle, which then has one column less to move
         rows = with_time_stamps(rows, source)
     by_time = plain[selection.time_name] if is_plain else TIME_STAMP
     ordered = rows.sortWithinPartitions(*keys, by_time, *names)
@@ -173,31 +176,32 @@ def sorted_rows(
 
 
 def place_of(orders: Sequence[str]) -> Column:
-    """A number for the place of a row among those of its time-stamp, made of columns that tell."""
+    """Return a number for the place of a row within its time-stamp, computed from `orders`."""
     from pyspark.sql import functions as F
 
     return F.xxhash64(*orders) if orders else F.lit(0).cast("bigint")
 
 
 def in_partitions(rows: DataFrame, count: int, column: str) -> DataFrame:
-    """The rows in so many partitions, those with number k in the column in partition k."""
+    """Partition rows so that those with number k in the column are in partition k."""
     from pyspark.sql import functions as F
 
     if hasattr(rows, "repartitionById"):
         return rows.repartitionById(count, column)
-    # Spark before 4.1: a partition may have the rows of several numbers, and none then
+    # before Spark 4.1, a partition can have the rows of several numbers, or no rows
     return rows.repartition(count, column, F.lit(0))
 
 
 def plain_rows(
     df: DataFrame, source: EventSource, orders: Sequence[Column] = ()
 ) -> tuple[DataFrame, list[str]]:
-    """The columns wanted in their order, then those that tell the order of rows, by other names.
+    """Select columns in their order, followed by those that order rows, under plain names.
 
-    pyspark cannot find columns again whose names have dots in them.
+    The original names cannot be used, because pyspark cannot look up columns whose names contain
+    dots.
 
     Returns:
-        The rows, and the names of the columns that tell their order.
+        The rows, and the names of the columns that order them.
     """
     wanted = [
         column_named(name).alias(f"column{number}")
@@ -208,7 +212,11 @@ def plain_rows(
 
 
 def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
-    """Refuse keys of types whose values cannot be compared."""
+    """Refuse key columns with types whose values cannot be compared.
+
+    Raises:
+        MtlmonError: a key column has such a type.
+    """
     from pyarrow import types
 
     for name in keys:
@@ -221,12 +229,12 @@ def check_keys(keys: Sequence[str], schema: pa.Schema) -> None:
 
 
 def _last(rows: DataFrame, source: EventSource) -> int | None:
-    """The last time-stamp of all rows that are events, None if there is none."""
+    """The last time-stamp of all rows that are events, or None."""
     from pyspark.sql import functions as F
 
     if source.on_error == "skip":
         rows = rows.mapInArrow(GoodRows(source), rows.schema)
     plain = rows.select(column_named(source.selection.time_name).alias("column0"))
-    # a time that is no time-stamp is null, and an error when its row is read
+    # an invalid time is null here, and an error when its row is read
     (row,) = with_time_stamps(plain, source).agg(F.max(TIME_STAMP)).collect()
     return None if row[0] is None else int(row[0])

@@ -1,4 +1,4 @@
-"""One trace that is too long for one worker, cut by time over many."""
+"""Monitors a single trace on many workers, by cutting it by time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import CompiledPolicy, Mode, PolicyLike
     from mtlmon.spark.common.row_counts import RowCounts
 
-# Ranges differ in how many rows they have by about one in this number.
+# The numbers of rows in ranges differ by about one in this number.
 _EVENNESS = 100
 
 
@@ -61,17 +61,16 @@ def monitor_trace(
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
 ) -> DataFrame:
-    """Monitor all rows of a data frame as one trace, on many workers.
+    """Monitor all rows of a data frame as a single trace, on many workers.
 
-    The trace is cut by time. Each range is given the events beyond its ends that the policy looks
-    at from there, so cutting pays where that is little beside a range. For operators that look as
-    far as the trace goes, `ONCE p` or `ALWAYS p`, one pass over the ranges for each level of their
-    nesting finds out what there is behind the cuts. The verdicts are those of one monitor, offsets
-    included, and so is what stays without a verdict.
+    The trace is cut by time. Each range also gets the events beyond its ends that the policy looks
+    at from there, so cutting pays if these are few compared with the range. For operators without
+    an upper bound, such as `ONCE p` or `ALWAYS p`, one pass over the ranges for each level of their
+    nesting computes what is beyond the cuts. The verdicts, including offsets and undecided
+    time-points, are the same as those of a single monitor.
 
-    All that verdicts depend on is found out when this is called: where to cut, which reads the
-    column of times, and the passes. It is not kept: verdicts are of the rows as they are when they
-    are asked for, which must be the same.
+    This call reads the column of times to decide where to cut, and runs the passes. The rows are
+    not kept: they are read again when the verdicts are read, and must be the same then.
 
     Args:
         df: the rows, in any order.
@@ -84,25 +83,25 @@ def monitor_trace(
         time_unit: as for `monitor`.
         resolution: as for `monitor`.
         counts: as for `monitor`.
-        order_within: as for `monitor`. Rows of one time-stamp that it does not tell apart must be
-            equal events; if they are not, that is an error when they are read.
-        on_error: as for `monitor`. To leave rows out takes one more way through Python for each
-            pass.
-        end_time: what is known about the time after the last event; None: nothing. A time-stamp or
-            datetime: the trace is complete up to and including it. "last": that is the time-stamp
-            of the last event. "inf": no event ever follows.
-        ranges: how many there shall be; as many as Spark has cores if not given. There are fewer
-            where many rows have the same time, and the policy may demand that as well.
+        order_within: as for `monitor`. Rows of one time-stamp that it does not distinguish must be
+            equal events; otherwise it is an error to read them.
+        on_error: as for `monitor`. To skip rows, each pass has to process all rows in Python once
+            more.
+        end_time: what is known about the time after the last event. None: nothing. A time-stamp or
+            datetime: the trace is complete up to and including it. "last": the trace is complete up
+            to its last time-stamp. "inf": no event ever follows.
+        ranges: the number of ranges; by default the number of Spark's cores. There are fewer if
+            many rows have the same time, or if the policy requires it.
 
     Returns:
-        One row a verdict, as `monitor` gives them with `resolve=True`: `policy` (null if it has no
+        A row for each verdict, as for `monitor` with `resolve=True`: `policy` (null if it has no
         name), `time` and `offset` of the time-point, and `verdict`.
 
     Raises:
-        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
-        TableError: a column is missing, or of a type that cannot be what it is wanted for.
-        ExecutorError: a row is no event.
-        MtlmonError: an argument is wrong.
+        FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
+        TableError: a column is missing, or has a type that does not fit its use.
+        ExecutorError: a row is not an event.
+        MtlmonError: an argument is invalid.
     """
     source = event_source(
         compile_policies(policy, mode, resolution, time_unit),
@@ -121,7 +120,7 @@ def monitor_trace(
     orders = orders_of(df, order_within, source)
     check_order_types(source, df.select(*wanted, *orders).schema.fields, schema)
     end = time_stamp_of(end_time, source, schema, df.sparkSession)
-    # a wrong end time is found here rather than later
+    # find an invalid end time here rather than later
     monitors_of(source.policies, True, end)
     if ranges is not None and ranges < 1:
         raise MtlmonError(f"a trace is cut into at least one range, not {ranges}")
@@ -156,20 +155,20 @@ def _good_rows(
 
 
 class _Trace:
-    """The rows of a data frame as one trace."""
+    """The rows of a data frame as a single trace."""
 
     def __init__(self, df: DataFrame, source: EventSource, orders: Sequence[Column]) -> None:
         self.source = source
         self._df = df
         self._orders = orders
-        # the first column that is wanted is that of times
+        # the first selected column is that of times
         times = df.select(column_named(source.selection.time_name).alias("column0"))
         self._times = with_time_stamps(times, source)
 
     def verdict_passes(
         self, ranges: int, end_time: EndTime
     ) -> list[list[tuple[str | None, VerdictPass]]]:
-        """The passes that give the verdicts, by policy; those of a group have the same ranges."""
+        """Return the passes that give verdicts, in groups of policies with the same ranges."""
         first, last, cuts = self._cuts(ranges)
         policies = self.source.policies
         neighbours = _Neighbours(self._times)
@@ -186,7 +185,7 @@ class _Trace:
             )
 
         plans = [(policy, planned(policy, cuts)) for policy in policies.policies]
-        # Ranges that several policies share are those that all of them can do with.
+        # Policies share as many ranges as all of them can be cut into.
         count = min((plan.range_count for _, plan in plans if plan.range_count > 1), default=1)
         in_ranges: list[tuple[str | None, VerdictPass]] = []
         whole: list[tuple[str | None, VerdictPass]] = []
@@ -205,21 +204,21 @@ class _Trace:
         return [group for group in (in_ranges, whole) if group]
 
     def verdicts(self, passes: Sequence[tuple[str | None, VerdictPass]]) -> DataFrame:
-        """The verdicts of a group of policies."""
+        """Return the verdicts of a group of policies."""
         events = self.placed([one.plan for _, one in passes])
         function = RangeVerdicts(passes, self.source)
         return events.mapInArrow(function, verdict_schema())
 
     def placed(self, plans: Sequence[Plan]) -> DataFrame:
-        """The rows of ranges, each range in one partition, there in order.
+        """Return the rows of ranges, with the sorted rows of each range in one partition.
 
-        Columns: the number of the range; a number that tells places in the order within the
-        time-stamp apart; and the columns that the source wants.
+        The columns are the number of the range, a number for the place within the time-stamp, and
+        the columns that the source selects.
         """
 
         first = np.minimum.reduce([plan.needs.first for plan in plans])
         last = np.maximum.reduce([plan.needs.last for plan in plans])
-        # pyspark cannot find columns again whose names have dots in them
+        # pyspark cannot look up columns whose names contain dots
         names = {name: f"column{k}" for k, name in enumerate(self.source.selection.names)}
         orders = {f"order{k}": column for k, column in enumerate(self._orders)}
         rows = with_time_stamps(
@@ -237,7 +236,7 @@ class _Trace:
         )
 
     def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
-        """The first and the last time-stamp, and where ranges of as many rows begin."""
+        """The first and the last time-stamp, and where ranges of equally many rows begin."""
         from pyspark.sql import functions as F
 
         fractions = [k / ranges for k in range(1, ranges)] or [0.5]
@@ -247,18 +246,18 @@ class _Trace:
         first, last, quantiles = row
         if first is None:
             return 0, 0, []
-        # the rows of a quantile's time-stamp belong to what is before it
+        # rows with the time-stamp of a quantile belong to the range before it
         return first, last, [cut + 1 for cut in quantiles if cut < last] if ranges > 1 else []
 
 
 def ranges_of(first: NDArray[np.int64], last: NDArray[np.int64]) -> Column:
-    """The numbers of the ranges that read a row of a time, a row for each.
+    """Return an expression for the numbers of the ranges that read a row with a given time.
 
-    Rows without time are given to the first one, which will not take them.
+    Rows without a time go to the first range, which raises an error.
 
     Args:
-        first: the time-stamp of the first event that each range reads; increasing.
-        last: the time-stamp of the last event that each range reads, included; increasing.
+        first: the time-stamp of the first event that each range reads, in increasing order.
+        last: the time-stamp of the last event that each range reads, included, in increasing order.
     """
     from pyspark.sql import functions as F
 
@@ -272,13 +271,13 @@ def ranges_of(first: NDArray[np.int64], last: NDArray[np.int64]) -> Column:
 
 
 def _place(steps: Sequence[int], is_past: Callable[[int], Column]) -> Column:
-    """How many of the steps, which increase, are past: a search by halves."""
+    """An expression for the number of increasing steps that are past, by binary search."""
     from pyspark.sql import functions as F
 
     places = [F.lit(place) for place in range(len(steps) + 1)]
     bounds = list(steps)
     while bounds:
-        # of two neighbours the right one if the bound between them is past
+        # of two neighbours, take the right one if the bound between them is past
         odd = places[-1:] if len(places) % 2 else []
         places = [
             F.when(is_past(bound), right).otherwise(left)
@@ -289,7 +288,7 @@ def _place(steps: Sequence[int], is_past: Callable[[int], Column]) -> Column:
 
 
 class _Neighbours:
-    """Time-stamps next to others, each time by a look at all of them."""
+    """Finds neighbouring time-stamps; each call reads all rows."""
 
     def __init__(self, times: DataFrame) -> None:
         self._times = times
@@ -324,7 +323,7 @@ class _Neighbours:
 
 
 class _Kept:
-    """Rows of ranges, kept while passes go over them if there are several."""
+    """The rows of ranges, which are cached if there are several passes over them."""
 
     def __init__(self, trace: _Trace, plans: Sequence[Plan]) -> None:
         self._trace = trace
@@ -339,7 +338,7 @@ class _Kept:
             self._rows.unpersist()
 
     def run(self, passes: Sequence[SeekingPass]) -> list[list[Finding]]:
-        """What passes have found in all ranges."""
+        """Run passes over all ranges; return the findings of each."""
         from pyspark import StorageLevel
 
         if self._rows is None:

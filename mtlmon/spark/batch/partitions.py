@@ -1,4 +1,4 @@
-"""Partitions as traces: one monitor each, and nothing is moved."""
+"""Monitors each partition as a trace, without moving data."""
 
 from __future__ import annotations
 
@@ -45,37 +45,38 @@ def monitor_partitions(
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
 ) -> _Events:
-    """Monitor every partition as a trace of its own, its elements in the order that they have.
+    """Monitor every partition as a trace of its own, with its elements in their present order.
 
-    Elements of an RDD are all of one form: lines of logs, as texts or as bytes; pairs of a
-    time-stamp and the atoms that hold; or rows. Verdicts of lines are lines as the command writes
-    them, those of other elements `Verdict` objects. With several policies the name stands before
-    each: in a line with a tab behind it, else as a pair with the verdict.
+    All elements of an RDD have the same form: lines of logs, as texts or as bytes; pairs of a
+    time-stamp and the atoms that hold; or rows. The verdicts on lines are lines as the command
+    writes them, and the verdicts on other elements are `Verdict` objects. With several policies,
+    each verdict comes with the name of its policy: a line begins with the name and a tab, and a
+    `Verdict` is in a pair (name, verdict).
 
-    Verdicts of a data frame are a data frame, as `monitor` gives it, without keys;
-    `pyspark.sql.functions.spark_partition_id()` tells the partition that a row of it is in.
+    The verdicts on a data frame are a data frame, as for `monitor`, without keys. Use
+    `pyspark.sql.functions.spark_partition_id()` to get the partition of its rows.
 
     Args:
         events: an RDD or a data frame.
         policy: as for `monitor`.
         mode: as for `monitor`.
         resolve: as for `monitor`.
-        end_time: what is known about the time after a partition's last event: nothing; it is
-            complete up to and including a time-stamp, or with "last" that of its last event; or no
-            event ever follows, "inf".
-        time: of rows, as for `monitor`.
-        atoms: of rows, as for `monitor`.
-        event: of rows, as for `monitor`.
-        event_separator: of rows, as for `monitor`.
-        time_unit: of rows, as for `monitor`.
-        resolution: of rows, as for `monitor`.
-        on_error: of rows, as for `monitor`. Lines and pairs are not left out.
-        counts: of rows, as for `monitor`.
+        end_time: what is known about the time after a partition's last event. None: nothing. A
+            time-stamp: the partition is complete up to and including it. "last": the partition is
+            complete up to its last time-stamp. "inf": no event ever follows.
+        time: for rows, as for `monitor`.
+        atoms: for rows, as for `monitor`.
+        event: for rows, as for `monitor`.
+        event_separator: for rows, as for `monitor`.
+        time_unit: for rows, as for `monitor`.
+        resolution: for rows, as for `monitor`.
+        on_error: for rows, as for `monitor`. Lines and pairs are never skipped.
+        counts: for rows, as for `monitor`.
 
     Raises:
-        FormulaError, PolicyError: the policy cannot be read, or does not fit the columns' types.
-        TableError: a column is missing, or of a type that cannot be what it is wanted for.
-        MtlmonError: an argument is wrong.
+        FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
+        TableError: a column is missing, or has a type that does not fit its use.
+        MtlmonError: an argument is invalid.
     """
     from pyspark import RDD
 
@@ -90,7 +91,7 @@ def monitor_partitions(
                 f"times is not known, not {end_time}"
             )
         monitors_of(policies, resolve, end_time)
-        # a session has its context, and Spark Connect no RDD
+        # an RDD always has a context, as Spark Connect has no RDDs
         reporter = (RowCounts() if counts is None else counts).reporter(events.ctx)
         return events.mapPartitionsWithIndex(
             PartitionTrace(policies, resolve, end_time, columns, reporter)
@@ -101,7 +102,7 @@ def monitor_partitions(
     schema = rows.limit(0).toArrow().schema
     check_schema(source, schema)
     end = time_stamp_of(end_time, source, schema, events.sparkSession)
-    # a wrong end time is found here rather than on executors
+    # find an invalid end time here rather than on executors
     monitors_of(policies, resolve, end)
     source = source._replace(reporter=reporter_of(events.sparkSession, counts))
     plain = rows.toDF(*(f"column{number}" for number in range(len(selection.names))))

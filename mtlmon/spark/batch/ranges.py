@@ -1,4 +1,4 @@
-"""What executors do with the rows of one trace that is cut into ranges of time."""
+"""Processes the rows of a trace that is cut into ranges of time, on executors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import EventSource
 
 FINDINGS = "pass int, family int, stretch int, time bigint, offset bigint, value int"
-"""The columns of findings, as Spark reads them."""
+"""The columns of findings, with their types in Spark."""
 
 
 class Piece(NamedTuple):
@@ -31,8 +31,8 @@ class Piece(NamedTuple):
 
     Attributes:
         place: the number of the range.
-        time_stamps: as `mtlmon.cutting` takes them.
-        words: as `mtlmon.cutting` takes them.
+        time_stamps: the time-stamps of the events, as for `mtlmon.cutting`.
+        words: the atoms of the events as words of bits, as for `mtlmon.cutting`.
     """
 
     place: int
@@ -41,14 +41,15 @@ class Piece(NamedTuple):
 
 
 def pieces(batches: Iterator[pa.RecordBatch], source: EventSource) -> Iterator[Piece]:
-    """Sorted rows as events by range.
+    """Read sorted rows as events, and yield them by range.
 
     Args:
-        batches: the number of the range; a number that is the same for rows with nothing to tell
-            their order by; and the columns that the source wants.
+        batches: rows with the number of the range, a number that is equal for rows without an
+            order, and the columns that the source selects.
+        source: how rows become events.
 
     Raises:
-        TableError: a row is no event, or there are such rows, and they are different events.
+        TableError: a row is not an event, or rows without an order are different events.
     """
     names = list(source.selection.names)
     atom_count = len(source.policies.atoms)
@@ -76,7 +77,7 @@ def pieces(batches: Iterator[pa.RecordBatch], source: EventSource) -> Iterator[P
 
 
 class _Order(NamedTuple):
-    """Events, and what tells their order; an item of each array is an event's."""
+    """Events and the values that give their order; each array has an item for each event."""
 
     ranges: NDArray[np.int32]
     orders: NDArray[np.int64]
@@ -97,7 +98,7 @@ class _Order(NamedTuple):
 
 
 def _check_order(events: _Order, source: EventSource) -> None:
-    """Neighbours of the same range, time-stamp and order must have the same letter."""
+    """Check that neighbours with the same range, time-stamp and order have the same letter."""
     is_same = events.orders[1:] == events.orders[:-1]
     for column in (events.time_stamps, events.ranges):
         is_same &= column[1:] == column[:-1]
@@ -113,10 +114,10 @@ def _check_order(events: _Order, source: EventSource) -> None:
 
 
 class RangeFindings:
-    """From events to what passes find out about ranges; picklable, for `mapInArrow`.
+    """Computes the findings of passes from the rows of ranges; picklable, for `mapInArrow`.
 
     Args:
-        passes: of any plans with these ranges.
+        passes: the passes, of any plans with the same ranges.
         source: how rows become events.
     """
 
@@ -144,10 +145,10 @@ class RangeFindings:
 
 
 class RangeVerdicts:
-    """From events to verdicts; picklable, for `mapInArrow`.
+    """Computes verdicts from the rows of ranges; picklable, for `mapInArrow`.
 
     Args:
-        passes: of each policy, with its name; all have the same ranges.
+        passes: the name and the pass of each policy; all have the same ranges.
         source: how rows become events.
     """
 
@@ -176,7 +177,7 @@ class RangeVerdicts:
 
 
 def _found(works: Sequence[tuple[int, SeekingWork]]) -> list[tuple[int, ...]]:
-    """The findings of a range that has been read, with the numbers of their passes."""
+    """The findings of a range, after all of its events, with the numbers of their passes."""
     findings: list[tuple[int, ...]] = []
     for number, work in works:
         work.finish()

@@ -1,4 +1,4 @@
-"""Functions for SQL: over tables by key, and over columns of arrays of events."""
+"""SQL functions: over the rows of a table by key, and over columns of arrays of events."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ _SAME = np.array([], np.uint32)
 
 
 def register(spark: SparkSession) -> None:
-    """Make functions of SQL known to a session: `mtlmon` and `mtlmon_verdicts`.
+    """Register the SQL functions `mtlmon` and `mtlmon_verdicts` in a session.
 
-    `mtlmon` monitors the rows of a table, each partition as a trace:
+    `mtlmon` monitors the rows of a table, with each partition as a trace:
 
         SELECT * FROM mtlmon(
             TABLE(logs) PARTITION BY device ORDER BY ts,
             policy => 'request IMPLIES EVENTUALLY[0,5] response', key => 'device')
 
-    Its other arguments are named ones, constants: `time`, `event`, `separator`, `mode`, `resolve`,
-    `end_time`, `time_unit` and `resolution`, as of `mtlmon.spark.monitor`, but that "last" is the
-    last time-stamp of the partition; `key` names a column whose value is given with each verdict,
-    as text. Over a join or an aggregation by the same key Spark does not partition again and may
-    cut partitions in two: there write `PARTITION BY (device, 0)`.
+    Its other arguments are named constants: `time`, `event`, `separator`, `mode`, `resolve`,
+    `end_time`, `time_unit` and `resolution` mean the same as for `mtlmon.spark.monitor`, except
+    that "last" is the last time-stamp of the partition; `key` names a column whose value is
+    returned as text with each verdict. After a join or an aggregation by the same key, Spark does
+    not partition again and can split partitions; write `PARTITION BY (device, 0)` in this case.
 
     `mtlmon_verdicts(events, policy)` takes an array of structs, the events of a trace in order, and
-    gives an array of verdicts. It may have as third argument, `time`, the name of the field of
-    times, as fourth, `event`, that of the field of names of events, as fifth the `end_time`. Each
-    row has its own arguments, which may be columns.
+    returns an array of verdicts. Optional arguments are `time`, the name of the field of times,
+    `event`, the name of the field of names of events, and `end_time`, in this order. Each row has
+    its own arguments, which can be columns.
 
     Raises:
-        MtlmonError: this pyspark has no such functions; 4.1 has.
+        MtlmonError: pyspark is older than 4.1, which introduced such functions.
     """
     try:
         from pyspark.sql.functions import arrow_udtf
@@ -77,14 +77,14 @@ def register(spark: SparkSession) -> None:
         raise MtlmonError("functions of SQL need pyspark 4.1 or later") from None
     table_function = arrow_udtf(PartitionMonitor, returnType=_TABLE_TYPE)
     spark.udtf.register(TABLE_FUNCTION, cast("UserDefinedTableFunction", table_function))
-    # its types know functions of so many arguments, not of so many and more
+    # its type stubs do not know functions with any number of arguments
     make_function: Any = arrow_udf
     function = make_function(verdicts_of_arrays, returnType=_ARRAY_TYPE)
     spark.udf.register(ARRAY_FUNCTION, function)
 
 
 class PartitionMonitor:
-    """The table function: Spark makes one for each partition of the table."""
+    """The table function; Spark creates an instance for each partition of the table."""
 
     def __init__(self) -> None:
         self._monitors: RowMonitors | None = None
@@ -92,16 +92,17 @@ class PartitionMonitor:
         self._key = {"key": pa.nulls(1, pa.string())}
         self._columns: list[str] = []
 
-    # Arguments are checked here, as what Spark says of wrong ones is a traceback.
+    # Check arguments here, because Spark reports invalid ones with a traceback.
     def eval(self, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
-        """The verdicts that rows of the partition bring.
+        """Process rows of the partition and yield the new verdicts.
 
-        The arguments are those of `TABLE_ARGUMENTS`, all but the first one constants.
+        The arguments are those of `TABLE_ARGUMENTS`; all except the first are constants.
 
         Raises:
-            TableError: a row is no event, a column is missing or not of a type that fits.
-            FormulaError: the policy cannot be read.
-            MtlmonError: an argument is wrong.
+            TableError: a row is not an event, or a column is missing or has a type that does not
+                fit.
+            FormulaError: the policy is invalid.
+            MtlmonError: an argument is invalid.
         """
         given = named_arguments(TABLE_FUNCTION, TABLE_ARGUMENTS, arguments, named)
         events = given["events"]
@@ -120,7 +121,7 @@ class PartitionMonitor:
             source.selection.require(events.schema.names, source.place)
             end_time = end_time_of(settings, source, events.schema)
             self._monitors = RowMonitors(source, settings.resolve, end_time)
-            # messages show the key beside what the policy is about
+            # messages show the key as well as the columns of the policy
             shown = [] if settings.key is None else [settings.key]
             self._columns = list(dict.fromkeys([*shown, *self._monitors.columns]))
         elif settings != self._settings:
@@ -130,7 +131,7 @@ class PartitionMonitor:
             yield from verdict_batches(name, self._key, records, None)
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
-        """The verdicts that the end of the partition brings."""
+        """End the partition and yield the last verdicts."""
         if self._monitors is not None:
             for name, records in self._monitors.finish():
                 yield from verdict_batches(name, self._key, records, None)
@@ -147,15 +148,15 @@ class PartitionMonitor:
 
 
 def verdicts_of_arrays(*arguments: pa.Array, **named: pa.Array) -> pa.Array:
-    """Arrays of events to arrays of verdicts, each of which is one trace; of null it is null.
+    """Convert arrays of events, each of which is a trace, to arrays of verdicts; nulls stay null.
 
-    The arguments are those of `ARRAY_ARGUMENTS`, each row with its own; rows that have them alike
-    are monitored together.
+    The arguments are those of `ARRAY_ARGUMENTS`, with values for each row. Rows with equal
+    arguments are monitored together.
 
     Raises:
-        TableError: an event is none, or one of a time before that of the event before.
-        FormulaError: a policy cannot be read.
-        MtlmonError: an argument is wrong.
+        TableError: an event is invalid, or its time is before that of the previous event.
+        FormulaError: a policy is invalid.
+        MtlmonError: an argument is invalid.
     """
     given = named_arguments(ARRAY_FUNCTION, ARRAY_ARGUMENTS, arguments, named)
     events = given["events"]
@@ -177,12 +178,12 @@ def verdicts_of_arrays(*arguments: pa.Array, **named: pa.Array) -> pa.Array:
 
 
 class Found(NamedTuple):
-    """Verdicts of a policy.
+    """The verdicts of a policy.
 
     Attributes:
-        name: of the policy.
-        records: verdict records.
-        rows: for each of them, the row whose events it is about.
+        name: the name of the policy.
+        records: the verdict records.
+        rows: for each verdict, the row with its events.
     """
 
     name: str | None
@@ -191,7 +192,7 @@ class Found(NamedTuple):
 
 
 def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
-    """The verdicts of arrays of events with the same settings."""
+    """Yield the verdicts on arrays of events with the same settings."""
     source = source_of(settings)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(events), 0)).astype(np.int64)
     items = events.flatten()
@@ -201,7 +202,7 @@ def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
     source.selection.require(batch.schema.names, source.place)
     end_time = end_time_of(settings, source, batch.schema)
     monitors = RowMonitors(source, settings.resolve, end_time)
-    # arrays without events have no trace
+    # empty arrays have no trace
     rows = np.flatnonzero(lengths)
     if not len(rows):
         return
@@ -209,7 +210,7 @@ def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
     for name, given, owners in monitors.feed(
         monitors.read(batch.select(list(monitors.columns))), starts
     ):
-        # number 0 is the trace before the first one
+        # number 0 would be a trace before the first one
         places = rows[owners.astype(np.int64) - 1]
         yield Found(name, np.frombuffer(given, verdict_type()), places)
     for name, given in monitors.finish():
@@ -222,12 +223,12 @@ def _as_lists(
     count: int,
     is_null: pa.Array,
 ) -> pa.Array:
-    """Verdicts as lists, one for each row, each in the order of policies and time-points.
+    """Convert verdicts to a list for each row, in the order of policies and time-points.
 
     Args:
-        found: the verdicts.
-        count: how many rows there are.
-        is_null: which of them have no list.
+        found: the verdicts of each policy.
+        count: the number of rows.
+        is_null: the rows whose list is null.
     """
     names = list(dict.fromkeys(name for name, _, _ in found))
     numbers = [np.full(len(records), names.index(name)) for name, records, _ in found]

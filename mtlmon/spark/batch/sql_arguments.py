@@ -1,4 +1,4 @@
-"""Arguments of the functions of SQL: names, types, and what rows have alike."""
+"""The arguments of SQL functions: names, types, and rows with equal values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Mode
 
 PLACE = "table"
-"""What messages call the rows."""
+"""The name of the rows in messages."""
 
 TABLE_ARGUMENTS = (
     "events",
@@ -44,7 +44,7 @@ TABLE_ARGUMENTS = (
 """The arguments of the table function, in their order."""
 
 ARRAY_ARGUMENTS = ("events", "policy", "time", "event", "end_time")
-"""The arguments of the function of arrays, in their order."""
+"""The arguments of the array function, in their order."""
 
 _REQUIRED = ("events", "policy")
 
@@ -68,8 +68,8 @@ class Group(NamedTuple):
     """Rows with the same settings.
 
     Attributes:
-        settings: what these are.
-        rows: the numbers of the rows, ascending.
+        settings: the settings.
+        rows: the numbers of the rows, in ascending order.
     """
 
     settings: Settings
@@ -79,10 +79,10 @@ class Group(NamedTuple):
 def named_arguments(
     function: str, names: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Arguments by their names.
+    """Return the arguments of a function by name.
 
     Raises:
-        MtlmonError: there are too many of them, one is missing, unknown or given twice.
+        MtlmonError: there are too many arguments, or one is missing, unknown or given twice.
     """
     if len(arguments) > len(names):
         raise MtlmonError(
@@ -105,14 +105,15 @@ def named_arguments(
 
 
 def groups_of_settings(function: str, given: Mapping[str, Any], count: int) -> list[Group]:
-    """Rows by the values of their arguments.
+    """Group rows by the values of their arguments.
 
     Args:
+        function: the name of the function, for errors.
         given: arrays by the names of arguments, each with a value for every row.
-        count: how many rows there are.
+        count: the number of rows.
 
     Raises:
-        MtlmonError: an argument is of the wrong type, or a policy is null.
+        MtlmonError: an argument has the wrong type, or a policy is null.
     """
     arrays = {name: value for name, value in given.items() if name != "events"}
     codes = np.zeros((count, len(arrays)), np.int64)
@@ -130,7 +131,7 @@ def groups_of_settings(function: str, given: Mapping[str, Any], count: int) -> l
     groups = []
     for number, row in enumerate(distinct.tolist()):
         settings = {
-            # null stands for the default
+            # null means the default
             name: values[name][code]
             for name, code in zip(arrays, row, strict=True)
             if code >= 0
@@ -146,10 +147,10 @@ def groups_of_settings(function: str, given: Mapping[str, Any], count: int) -> l
 
 
 def constant_settings(function: str, given: Mapping[str, Any]) -> Settings:
-    """The values of arguments that are the same in every row.
+    """Return the values of arguments that must be the same in every row.
 
     Raises:
-        MtlmonError: one is of the wrong type or is not the same, or the policy is null.
+        MtlmonError: an argument has the wrong type or differs between rows, or the policy is null.
     """
     first = {}
     for name, array in given.items():
@@ -164,10 +165,10 @@ def constant_settings(function: str, given: Mapping[str, Any]) -> Settings:
 
 
 def _check_type(function: str, name: str, array: pa.Array) -> None:
-    """Refuse arguments of the wrong type.
+    """Check the type of an argument.
 
     Raises:
-        MtlmonError: it is one.
+        MtlmonError: the type is wrong.
     """
     kind = array.type
     if pa.types.is_null(kind):
@@ -185,13 +186,13 @@ def _check_type(function: str, name: str, array: pa.Array) -> None:
 
 
 def source_of(settings: Settings) -> EventSource:
-    """How rows become events."""
+    """Return how rows become events."""
     return _source(settings._replace(key=None, resolve=True, end_time=None))
 
 
 @lru_cache(maxsize=64)
 def _source(settings: Settings) -> EventSource:
-    """How rows become events; remembered, as every batch asks for it."""
+    """How rows become events; cached, because every batch needs it."""
     resolution, time_unit = settings.resolution, settings.time_unit
     return event_source(
         compile_policies(settings.policy, settings.mode, resolution, time_unit),
@@ -206,9 +207,9 @@ def _source(settings: Settings) -> EventSource:
 
 
 def end_time_of(settings: Settings, source: EventSource, schema: pa.Schema) -> EndTime:
-    """The end time as monitors take it."""
+    """Return the end time in the form for monitors."""
     value = settings.end_time
     if isinstance(value, str):
-        # what else there is, its taker checks
+        # the monitor checks other values
         return int(value) if value.isdecimal() else cast("Literal['last', 'inf']", value)
     return time_stamp_of(value, source, schema)

@@ -1,4 +1,4 @@
-"""What executors do with partitions that are traces: text lines, pairs, rows."""
+"""Monitors partitions that are traces, on executors: lines of text, pairs or rows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
 
-# Elements that are taken from Spark at a time.
+# The number of elements that are taken from Spark at a time.
 _BLOCK = 4096
 
 
 class Columns(NamedTuple):
-    """How rows become events: arguments of `event_source`."""
+    """Arguments of `event_source`, which say how rows become events."""
 
     time: str
     atoms: dict[str, str] | None
@@ -42,14 +42,14 @@ class Columns(NamedTuple):
 
 
 class PartitionTrace:
-    """From the elements of a partition to verdicts; picklable, for `mapPartitionsWithIndex`.
+    """Monitors the elements of a partition; picklable, for `mapPartitionsWithIndex`.
 
     Args:
-        policies: as for `monitor_partitions`.
+        policies: the policies to monitor.
         resolve: as for `monitor_partitions`.
         end_time: as for `monitor_partitions`.
-        columns: what is asked for of rows.
-        reporter: takes counts of rows to the driver.
+        columns: how rows become events.
+        reporter: sends counts of rows to the driver.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class PartitionTrace:
         self._reporter = reporter
 
     def __call__(self, index: int, elements: Iterable[Any]) -> Iterator[Any]:
-        """The verdicts of a partition, in what form the first element tells.
+        """Yield the verdicts of a partition, in a form that depends on its first element.
 
         Raises:
-            EventTypeError: it is of a type that is no event.
-            LogError, TableError, TimeStampError, EventError: an element is none.
+            EventTypeError: the type of an element is not that of an event.
+            LogError, TableError, TimeStampError, EventError: an element is not an event.
         """
         rest = iter(elements)
         try:
@@ -93,7 +93,7 @@ class PartitionTrace:
         )
 
     def _lines(self, lines: Iterator[Any], place: str, is_text: bool) -> Iterator[Any]:
-        """Lines of a log to lines of verdicts, texts to texts and bytes to bytes."""
+        """Convert lines of a log to lines of verdicts: texts to texts, and bytes to bytes."""
         policies = self._policies
         monitors = []
         for policy in policies.policies:
@@ -114,7 +114,7 @@ class PartitionTrace:
             yield from _written(text, prefix, is_text)
 
     def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
-        """Pairs to verdicts, with the name of the policy if there are several."""
+        """Convert pairs to verdicts, with the name of the policy if there are several."""
         policies = self._policies
         monitors = [
             (policy.name, Monitor(policy.program, policies.mode), Resolution())
@@ -148,7 +148,7 @@ class PartitionTrace:
         return verdicts if len(self._policies.policies) == 1 else [(name, one) for one in verdicts]
 
     def _rows(self, rows: Iterator[Any], place: str) -> Iterator[Any]:
-        """Rows to verdicts, with the name of the policy if there are several."""
+        """Convert rows to verdicts, with the name of the policy if there are several."""
         source = self.source(place)._replace(reporter=self._reporter)
         monitors = RowMonitors(source, self._resolve, self._end_time)
         same = np.array([], np.uint32)
@@ -171,7 +171,7 @@ class PartitionTrace:
             yield verdict if is_alone else (name, verdict)
 
     def source(self, place: str) -> EventSource:
-        """How rows become events."""
+        """Return how rows become events."""
         columns = self._columns
         return event_source(
             self._policies,
@@ -189,10 +189,10 @@ class PartitionTrace:
 def _check_types(
     block: Sequence[Any], kinds: tuple[type, ...], name: str, place: str, done: int
 ) -> None:
-    """All elements are of the form that the first one of the partition has.
+    """Check that all elements have the same form as the first one of the partition.
 
     Raises:
-        EventTypeError: one is not.
+        EventTypeError: an element has another form.
     """
     for number, element in enumerate(block, done + 1):
         if not isinstance(element, kinds):
@@ -203,10 +203,10 @@ def _check_types(
 
 
 def _check_rows(block: Sequence[Any], source: EventSource, done: int) -> None:
-    """All elements are rows that have the columns wanted.
+    """Check that all elements are rows with the selected columns.
 
     Raises:
-        EventTypeError, TableError: one is not, or has not.
+        EventTypeError, TableError: an element is not such a row.
     """
     _check_types(block, (tuple,), "Row", source.place, done)
     fields = None
@@ -223,12 +223,12 @@ def _check_rows(block: Sequence[Any], source: EventSource, done: int) -> None:
 
 
 def _prefix(policies: Policies, name: str | None) -> str:
-    """What stands before the verdicts of a policy: nothing if it is the only one."""
+    """The beginning of lines with verdicts of a policy; empty if there is only one policy."""
     return "" if len(policies.policies) == 1 else f"{name}\t"
 
 
 def _written(text: TextMonitor, prefix: str, is_text: bool) -> Iterator[Any]:
-    """The lines of verdicts that the loaded block brings."""
+    """Yield the lines of verdicts for the loaded block."""
     more = True
     while more:
         more = text.run()
@@ -241,5 +241,5 @@ def _written(text: TextMonitor, prefix: str, is_text: bool) -> Iterator[Any]:
 
 
 def _batch(names: Sequence[str], rows: Sequence[Any]) -> pa.RecordBatch:
-    """Rows of pyspark as a record batch of some of their columns."""
+    """Convert rows of pyspark to a record batch with some of their columns."""
     return pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in names})
