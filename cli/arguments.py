@@ -290,8 +290,16 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
             parser.error("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
     elif options.output is None:
         parser.error("--checkpoint needs a file for the verdicts: add -o FILE")
-    elif options.is_table or options.output_format not in ("text", "jsonl"):
-        parser.error("--checkpoint works with text logs and verdicts as text or JSON lines only")
+    elif options.output_format == "parquet":
+        parser.error(
+            "--checkpoint does not work with --output-format parquet, as such a file cannot be cut "
+            "and continued: write jsonl or csv, and convert that once the log is read"
+        )
+    elif options.sort:
+        parser.error(
+            "--checkpoint does not work with --sort: no row is checked before all are read, so a "
+            "later run could save nothing; sort the log first"
+        )
 
 
 def make_parser() -> Parser:

@@ -1,9 +1,9 @@
 """Monitoring a log with checkpoints, and going on from one.
 
-A checkpoint says: these bytes of the log are read, this is what is known after them, and these
-bytes are the verdicts earned by them. The verdicts are on disk before the checkpoint is. Who goes
-on from it cuts the verdicts to that length, so that none is lost and none comes twice, whenever
-the process before was killed.
+A checkpoint says: so much of the log is read, this is what is known after it, and these bytes are
+the verdicts earned by it. The verdicts are on disk before the checkpoint is. Who goes on from it
+cuts the verdicts to that length, so that none is lost and none comes twice, whenever the process
+before was killed.
 
 Signals are looked at between two pieces of work, so that the last checkpoint can be made; work that
 takes too long for that is broken off, and the checkpoint before stays the last one.
@@ -27,45 +27,73 @@ from mtlmon.cli.checkpoint import (
     sync_directory,
 )
 from mtlmon.cli.failure import Failure, WriteFailure
-from mtlmon.cli.pump import BLOCK_BYTES, Pump
+from mtlmon.cli.pump import BLOCK_BYTES, LogEnds, Pump
 from mtlmon.cli.signals import HELD_SECONDS
 from mtlmon.errors import SnapshotError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Protocol
+
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.files import LogFile, VerdictFile
+    from mtlmon.cli.files import VerdictFile
+    from mtlmon.cli.pump import Work
     from mtlmon.cli.report import Progress
     from mtlmon.cli.signals import Signals
-    from mtlmon.drive.native import TextMonitor
+
+    class CheckpointedWork(Work, Protocol):
+        """Work that can be broken off, and gone on with in another process.
+
+        Attributes:
+            name: of the log.
+        """
+
+        name: str
+
+        @property
+        def logs(self) -> Iterable[os.stat_result]:
+            """What the files of the log are."""
+
+        @property
+        def position(self) -> int:
+            """How much of the log was worked on, in this and all earlier runs."""
+
+        @property
+        def amount(self) -> str:
+            """The position in words."""
+
+        @property
+        def is_settled(self) -> bool:
+            """A snapshot can be made."""
+
+        def settle(self) -> bool:
+            """Prepare for a snapshot; if there is still more to do, return True."""
+
+        def log_digest(self) -> bytes:
+            """The digest of the log up to the position."""
+
+        def snapshot(self) -> bytes:
+            """What is known at the position."""
+
+        def restore(self, snapshot: bytes, output_size: int) -> None:
+            """Go on from the snapshot of an earlier run that has written so many bytes.
+
+            Raises SnapshotError when it does not fit.
+            """
+
+        def skip(self) -> Iterator[None]:
+            """Read the log up to the position of the snapshot; yield now and then.
+
+            Raises LogEnds if the log has less than that.
+            """
+
+        def work_in_small_steps(self, events: int) -> None:
+            """Yield after about so many events."""
+
 
 __all__ = ["CheckpointingPump"]
 
 DEFAULT_INTERVAL = ("seconds", 10.0)
-SMALLEST_BLOCK_BYTES = 1 << 12
-EVENT_BYTES = 8
-"""Of a short line, to read not many more events at a time than lie between two checkpoints."""
-
-
-class LogDigest:
-    """The digest of what the monitor is done with, which ends before what was read."""
-
-    def __init__(self) -> None:
-        self.digest = blake2b(digest_size=DIGEST_BYTES)
-        self.size = 0
-        self.ahead = bytearray()
-
-    def add(self, block: memoryview) -> None:
-        """More was read."""
-        self.ahead += block
-
-    def up_to(self, position: int) -> bytes:
-        """The digest of so many bytes of the log, not fewer than the last time."""
-        count = position - self.size
-        with memoryview(self.ahead) as ahead:
-            self.digest.update(ahead[:count])
-        del self.ahead[:count]
-        self.size = position
-        return self.digest.copy().digest()
 
 
 class OutputDigest:
@@ -93,24 +121,20 @@ class CheckpointingPump(Pump):
 
     def __init__(
         self,
-        monitor: TextMonitor,
-        log: LogFile,
+        work: CheckpointedWork,
         verdicts: VerdictFile,
         signals: Signals,
         progress: Progress,
         options: Options,
     ) -> None:
-        super().__init__(monitor, log, verdicts, signals, progress)
-        self.monitor = monitor
+        super().__init__(work, verdicts, signals, progress)
+        self.checkpointed = work
         assert options.checkpoint is not None
         self.file = CheckpointFile(options.checkpoint)
         self.resumes = options.resume
         self.unit, self.interval = options.checkpoint_every or DEFAULT_INTERVAL
         if self.unit == "events":
-            self.block_bytes = min(
-                BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * int(self.interval))
-            )
-        self.digest = LogDigest()
+            work.work_in_small_steps(int(self.interval))
         self.output_digest = OutputDigest(verdicts)
         # checkpoints are made while this holds: from the beginning of the work to the log's end
         self.is_open = False
@@ -128,9 +152,10 @@ class CheckpointingPump(Pump):
         The lock ends with the process, however it ends.
         """
         path = self.file.path
-        used = [options.output, options.log, options.formula_file, options.explain_output]
+        used = [options.output, options.formula_file, options.explain_output, *options.logs]
         if any(other and os.path.realpath(other) == path for other in used) or (
-            os.path.exists(path) and os.path.samestat(os.stat(path), self.log.status)
+            os.path.exists(path)
+            and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)
         ):
             raise Failure(f"{self.file.name} is to hold the checkpoint, but has another use")
         if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
@@ -174,17 +199,24 @@ class CheckpointingPump(Pump):
 
     def check_fit(self, checkpoint: Checkpoint) -> None:
         """Come to where the checkpoint was made, as far as nothing but reading is needed."""
+        work = self.checkpointed
         try:
-            self.monitor.restore(checkpoint.snapshot)
+            work.restore(checkpoint.snapshot, checkpoint.output_size)
         except SnapshotError as error:
             raise self.cannot_resume(str(error)) from None
-        self.events_before = self.monitor.event_count
+        self.events_before = work.event_count
         self.check_output(checkpoint)
-        self.skip(self.monitor.position)
-        if self.digest.up_to(self.monitor.position) != checkpoint.log_digest:
+        try:
+            for _ in work.skip():
+                self.signals.check()
+                self.progress.show(work.bytes_read, 0)
+        except LogEnds:
             raise self.cannot_resume(
-                f"the first {self.monitor.position:,} bytes of {self.log.name} are not those that "
-                "were read"
+                f"{work.name} ends within the {work.amount} already read"
+            ) from None
+        if work.log_digest() != checkpoint.log_digest:
+            raise self.cannot_resume(
+                f"the first {work.amount} of {work.name} are not those that were read"
             )
 
     def check_output(self, checkpoint: Checkpoint) -> None:
@@ -213,77 +245,49 @@ class CheckpointingPump(Pump):
     def place_of_output(self) -> Place:
         return Place.of(self.verdicts.descriptor, self.verdicts.name)
 
-    def skip(self, count: int) -> None:
-        """Read so many bytes of the log, for their digest only."""
-        missing = self.cannot_resume(
-            f"{self.log.name} ends within the {count:,} bytes already read"
-        )
-        if self.log.is_regular and self.log.size < count:
-            raise missing
-        block = memoryview(bytearray(BLOCK_BYTES))
-        while self.bytes_read < count:
-            size = self.read_block(block[: count - self.bytes_read])
-            if size == 0:
-                raise missing
-            self.bytes_read += size
-            self.digest.add(block[:size])
-            self.digest.up_to(self.bytes_read)
-            self.signals.check()
-            self.progress.show(self.bytes_read, 0)
-
     def cannot_resume(self, why: str) -> Failure:
         return Failure(f"cannot resume from {self.file.name}: {why} {AFRESH}")
 
     # ---- the work --------------------------------------------------------------------------
 
-    def load(self, block: memoryview) -> None:
-        self.digest.add(block)
-        super().load(block)
-
-    def after_run(self) -> None:
-        super().after_run()
+    def after_step(self) -> None:
+        super().after_step()
         if self.is_open and self.is_due():
             self.write_checkpoint()
 
-    def after_block(self) -> None:
-        # what is digested need not be kept
-        self.digest.up_to(self.monitor.position)
-        if self.is_open and self.monitor.is_stopped:
-            self.write_checkpoint()
-
-    def wait_for_log(self) -> None:
+    def wait_for_log(self, descriptor: int) -> None:
         if not self.is_open:
             # there is nothing to make a checkpoint of before that from which the run goes on
-            super().wait_for_log()
+            super().wait_for_log(descriptor)
             return
-        while not self.signals.wait(self.log.descriptor, self.seconds_left()):
+        while not self.signals.wait(descriptor, self.seconds_left()):
             self.write_checkpoint()
 
     def reach_end(self) -> None:
         """The last checkpoint: what only the end says may be otherwise when the log has grown."""
-        self.write_checkpoint()
+        if self.is_open:
+            self.write_checkpoint()
         self.is_open = False
-        super().reach_end()
 
-    def flush_at_last(self) -> None:
+    def finish_at_last(self) -> None:
         """Write what is earned, and a last checkpoint if the work has come to a place for one.
 
         Where it was broken off, the checkpoint before stays good.
         """
         if self.is_open and not self.signals.is_forced:
             self.signals.at_last(self.write_checkpoint, HELD_SECONDS)
-        super().flush_at_last()
+        super().finish_at_last()
 
     # ---- checkpoints -----------------------------------------------------------------------
 
     def is_due(self) -> bool:
         if self.unit == "events":
-            return self.monitor.event_count - self.noted_events >= self.interval
+            return self.work.event_count - self.noted_events >= self.interval
         return time.monotonic() - self.noted_at >= self.interval
 
     def seconds_left(self) -> float | None:
         """Until a checkpoint is due while no more of the log comes; None if none will be."""
-        if self.unit == "events" or self.monitor.position == self.noted_position:
+        if self.unit == "events" or self.checkpointed.position == self.noted_position:
             return None
         return max(0.0, self.noted_at + self.interval - time.monotonic())
 
@@ -296,9 +300,9 @@ class CheckpointingPump(Pump):
         """
         more = True
         while more:
-            more = self.monitor.settle()
+            more = self.checkpointed.settle()
             self.flush()
-        if self.monitor.is_settled and self.monitor.position != self.noted_position:
+        if self.checkpointed.is_settled and self.checkpointed.position != self.noted_position:
             self.verdicts.sync()
             self.file.write(self.make_checkpoint(self.verdicts.size_written()))
         self.note_checkpoint()
@@ -306,14 +310,14 @@ class CheckpointingPump(Pump):
     def make_checkpoint(self, output_size: int) -> Checkpoint:
         """A checkpoint of what is known now, which counts on so many bytes of verdicts."""
         return Checkpoint(
-            self.digest.up_to(self.monitor.position),
+            self.checkpointed.log_digest(),
             self.output_digest.up_to(output_size),
             output_size,
             self.place_of_output(),
-            self.monitor.snapshot(),
+            self.checkpointed.snapshot(),
         )
 
     def note_checkpoint(self) -> None:
         self.noted_at = time.monotonic()
-        self.noted_events = self.monitor.event_count
-        self.noted_position = self.monitor.position
+        self.noted_events = self.work.event_count
+        self.noted_position = self.checkpointed.position

@@ -7,7 +7,7 @@ import time
 from mtlmon._core import Monitor
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
-from mtlmon.cli.pump import Pump
+from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import name_list, progress_for, report_end, show_summary, summary
 from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
 from mtlmon.drive.native import TextMonitor, policy_label
@@ -88,7 +88,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
 
         loop = reporting = ReportingLoop(text_monitor, formula, options, log)
     signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
-    pump = make_pump(text_monitor, loop, log, verdicts, signals, options)
+    pump, work = make_pump(text_monitor, loop, log, verdicts, signals, options)
     start = time.perf_counter()
     with signals:
         try:
@@ -100,17 +100,17 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         signals.is_held = False
         verdicts.close()
         report_end(
-            text_monitor, pump.head, is_complete=pump.is_complete, is_resolved=options.resolve
+            text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
         )
         if options.explain and status == VIOLATION:
             from mtlmon.cli.explaining import explain_violations
 
-            explain_violations(formula, options, log, pump.bytes_read)
+            explain_violations(formula, options, log, work.bytes_read)
         if options.report is not None:
             if status < SIGNALLED:
-                reporting.write(pump.bytes_read, is_interrupted=False)
+                reporting.write(work.bytes_read, is_interrupted=False)
             elif not signals.at_last(
-                lambda: reporting.write(pump.bytes_read, is_interrupted=True), REPORT_SECONDS
+                lambda: reporting.write(work.bytes_read, is_interrupted=True), REPORT_SECONDS
             ):
                 note(f"{options.report} is not written: there was no time for it")
         log.close()
@@ -136,8 +136,8 @@ def make_pump(
     verdicts: VerdictFile,
     signals: Signals,
     options: Options,
-) -> Pump:
-    """The pump that the options ask for.
+) -> tuple[Pump, TextWork]:
+    """The pump that the options ask for, and the work that it drives.
 
     loop: what the log goes through, the monitor or what it is part of.
 
@@ -145,7 +145,10 @@ def make_pump(
     """
     progress = progress_for(log.size, verdicts, options)
     if options.checkpoint is None:
-        return Pump(loop, log, verdicts, signals, progress)
+        work = TextWork(loop, log)
+        return Pump(work, verdicts, signals, progress), work
     from mtlmon.cli.checkpointing import CheckpointingPump
+    from mtlmon.cli.text_checkpoints import CheckpointedText
 
-    return CheckpointingPump(monitor, log, verdicts, signals, progress, options)
+    checkpointed = CheckpointedText(monitor, log)
+    return CheckpointingPump(checkpointed, verdicts, signals, progress, options), checkpointed

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
-from mtlmon.cli.failure import SIGNALLED, VIOLATION, ClosedPipe, Failure, WriteFailure, note
+from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.pump import FLUSH_BYTES, FLUSH_SECONDS
+from mtlmon.cli.policy_work import PolicyWork, unreadable
+from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import (
     absent_atoms,
     is_terminal,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["check_logs"]
 
 STANDARD_INPUT = 0
-# after so many rows of a live log a column that none of them has is worth a word
-ABSENT_ROWS = 100
 
 
 def check_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -63,11 +62,6 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         raise Failure(
             f"{options.formula_file} defines atoms by columns of a table, but the log is read as "
             "text: add its format, for instance --format csv"
-        )
-    if options.checkpoint is not None:
-        raise Failure(
-            "--checkpoint works with a text log and a single policy, which has no name if there is "
-            "a --report or --explain"
         )
     check = LogCheck(
         policies,
@@ -92,7 +86,10 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
 
 
 def check_source(
-    check: LogCheck, source: Source, again: Callable[[], Source], options: Options
+    check: LogCheck,
+    source: Source,
+    again: Callable[[], Source],
+    options: Options,
 ) -> int:
     """Check an open log, which `again` opens once more; return the exit status."""
     logs = statuses(source)
@@ -103,32 +100,64 @@ def check_source(
 
         check_findings(options, logs, can_reread)
         findings = Findings(check, source, list(logs), options, can_reread=can_reread)
-    verdicts = open_verdicts(options.output, logs, options.formula_file)
     output = make_output(check, source, options)
-    signals = Signals(verdicts)
-    run = Run(check, source, output, verdicts, findings, signals, options)
+    verdicts = open_verdicts(
+        options.output, logs, options.formula_file, keeps=options.checkpoint is not None
+    )
+    signals = Signals(verdicts, is_held=options.checkpoint is not None)
+    work = PolicyWork(check, source, output, findings, logs, options)
+    pump = make_pump(work, verdicts, signals, options)
+    start = time.monotonic()
     with signals:
-        status = run.status()
+        try:
+            pump.run(options.end_time)
+            status = VIOLATION if any(counts.false for counts in check.counts) else 0
+        except Interrupted as signal:
+            status = SIGNALLED + signal.number
+        seconds = time.monotonic() - start
+        # what comes now may be broken off anywhere
+        signals.is_held = False
         verdicts.close()
-        report_end(run)
+        report_end(work)
         if findings is not None:
             if options.explain and status == VIOLATION:
                 with closing(again()) as log:
                     findings.explain(log)
             if options.report is not None:
-                write_report(findings, again, run, status)
-        show_summary(options.summary, lambda: policies_summary(check, source, run.seconds))
+                write_report(findings, again, seconds, status, signals)
+        show_summary(options.summary, lambda: policies_summary(check, source, seconds))
     return status
 
 
-def write_report(findings: Findings, again: Callable[[], Source], run: Run, status: int) -> None:
+def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: Options) -> Pump:
+    """The pump that the options ask for.
+
+    Raises Failure when the files do not suit checkpoints.
+    """
+    progress = progress_for(work.source.size or 0, verdicts, options)
+    if options.checkpoint is None:
+        return Pump(work, verdicts, signals, progress)
+    from mtlmon.checking.event_digest import EventDigest
+    from mtlmon.cli.checkpointing import CheckpointingPump
+
+    work.source.digest = EventDigest()
+    return CheckpointingPump(work, verdicts, signals, progress, options)
+
+
+def write_report(
+    findings: Findings,
+    again: Callable[[], Source],
+    seconds: float,
+    status: int,
+    signals: Signals,
+) -> None:
     """Write the report; after a signal only if that does not take long."""
     if status < SIGNALLED:
-        findings.write_report(again, run.seconds, is_interrupted=False)
-    elif not run.signals.at_last(
-        lambda: findings.write_report(again, run.seconds, is_interrupted=True), REPORT_SECONDS
+        findings.write_report(again, seconds, is_interrupted=False)
+    elif not signals.at_last(
+        lambda: findings.write_report(again, seconds, is_interrupted=True), REPORT_SECONDS
     ):
-        note(f"{run.options.report} is not written: there was no time for it")
+        note(f"{findings.options.report} is not written: there was no time for it")
 
 
 def contents(file: Formula | PolicyFile) -> tuple[tuple[Policy, ...], dict[str, Predicate]]:
@@ -234,131 +263,21 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     )
 
 
-def unreadable(error: OSError) -> Failure:
-    name = f" {error.filename}" if error.filename else " the log"
-    return Failure(f"cannot read{name}: {error.strerror or error}")
-
-
-class Run:
-    """Moves events through a check, and verdicts to their file.
-
-    Attributes:
-        is_complete: the log was read to its end.
-        seconds: how long it has taken.
-    """
-
-    def __init__(
-        self,
-        check: LogCheck,
-        source: Source,
-        output: Output | None,
-        verdicts: VerdictFile,
-        findings: Findings | None,
-        signals: Signals,
-        options: Options,
-    ) -> None:
-        self.check = check
-        self.source = source
-        self.output = output
-        self.verdicts = verdicts
-        self.findings = findings
-        self.signals = signals
-        self.options = options
-        self.is_complete = False
-        self.is_live = source.size is None
-        self.has_noted_absent = False
-        self.progress = progress_for(source.size or 0, verdicts, options)
-        self.start = self.flushed_at = time.monotonic()
-        self.seconds = 0.0
-
-    def status(self) -> int:
-        """Run, and return the exit status.
-
-        Whatever ends it, the verdicts earned are written.
-        """
-        try:
-            self.run()
-        except Interrupted as signal:
-            self.signals.at_last(self.finish)
-            return SIGNALLED + signal.number
-        except (WriteFailure, ClosedPipe):
-            raise
-        except OSError as error:
-            self.finish()
-            raise unreadable(error) from None
-        except BaseException:
-            self.finish()
-            raise
-        finally:
-            self.progress.erase()
-            self.seconds = time.monotonic() - self.start
-        return VIOLATION if any(counts.false for counts in self.check.counts) else 0
-
-    def run(self) -> None:
-        steps = self.check.run(self.source, self.options.end_time)
-        with closing(steps):
-            for _ in steps:
-                self.take()
-                self.note_absent()
-                self.progress.show(self.source.bytes_read, self.source.rows)
-        self.is_complete = not self.check.is_stopped
-        self.finish()
-
-    def note_absent(self) -> None:
-        """Say of a live log, whose end may never come, which columns its rows do not have."""
-        source = self.source
-        if not self.is_live or self.has_noted_absent or isinstance(source, TextLog):
-            return
-        if source.rows >= ABSENT_ROWS:
-            self.has_noted_absent = True
-            for message in source.absent_columns:
-                note(message)
-
-    def take(self) -> None:
-        """Take out the verdicts, and write them if it is time to."""
-        if self.findings is not None:
-            self.findings.take()
-        if self.output is None:
-            return
-        if len(self.check.verdicts):
-            self.output.put(self.check.verdicts)
-        if (
-            self.is_live
-            or len(self.output.writer) >= FLUSH_BYTES
-            or time.monotonic() - self.flushed_at > FLUSH_SECONDS
-        ):
-            self.flush()
-
-    def finish(self) -> None:
-        """Write what is left, and what ends the file."""
-        if self.output is None:
-            return
-        if self.check.verdicts:
-            self.output.put(self.check.verdicts)
-        self.output.close()
-        self.flush()
-
-    def flush(self) -> None:
-        if self.output is not None:
-            self.verdicts.flush(self.output.writer)
-        self.flushed_at = time.monotonic()
-
-
-def report_end(run: Run) -> None:
+def report_end(work: PolicyWork) -> None:
     """Say what a user should know who only looks at the verdicts."""
-    check, source = run.check, run.source
+    check, source, options = work.check, work.source, work.options
     if source.skipped:
         what = "line" if isinstance(source, TextLog) else "row"
         note(f"skipped {plural(source.skipped, what)} that could not be read")
         if not isinstance(source, TextLog):
             for error in source.errors[:3]:
                 note(f"  {error}")
-    if run.is_complete and source.unseen_atoms:
+    if work.is_complete and source.unseen_atoms:
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
     undecided = sum(counts.undecided for counts in check.counts)
-    if run.is_complete and run.options.resolve and undecided:
+    if work.is_complete and options.resolve and undecided:
         note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")
-    if run.is_complete and check.open_first is not None:
+    if work.is_complete and check.open_first is not None:
         first, earliest = check.open_first
         note(
             f"{first.time_stamp}:{first.offset} is false, but a time-point of time-stamp "

@@ -103,6 +103,21 @@ class Findings:
                 keys = None if self.source.keys is None else numbers[is_own]
                 collector.add_violations(own["time_stamp"], own["offset"], keys)
 
+    def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
+        """What explanations need: of each policy, how many violations there are, and the first."""
+        return [
+            (collector.false, collector.first_violations(self.options.explain_limit))
+            for collector in self.collectors
+        ]
+
+    def restore(self, snapshot: list[tuple[int, list[tuple[int, int, int | None]]]]) -> None:
+        """Go on from the violations of an earlier run."""
+        for collector, (count, first) in zip(self.collectors, snapshot, strict=True):
+            if first:
+                stamps, offsets, keys = zip(*first, strict=True)
+                collector.add_violations(stamps, offsets, None if None in keys else keys)
+            collector.false = count
+
     def explain(self, source: TextLog | TableEvents) -> None:
         """Explain the first violations of all policies, to standard error or to a file.
 

@@ -1,4 +1,4 @@
-"""Moving a text through a native loop: blocks in, lines out, in time for whoever waits for them."""
+"""Moving a log through monitors: events in, verdicts out, in time for whoever waits for them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mtlmon.text.head import LogHead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Literal, Protocol
 
-    from mtlmon.cli.files import LogFile, VerdictFile
+    from mtlmon.cli.files import LogFile, VerdictFile, Writer
     from mtlmon.cli.report import Progress
     from mtlmon.cli.signals import Signals
-    from mtlmon.text.native import Writer
 
     EndTime = int | Literal["last", "inf"] | None
 
@@ -34,8 +34,50 @@ if TYPE_CHECKING:
         def run(self) -> bool: ...
         def end(self, end_time: EndTime = None) -> None: ...
 
+    class Work(Protocol):
+        """A log and the monitors that it goes through: what a pump drives.
 
-__all__ = ["BLOCK_BYTES", "FLUSH_BYTES", "FLUSH_SECONDS", "Pump"]
+        Attributes:
+            wait: to be called with a descriptor before what is read from it may take long to come;
+                the pump sets it.
+        """
+
+        wait: Callable[[int], None]
+
+        @property
+        def writer(self) -> Writer:
+            """Holds the verdicts until they are written."""
+
+        @property
+        def is_stopped(self) -> bool:
+            """Nothing more will be written."""
+
+        @property
+        def is_complete(self) -> bool:
+            """The log was read to its end."""
+
+        @property
+        def event_count(self) -> int:
+            """How many events were worked on."""
+
+        @property
+        def bytes_read(self) -> int:
+            """How much of the log was read."""
+
+        def read(self) -> Iterator[None]:
+            """Work on the log, but not on an unfinished line at its end; yield now and then."""
+
+        def end(self, end_time: EndTime) -> Iterator[None]:
+            """Work on that line, and end the log; yield now and then."""
+
+        def finish(self) -> None:
+            """Give the writer all that is earned; no more work follows."""
+
+        def close(self) -> None:
+            """Release what is held for reading."""
+
+
+__all__ = ["BLOCK_BYTES", "LogEnds", "Pump", "TextWork"]
 
 BLOCK_BYTES = 1 << 18
 # verdicts are written when there are so many bytes of them, or after so many seconds
@@ -43,37 +85,106 @@ FLUSH_BYTES = 1 << 16
 FLUSH_SECONDS = 0.1
 
 
-class Pump:
-    """Moves a log through a loop to the file of verdicts.
+class LogEnds(Exception):
+    """The log has less than was read of it before."""
+
+
+class TextWork:
+    """A text log on its way through a native loop.
 
     Attributes:
+        wait: called before reading from a log that may have nothing to read yet.
         is_complete: the log was read to its end.
         bytes_read: of the log.
-        events_before: events that were worked on before this run.
         head: the beginning of the log, or of what this run reads of it.
     """
 
     block_bytes = BLOCK_BYTES
+    wait: Callable[[int], None]
 
-    def __init__(
-        self,
-        loop: Loop,
-        log: LogFile,
-        verdicts: VerdictFile,
-        signals: Signals,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, loop: Loop, log: LogFile) -> None:
         self.loop = loop
         self.log = log
-        self.verdicts = verdicts
-        self.signals = signals
         self.is_complete = False
         self.bytes_read = 0
+        # for messages about names that never occurred
+        self.head = LogHead()
+
+    @property
+    def writer(self) -> Writer:
+        return self.loop.writer
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.loop.is_stopped
+
+    @property
+    def event_count(self) -> int:
+        return self.loop.event_count
+
+    def read(self) -> Iterator[None]:
+        block = memoryview(bytearray(self.block_bytes))
+        while not self.loop.is_stopped:
+            size = self.read_block(block)
+            if size == 0:
+                return
+            if not self.head.is_full:
+                self.head.add(block[:size])
+            self.load(block[:size])
+            yield from self.run()
+
+    def read_block(self, block: memoryview) -> int:
+        """Read a block; 0 at the end of the log."""
+        size = None
+        while size is None:
+            if not self.log.is_regular:
+                self.wait(self.log.descriptor)
+            size = self.log.read_into(block)
+        self.bytes_read += size
+        return size
+
+    def load(self, block: memoryview) -> None:
+        self.loop.load(block)
+
+    def run(self) -> Iterator[None]:
+        """Work on what is loaded."""
+        more = True
+        while more:
+            more = self.loop.run()
+            yield
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        self.loop.load_end()
+        yield from self.run()
+        self.is_complete = not self.loop.is_stopped
+        if self.is_complete:
+            self.loop.end(end_time)
+            yield from self.run()
+
+    def finish(self) -> None:
+        """All that is earned is with the writer already."""
+
+    def close(self) -> None:
+        self.loop.unload()
+
+
+class Pump:
+    """Moves a log through its work to the file of verdicts.
+
+    Attributes:
+        events_before: events that were worked on before this run.
+    """
+
+    def __init__(
+        self, work: Work, verdicts: VerdictFile, signals: Signals, progress: Progress
+    ) -> None:
+        self.work = work
+        self.verdicts = verdicts
+        self.signals = signals
         self.events_before = 0
         self.flushed_at = time.monotonic()
         self.progress = progress
-        # for messages about names that never occurred
-        self.head = LogHead()
+        work.wait = self.wait
 
     def run(self, end_time: EndTime = None) -> None:
         """Read the log to its end.
@@ -82,89 +193,64 @@ class Pump:
         """
         try:
             self.begin()
-            self.read_log()
-            if self.is_complete:
-                self.loop.end(end_time)
-                self.work()
-            self.flush()
-        except Interrupted:
-            self.flush_at_last()
-            raise
-        except (WriteFailure, ClosedPipe):
-            raise
-        except Exception:
-            self.flush()
-            raise
+            self.move(end_time)
         finally:
-            self.loop.unload()
+            self.work.close()
             self.progress.erase()
 
     def begin(self) -> None:
         """What comes before the first block."""
 
-    def read_log(self) -> None:
-        block = memoryview(bytearray(self.block_bytes))
-        while not self.loop.is_stopped:
-            size = self.read_block(block)
-            if size == 0:
-                self.reach_end()
-                return
-            self.bytes_read += size
-            if not self.head.is_full:
-                self.head.add(block[:size])
-            self.load(block[:size])
-            self.work()
-            self.after_block()
+    def move(self, end_time: EndTime) -> None:
+        try:
+            for _ in self.work.read():
+                self.after_step()
+            self.reach_end()
+            if not self.work.is_stopped:
+                for _ in self.work.end(end_time):
+                    self.after_step()
+            self.finish()
+        except Interrupted:
+            self.finish_at_last()
+            raise
+        except (WriteFailure, ClosedPipe):
+            raise
+        except Exception:
+            self.finish()
+            raise
 
-    def read_block(self, block: memoryview) -> int:
-        """Read a block; before that waits, what is earned is written."""
-        if self.log.is_regular:
-            return self.log.read_into(block) or 0
-        while True:
-            if not self.signals.wait(self.log.descriptor, 0):
-                self.flush()
-                self.wait_for_log()
-            self.signals.check()
-            size = self.log.read_into(block)
-            if size is not None:
-                return size
+    def wait(self, descriptor: int) -> None:
+        """Wait until there is something to read; before that, what is earned is written."""
+        if not self.signals.wait(descriptor, 0):
+            self.flush()
+            self.wait_for_log(descriptor)
+        self.signals.check()
 
-    def wait_for_log(self) -> None:
+    def wait_for_log(self, descriptor: int) -> None:
         """Wait until there is something to read, or a signal."""
-        self.signals.wait(self.log.descriptor, None)
-
-    def load(self, block: memoryview) -> None:
-        self.loop.load(block)
+        self.signals.wait(descriptor, None)
 
     def reach_end(self) -> None:
-        """The log is read: work on its last line."""
-        self.loop.load_end()
-        self.work()
-        self.is_complete = not self.loop.is_stopped
+        """What comes before an unfinished line, or when nothing more will be written."""
 
-    def work(self) -> None:
-        """Work on what is loaded."""
-        more = True
-        while more:
-            more = self.loop.run()
-            self.after_run()
-
-    def after_run(self) -> None:
+    def after_step(self) -> None:
         """What is done every now and then."""
-        if len(self.loop.writer) >= FLUSH_BYTES or (
+        if len(self.work.writer) >= FLUSH_BYTES or (
             time.monotonic() - self.flushed_at > FLUSH_SECONDS
         ):
             self.flush()
-        self.progress.show(self.bytes_read, self.loop.event_count - self.events_before)
+        self.progress.show(self.work.bytes_read, self.work.event_count - self.events_before)
         self.signals.check()
 
-    def after_block(self) -> None:
-        """What comes between two blocks."""
-
-    def flush_at_last(self) -> None:
+    def finish_at_last(self) -> None:
         """After a signal: write what is earned."""
-        self.signals.at_last(self.flush)
+        self.signals.at_last(self.finish)
+
+    def finish(self) -> None:
+        """Write all that is earned."""
+        self.work.finish()
+        self.flush()
 
     def flush(self) -> None:
-        self.verdicts.flush(self.loop.writer)
+        self.verdicts.flush(self.work.writer)
         self.flushed_at = time.monotonic()

@@ -8,7 +8,7 @@ import time
 from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_memory_option, time_stamp
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
 from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.pump import Pump
+from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import Progress, plural, resolving_summary, show_summary
 from mtlmon.cli.signals import Interrupted, Signals
 from mtlmon.drive.native import TextResolver
@@ -74,7 +74,8 @@ def resolve(arguments: Sequence[str]) -> int:
         memory=MemoryLimit(options.max_memory, COMMAND),
     )
     signals = Signals(target, resolver.writer)
-    pump = Pump(resolver, source, target, signals, Progress(0))
+    work = TextWork(resolver, source)
+    pump = Pump(work, target, signals, Progress(0))
     start = time.perf_counter()
     with signals:
         try:
@@ -84,7 +85,7 @@ def resolve(arguments: Sequence[str]) -> int:
             status = SIGNALLED + signal.number
         source.close()
         target.close()
-        report_end(resolver, is_complete=pump.is_complete)
+        report_end(resolver, is_complete=work.is_complete)
         seconds = time.perf_counter() - start
         show_summary(options.summary, lambda: resolving_summary(resolver, seconds))
     return status

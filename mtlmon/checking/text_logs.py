@@ -13,10 +13,12 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.text.head import LogHead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from mtlmon.checking.event_digest import EventDigest
 
 __all__ = ["TextLog"]
 
@@ -34,15 +36,29 @@ class TextBatch:
     Attributes:
         time_stamps: the time-stamps of the events.
         numbers: None, as there is one trace.
+        is_tail: whether this is a last line without a line feed, of which more may be written.
     """
 
     numbers = None
+    is_tail = False
 
-    def __init__(self, times: bytes, masks: bytes, atoms: Sequence[str]) -> None:
-        self.time_stamps = memoryview(times).cast("q")
-        self._masks = memoryview(masks).cast("Q")
+    def __init__(
+        self, times: bytes | memoryview, masks: bytes | memoryview, atoms: Sequence[str]
+    ) -> None:
+        self.time_stamps = memoryview(times).cast("B").cast("q")
+        self._masks = memoryview(masks).cast("B").cast("Q")
         self._words = len(self._masks) // len(self.time_stamps)
         self._atoms = atoms
+
+    @property
+    def columns(self) -> tuple[memoryview, memoryview]:
+        """What distinguishes the events, for their digest."""
+        return self.time_stamps, self._masks
+
+    def behind(self, count: int) -> TextBatch:
+        """All events but the first ones; at least one is left."""
+        masks = self._masks[count * self._words :]
+        return TextBatch(self.time_stamps[count:], masks, self._atoms)
 
     @property
     def letters(self) -> NDArray[np.uint64]:
@@ -87,6 +103,9 @@ class TextLog:
         bytes_read: the number of bytes of the log that have been read.
         is_regular: whether the log is a regular file, whose bytes all exist already.
         size: for a regular file, the bytes that were left to read at the beginning; else None.
+        digest: of all events that were read, if it is set before the first event.
+        wait: if it is set, it is called with the descriptor before every read from anything but a
+            regular file, until there is something to read.
     """
 
     keys = None
@@ -108,6 +127,10 @@ class TextLog:
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0
+        self.digest: EventDigest | None = None
+        self.wait: Callable[[int], None] | None = None
+        self._to_skip = 0
+        self._batches: Iterator[TextBatch | None] = self._read()
         self._head = LogHead()
         status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
@@ -136,12 +159,34 @@ class TextLog:
         return self._head.names()
 
     def __iter__(self) -> Iterator[TextBatch]:
-        """The batches.
+        return self
+
+    def __next__(self) -> TextBatch:
+        """The next batch.
 
         Raises:
             LogError: a line cannot be read; the events before it have been in batches.
             OSError: the file cannot be read.
         """
+        while (batch := next(self._batches)) is None:
+            pass
+        return batch
+
+    def skip(self, count: int) -> Iterator[None]:
+        """Read the first events, which do not come in batches then; call before anything is read.
+
+        This yields now and then. The log may end before.
+        """
+        self._to_skip = count
+        while self._to_skip:
+            try:
+                next(self._batches)
+            except StopIteration:
+                return
+            yield
+
+    def _read(self) -> Iterator[TextBatch | None]:
+        """The batches, and None for a batch that is skipped."""
         block = memoryview(bytearray(_BLOCK_BYTES))
         while count := self._read_into(block):
             self.bytes_read += count
@@ -151,7 +196,10 @@ class TextLog:
             yield from self._loaded()
             self._memory.note("buffers", self._events.held_bytes)
         self._events.load_end()
-        yield from self._loaded()
+        for batch in self._loaded():
+            if batch is not None:
+                batch.is_tail = True
+            yield batch
 
     def close(self) -> None:
         """Do nothing: the file belongs to the caller."""
@@ -159,6 +207,8 @@ class TextLog:
     def _read_into(self, block: memoryview) -> int:
         """Read what is available, at least one byte unless the log has ended."""
         while True:
+            if self.wait is not None and not self.is_regular:
+                self.wait(self.descriptor)
             try:
                 return os.readv(self.descriptor, [block])
             except BlockingIOError:
@@ -166,11 +216,21 @@ class TextLog:
                 poll.register(self.descriptor, select.POLLIN)
                 poll.poll()
 
-    def _loaded(self) -> Iterator[TextBatch]:
+    def _loaded(self) -> Iterator[TextBatch | None]:
         while True:
             times, masks = self._events.read()
             if not times:
                 return
             batch = TextBatch(times, masks, self._atoms)
-            self.rows += len(batch.time_stamps)
+            count = len(batch.time_stamps)
+            self.rows += count
+            if self.digest is not None:
+                self.digest.add(count, batch.columns)
+            if self._to_skip:
+                skipped = min(count, self._to_skip)
+                self._to_skip -= skipped
+                yield None
+                if skipped == count:
+                    continue
+                batch = batch.behind(skipped)
             yield batch

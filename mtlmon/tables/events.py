@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
+from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import compile_predicates
@@ -34,9 +35,10 @@ from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
     from mtlmon.arrays.native import EventColumns
     from mtlmon.policy import Predicate
@@ -59,6 +61,8 @@ class EventBatch:
         time_stamps: the time-stamps of the events.
         source: the name of the file, or None if the events have been sorted.
         rows: the numbers of the rows in the file, from 1; None if the events have been sorted.
+        is_tail: whether this is the last row of a log, and no line feed ends it, so that more of it
+            may be written.
     """
 
     def __init__(
@@ -69,7 +73,9 @@ class EventBatch:
         numbers: NDArray[np.uint32] | None,
         source: str | None,
         rows: NDArray[np.int64] | range | None,
+        is_tail: bool = False,
     ) -> None:
+        self.is_tail = is_tail
         self._letters = letters
         self._atoms = atoms
         self.time_stamps = time_stamps
@@ -108,6 +114,10 @@ class TableEvents:
         key_columns: the names of the key columns.
         can_forget_keys: whether future batches take their numbers from the then current `keys`.
         times: converts times to time-stamps, and time-stamps to texts.
+        digest: of all events that were read, if it is set before the first event; not if they are
+            sorted.
+        wait: if it is set before the first event, it is called with a descriptor before every read
+            from standard input or a pipe, until there is something to read.
         rows: the number of rows that have been read.
         size: the size of all files in bytes, or None if some source is not a regular file.
     """
@@ -125,6 +135,9 @@ class TableEvents:
         sort_memory: int | None,
         memory: MemoryLimit | None = None,
     ) -> None:
+        self.wait: Callable[[int], None] | None = None
+        self.digest: EventDigest | None = None
+        self._to_skip = 0
         self.sources = tuple(sources)
         self.files = tuple(one for one in sources if isinstance(one, TableFile))
         self._atoms = tuple(atoms)
@@ -153,6 +166,7 @@ class TableEvents:
         self._bytes_done = 0
         # of the thread that reads ahead
         self._executor: ThreadPoolExecutor | None = None
+        self._batches: Generator[EventBatch | None, None, None]
         self._batches = self._ordered() if sort_memory is None else self._sorted(sort_memory)
         sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
@@ -161,7 +175,23 @@ class TableEvents:
         return self
 
     def __next__(self) -> EventBatch:
-        return next(self._batches)
+        while (batch := next(self._batches)) is None:
+            pass
+        return batch
+
+    def skip(self, count: int) -> Iterator[None]:
+        """Read the first events, which do not come in batches then; call before anything is read.
+
+        Their keys do not come to `keys`. This yields now and then. The log may end before. Events
+        that are sorted cannot be skipped.
+        """
+        self._to_skip = count
+        while self._to_skip:
+            try:
+                next(self._batches)
+            except StopIteration:
+                return
+            yield
 
     def __enter__(self) -> TableEvents:
         return self
@@ -220,18 +250,23 @@ class TableEvents:
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
         json_lines = self._json_lines
         binary = BinaryReader(self._selection)
-        for file in self.sources:
+        for place, file in enumerate(self.sources, 1):
             if isinstance(file, TableObject):
                 yield from binary.object_blocks(file)
                 continue
-            with ByteStream(file) as stream:
+            with ByteStream(file, self.wait) as stream:
                 self._stream = stream
                 if file.format in DELIMITERS:
-                    yield from delimited.blocks(file, stream)
+                    blocks = delimited.blocks(file, stream)
                 elif file.format == "jsonl":
-                    yield from json_lines.blocks(file, stream)
+                    blocks = json_lines.blocks(file, stream)
                 else:
-                    yield from binary.blocks(file, stream)
+                    blocks = binary.blocks(file, stream)
+                for block in blocks:
+                    if place < len(self.sources) and isinstance(block, Block) and block.is_tail:
+                        yield block._replace(is_tail=False)
+                    else:
+                        yield block
                 stream.check_size()
                 self._stream = None
                 self._bytes_done += stream.size or 0
@@ -263,25 +298,66 @@ class TableEvents:
                 if rows.error is not None:
                     raise rows.error
 
-    def _ordered(self) -> Generator[EventBatch, None, None]:
+    def _ordered(self) -> Generator[EventBatch | None, None, None]:
+        """The batches, and None for a batch that is skipped."""
         with closing(self._usable()) as usable:
             for rows in usable:
-                numbers = self._numbers(rows)
                 if self._unseen:
                     self._note_seen(rows)
-                path = rows.block.path
+                count = len(rows.time_stamps)
+                skipped = min(count, self._to_skip)
+                if skipped:
+                    if self.digest is not None and self.keys is not None:
+                        # Of the keys, only the texts matter.
+                        keys = KeyTable(self.keys.columns)
+                        self._add_to_digest(rows, keys, self._numbers(rows, keys))
+                    else:
+                        self._add_to_digest(rows, None, None)
+                    self._to_skip -= skipped
+                    yield None
+                    if skipped == count:
+                        continue
+                    rows.drop(skipped)
+                numbers = None if self.keys is None else self._numbers(rows, self.keys)
+                if not skipped:
+                    self._add_to_digest(rows, self.keys, numbers)
+                block = rows.block
                 yield EventBatch(
-                    rows.letters, self._atoms, rows.time_stamps, numbers, path, rows.numbers
+                    rows.letters,
+                    self._atoms,
+                    rows.time_stamps,
+                    numbers,
+                    block.path,
+                    rows.numbers,
+                    block.is_tail,
                 )
 
-    def _sorted(self, memory: int) -> Generator[EventBatch, None, None]:
+    def _add_to_digest(
+        self, rows: UsableRows, keys: KeyTable | None, numbers: NDArray[np.uint32] | None
+    ) -> None:
+        if self.digest is None:
+            return
+        count = len(rows.time_stamps)
+        letters = rows.letters.words(count, len(self._atoms))
+        columns: list[Buffer | Texts] = [
+            np.ascontiguousarray(rows.time_stamps).data,
+            np.ascontiguousarray(letters).data,
+        ]
+        if keys is not None and numbers is not None:
+            for place in range(keys.columns):
+                texts = Texts(*keys.column(numbers, place))
+                columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
+        self.digest.add(count, columns)
+
+    def _sorted(self, memory: int) -> Generator[EventBatch | None, None, None]:
         with EventSorter(max(1, (len(self._atoms) + 63) // 64), memory) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
                     words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
                     if self._unseen:
                         self._note_seen(rows)
-                    sorter.add(rows.time_stamps, self._numbers(rows), words)
+                    numbers = None if self.keys is None else self._numbers(rows, self.keys)
+                    sorter.add(rows.time_stamps, numbers, words)
                     self._memory.note("sorting", sorter.held_bytes)
                     # No other code checks the limit before the last row is read.
                     self._memory.check()
@@ -292,13 +368,11 @@ class TableEvents:
                 self._memory.note("sorting", sorter.held_bytes)
                 yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
 
-    def _numbers(self, rows: UsableRows) -> NDArray[np.uint32] | None:
-        if self.keys is None:
-            return None
+    def _numbers(self, rows: UsableRows, keys: KeyTable) -> NDArray[np.uint32]:
         columns = [self._selection.cells(rows.batch, name) for name in self._selection.keys]
         try:
-            numbers = number_rows(self.keys, columns)
-            self._memory.note("keys", self.keys.held_bytes)
+            numbers = number_rows(keys, columns)
+            self._memory.note("keys", keys.held_bytes)
             return numbers
         except pa.ArrowException as error:
             reason = " ".join(str(error).split())

@@ -79,9 +79,14 @@ class ByteWriter(io.RawIOBase):
 
 
 class CsvOutput:
-    """Writes comma-separated values with a header; both null and the empty text are empty cells."""
+    """Writes comma-separated values with a header; both null and the empty text are empty cells.
+
+    Attributes:
+        has_header: whether the header is written; set it to continue a file that has one.
+    """
 
     def __init__(self, table: VerdictTable) -> None:
+        self.has_header = False
         self.writer = ByteWriter()
         self._table = table
         self._csv: arrow_csv.CSVWriter | None = None
@@ -98,9 +103,11 @@ class CsvOutput:
     def _opened(self) -> arrow_csv.CSVWriter:
         """The writer of rows, which is created once the table knows its columns."""
         if self._csv is None:
-            header = io.StringIO()
-            csv.writer(header, lineterminator="\n").writerow(self._table.schema.names)
-            self.writer.write(header.getvalue().encode())
+            if not self.has_header:
+                header = io.StringIO()
+                csv.writer(header, lineterminator="\n").writerow(self._table.schema.names)
+                self.writer.write(header.getvalue().encode())
+                self.has_header = True
             options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
             self._csv = arrow_csv.CSVWriter(self.writer, self._table.schema, write_options=options)
         return self._csv

@@ -64,10 +64,10 @@ def feed(process: subprocess.Popen[bytes], log: bytes, source: random.Random) ->
 
 
 def start(
-    arguments: list[str], log: Path, source: random.Random
+    arguments: list[str], log: Path, source: random.Random, can_pipe: bool
 ) -> tuple[subprocess.Popen[bytes], threading.Thread | None]:
     """Start the command on the log as a file, or on a pipe that is fed with it."""
-    is_piped = source.random() < 0.5
+    is_piped = can_pipe and source.random() < 0.5
     process = subprocess.Popen(
         [*COMMAND, *arguments, *([] if is_piped else [str(log)])],
         stdin=subprocess.PIPE if is_piped else subprocess.DEVNULL,
@@ -102,11 +102,17 @@ def kill_somewhere(
 
 
 def run_killed(
-    arguments: list[str], log: Path, checkpoint: Path, kills: int, source: random.Random
+    arguments: list[str],
+    log: Path,
+    checkpoint: Path,
+    kills: int,
+    source: random.Random,
+    *,
+    can_pipe: bool = True,
 ) -> Ended:
     """Start and kill the command so many times, then let it come to its end."""
     for left in range(kills, -1, -1):
-        process, feeder = start(arguments, log, source)
+        process, feeder = start(arguments, log, source, can_pipe)
         if left > 0:
             kill_somewhere(process, checkpoint, source)
         assert process.stderr is not None

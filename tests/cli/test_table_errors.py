@@ -62,12 +62,16 @@ CASES = [
     ("-e p --key user,user log.csv", "the key column 'user' is given twice: name each column once"),
     ("-e p --advance-every 0 log.csv", "argument --advance-every: '0' is not an integer from 1 on "
      "(see mtlmon --help)"),
-    ("-e p --checkpoint c -o out log.csv", "--checkpoint works with text logs and "
-     "verdicts as text or JSON lines only (see mtlmon --help)"),
-    ("-e p --output-format csv --checkpoint c -o out x.log", "--checkpoint works with text logs "
-     "and verdicts as text or JSON lines only (see mtlmon --help)"),
-    ("--checkpoint c -o out two.mtl x.log", "--checkpoint works with a text log and a "
-     "single policy, which has no name if there is a --report or --explain"),
+    ("-e p --checkpoint c -o out --sort log.csv", "--checkpoint does not work with --sort: no row "
+     "is checked before all are read, so a later run could save nothing; sort the log first "
+     "(see mtlmon --help)"),
+    ("-e p --output-format parquet --checkpoint c -o out x.log", "--checkpoint does not work with "
+     "--output-format parquet, as such a file cannot be cut and continued: write jsonl or csv, and "
+     "convert that once the log is read (see mtlmon --help)"),
+    ("-e p --checkpoint c --report r -o out log.csv", "--report does not work with --checkpoint: a "
+     "resumed run is only part of a whole (see mtlmon --help)"),
+    ("-e p --checkpoint log.csv -o out log.csv", "log.csv is to hold the checkpoint, but has "
+     "another use"),
     ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),
     # files
     ("-e p none.csv", "cannot read none.csv: No such file or directory"),

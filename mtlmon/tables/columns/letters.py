@@ -56,6 +56,11 @@ class Letters:
                 events.add_bit_of_masks(place, self.names[:, atom // 64], atom % 64)
         return events
 
+    def behind(self, count: int) -> Letters:
+        """The atoms of all rows but the first ones."""
+        names = None if self.names is None else self.names[count:]
+        return Letters(names, {atom: array.slice(count) for atom, array in self.booleans.items()})
+
     def words(self, count: int, atom_count: int) -> NDArray[np.uint64]:
         """All atoms in one array, in the form of `names`."""
         width = max(1, (atom_count + 63) // 64)

@@ -83,6 +83,15 @@ class UsableRows:
         if self._places is not None:
             self._places = self._places[:count]
 
+    def drop(self, count: int) -> None:
+        """Drop the first rows."""
+        if self._places is None:
+            self._places = np.arange(len(self.time_stamps))
+        self.batch = self.batch.slice(count)
+        self.time_stamps = self.time_stamps[count:]
+        self.letters = self.letters.behind(count)
+        self._places = self._places[count:]
+
     def keep(self, is_kept: NDArray[np.bool_]) -> None:
         """Keep only some rows."""
         self.batch = self.batch.filter(pa.array(is_kept))

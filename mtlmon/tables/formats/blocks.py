@@ -23,6 +23,7 @@ class Block(NamedTuple):
         line_of: maps the index of a row in the batch to its line in the file, from 1; None if files
             have no lines.
         absent: columns that no row has had so far, which contain only nulls, with their messages.
+        is_tail: whether this is a last row that no line feed ends, of which more may be written.
     """
 
     batch: pa.RecordBatch
@@ -30,6 +31,7 @@ class Block(NamedTuple):
     first_row: int
     line_of: Callable[[int], int] | None
     absent: Mapping[str, str] = MappingProxyType({})
+    is_tail: bool = False
 
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
         """Create the error of the row at an index in the batch."""

@@ -125,7 +125,8 @@ class DelimitedReader:
                 continue
             done = first
             for batch in table.to_batches():
-                yield Block(batch, file.name, row + done, block.lines_from(done))
+                lines = block.lines_from(done)
+                yield Block(batch, file.name, row + done, lines, is_tail=block.is_tail)
                 done += batch.num_rows
 
     def _learn(self, block: TextBlock, names: list[str], is_again: bool = False) -> None:

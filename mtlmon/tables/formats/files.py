@@ -19,9 +19,11 @@ from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import FORMAT_NAMES, FORMATS, table_format
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Protocol
 
+    from _typeshed import WriteableBuffer
     from numpy.typing import NDArray
 
     from mtlmon.support.option_names import OptionNames
@@ -160,8 +162,34 @@ def table_sources(
     return found
 
 
+class _LiveFile(io.FileIO):
+    """A file that, unless it is regular, waits for its bytes by calling a function."""
+
+    def __init__(self, path: str | int, wait: Callable[[int], None], *, closefd: bool) -> None:
+        super().__init__(path, closefd=closefd)
+        self._wait = wait
+        self._is_regular = stat.S_ISREG(os.fstat(self.fileno()).st_mode)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._wait_for_bytes()
+        return super().read(-1 if size is None else size) or b""
+
+    def readinto(self, room: WriteableBuffer, /) -> int:
+        self._wait_for_bytes()
+        return super().readinto(room) or 0
+
+    def _wait_for_bytes(self) -> None:
+        if not self._is_regular:
+            self._wait(self.fileno())
+
+
 class ByteStream:
     """The bytes of a file or of standard input, decompressed.
+
+    Args:
+        file: the file.
+        wait: called with the descriptor before every read from anything but a regular file, until
+            there is something to read.
 
     Attributes:
         is_regular: whether it is a regular file, whose bytes all exist already.
@@ -172,10 +200,15 @@ class ByteStream:
         raw: the Python file object.
     """
 
-    def __init__(self, file: TableFile) -> None:
+    def __init__(self, file: TableFile, wait: Callable[[int], None] | None = None) -> None:
         self.name = file.name
         is_path = file.path != STANDARD_INPUT
-        self.raw = io.FileIO(file.path if is_path else 0, closefd=is_path)
+        path = file.path if is_path else 0
+        self.raw = (
+            io.FileIO(path, closefd=is_path)
+            if wait is None
+            else _LiveFile(path, wait, closefd=is_path)
+        )
         status = os.fstat(self.raw.fileno())
         self.is_regular = stat.S_ISREG(status.st_mode)
         self.size = status.st_size if self.is_regular else None

@@ -126,7 +126,8 @@ class JsonLinesReader:
                 continue
             done = first
             for batch in table.to_batches():
-                yield Block(batch, file.name, row + done, block.lines_from(done), absent)
+                lines = block.lines_from(done)
+                yield Block(batch, file.name, row + done, lines, absent, block.is_tail)
                 done += batch.num_rows
 
     def _absent_columns(self, block: TextBlock) -> dict[str, str]:

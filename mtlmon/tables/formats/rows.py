@@ -33,6 +33,7 @@ class TextBlock:
         has_inner_line_feeds: whether there may be line feeds within a cell.
         delimiter: the character between cells, as for `mtlmon.tables.native`.
         quote: the character around cells, as for `mtlmon.tables.native`.
+        is_tail: whether this is a last row that no line feed ends.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class TextBlock:
         has_inner_line_feeds: bool,
         delimiter: str,
         quote: str,
+        is_tail: bool = False,
     ) -> None:
+        self.is_tail = is_tail
         self.buffer = buffer
         self.text = np.frombuffer(buffer, np.uint8)
         self.first_line = first_line
@@ -99,7 +102,9 @@ class TextBlock:
 
     def _slice(self, begin: int, end: int, line: int) -> TextBlock:
         buffer = self.buffer.slice(begin, end - begin)
-        return TextBlock(buffer, line, self.has_inner_line_feeds, self.delimiter, self.quote)
+        return TextBlock(
+            buffer, line, self.has_inner_line_feeds, self.delimiter, self.quote, self.is_tail
+        )
 
 
 def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator[TextBlock]:
@@ -130,7 +135,7 @@ def text_blocks(stream: ByteStream, delimiter: str, quote: str = "") -> Iterator
             end, has_inner = filled, quote != ""
         if end:
             is_first = False
-            yield TextBlock(memory.slice(0, end), line, has_inner, delimiter, quote)
+            yield TextBlock(memory.slice(0, end), line, has_inner, delimiter, quote, not count)
             line += count_line_feeds(room, end)
         if not count:
             return
