@@ -115,9 +115,17 @@ def test_the_command_starts_light(formula: str, tmp_path: Path) -> None:
         "try: sys.exit(main())\n"
         "except SystemExit as end: assert end.code in (0, 1), end.code"
     )
-    assert not _imported_by(code, "-e", formula, str(log)) & _EXPENSIVE
+    for options in [], ["--output-format", "jsonl"]:
+        assert not _imported_by(code, *options, "-e", formula, str(log)) & _EXPENSIVE
     named = tmp_path / "named.mtl"
     named.write_text(f"policy x: {formula}\n")
-    imported = _imported_by(code, str(named), str(log))
-    assert "mtlmon.policy.reading" in imported
-    assert not imported & _EXPENSIVE
+    for options in [], ["--output-format", "jsonl"]:
+        imported = _imported_by(code, *options, str(named), str(log))
+        assert "mtlmon.policy.reading" in imported
+        assert not imported & _EXPENSIVE
+    # and several policies need neither numpy nor pyarrow for lines
+    named.write_text(f"policy x: {formula}\npolicy y: p\n")
+    for format in "text", "jsonl":
+        imported = _imported_by(code, "--output-format", format, str(named), str(log))
+        assert "mtlmon.checking.outputs" in imported
+        assert not imported & {"numpy", "pyarrow"}
