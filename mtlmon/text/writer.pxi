@@ -201,7 +201,9 @@ cdef class Writer:
         if size > self.room - self.size or self.room - self.size - size < LINE_ROOM:
             if not self.reserve(size // LINE_ROOM + LINES_AT_ONCE):
                 return False
-        memcpy(self.data + self.size, text, size)
+        if size:
+            # the text may be NULL otherwise
+            memcpy(self.data + self.size, text, size)
         self.size = <size_t> (
             put_line(self, self.data + self.size + size, verdict) - self.data
         )
