@@ -87,7 +87,7 @@ class TextOutput:
 
 
 class JsonLinesOutput:
-    """Writes an object for each verdict, one per line, with the members that tables have columns for.
+    """Writes an object for each verdict, one per line, with a member for each column of a table.
 
     Args:
         names: the names of the policies, in order.

@@ -4,8 +4,8 @@
 A line of text is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys, a tab, line feed,
 carriage return or backslash is written as a backslash followed by t, n, r or a backslash.
 
-A JSON line is `{"policy":policy,"key column":key,...,"time":ts,"offset":offset,...}`. Names and keys
-are escaped as `json.dumps(..., ensure_ascii=False)` does it.
+A JSON line is `{"policy":policy,"key column":key,...,"time":ts,"offset":offset,...}`. Names and
+keys are escaped as `json.dumps(..., ensure_ascii=False)` does it.
 """
 
 cimport cython

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking import LogCheck
@@ -191,12 +192,13 @@ def test_rows_that_refer_to_nothing() -> None:
         with pytest.raises(IndexError):
             lines.put(false_rows(row))
     rows = false_rows((1, 0, 0, 0), (2, 0, 0, 0))
-    for places, error in [
+    wrong: list[tuple[NDArray[Any], type[Exception]]] = [
         (np.array([0, 2], np.uint32), IndexError),
         (np.array([0], np.uint32), ValueError),
         (np.array([0, 1], np.uint64), ValueError),
         (np.array([0, 1, 1], np.uint32)[::2], ValueError),
-    ]:
+    ]
+    for places, error in wrong:
         with pytest.raises(error):
             lines.put(rows, ["1", "2"], places)
     with pytest.raises(TypeError):
