@@ -12,9 +12,11 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status.
 
-    arguments: without the command's name; by default those of the process, which this may end.
+    Args:
+        arguments: the arguments without the command's name; by default those of the process, which
+            this call can end.
     """
-    # before everything else is imported
+    # must come before all other imports
     from mtlmon import _start
 
     has_taken = _start.take_signals()
@@ -26,6 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if has_taken:
             _start.give_back_signals()
     if _start.IS_COMMAND and status > _start.SIGNALLED:
-        # threads that read or work on still are not waited for
+        # do not wait for threads that still read or work
         _start.leave(status)
     return status

@@ -26,7 +26,7 @@ __all__ = [
     "time_stamp",
 ]
 
-# the file name that stands for standard input
+# the file name for standard input and output
 STANDARD_STREAM = "-"
 LARGEST_TIME_STAMP = (1 << 63) - 1
 LARGEST_DIGITS = 40
@@ -52,7 +52,7 @@ verdicts, one a line:
   10:0 true       the policy holds at the first time-point of time-stamp 10
   10:1 false      it is violated at the second one
   10:2 = 10:1     not known yet, but the same as that of the earlier time-point 10:1
-before the time-point, each followed by a tab: the policy where it has a name, and the key
+before the time-point, each followed by a tab: the policy's name, if it has one, and the key
 
 examples:
   mtlmon policy.mtl events.log
@@ -66,27 +66,27 @@ examples:
   mtlmon resolve yesterday.verdicts
       the Boolean values behind equivalences (mtlmon resolve --help)
   mtlmon --verdicts none --unit s --report report.html policy.mtl events.log
-      a page to look at, with violations over time and the first ones explained
+      a web page with violations over time and explanations of the first ones
   mtlmon --checkpoint state --resume -o verdicts policy.mtl events.log
-      a service: one command for its first start and for going on after a crash
+      a service: the same command for its first start and for restarting after a crash
   mtlmon --key user --event action --end-time last rules.mtl 'logs/*.csv.gz'
-      tables, where each user's rows are a trace, and atoms stand in the column 'action'
+      tables, where each user's rows are a trace, and atoms are in the column 'action'
   kafka-console-consumer ... | mtlmon --format jsonl --key id --event type rules.mtl
       a live stream of JSON objects
   mtlmon --output-format parquet -o verdicts.parquet --time when rules.mtl events.parquet
       verdicts as a table
   mtlmon check-policy rules.mtl events.csv
-      whether a policy file and the columns of a table go together
+      check whether a policy file fits the columns of a table
       (mtlmon check-policy --help)
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
-      how a formula is read, and what monitoring it takes
+      how a formula is parsed, and what monitoring it costs
 
 exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or writing
 """
 
 
 class Options(argparse.Namespace):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     formula: str | None
     formula_file: str
@@ -140,10 +140,10 @@ class Options(argparse.Namespace):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """The formatter of argparse, told how wide the terminal is.
+    """The formatter of argparse with the width of the terminal.
 
-    PERF: to find that out, argparse imports shutil and what it needs of compression, 4 ms, even if
-    nothing is to be formatted.
+    PERF: argparse itself imports shutil and its compression modules to find the width, which takes
+    4 ms even if nothing is formatted.
     """
 
     def __init__(self, prog: str) -> None:
@@ -151,7 +151,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, as $COLUMNS or the terminal says; 80 if neither does."""
+    """Return the columns of the terminal, from $COLUMNS or the terminal, or else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
@@ -162,7 +162,7 @@ def terminal_width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `Failure`, and takes texts and options as they are written."""
+    """An argument parser that raises `Failure`, and accepts no abbreviated options."""
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str) -> None:
         super().__init__(
@@ -176,9 +176,11 @@ class Parser(argparse.ArgumentParser):
         )
 
     def read(self, arguments: Sequence[str], options: Space) -> Space:
-        """Read the arguments into `options`.
+        """Parse the arguments into `options`.
 
-        Raises Failure on wrong ones, SystemExit after `--help` and `--version`.
+        Raises:
+            Failure: an argument is invalid.
+            SystemExit: after `--help` and `--version`.
         """
         _, unknown = self.parse_known_intermixed_args(list(arguments), options)
         if unknown:
@@ -186,7 +188,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def with_guess(self, unknown: str) -> str:
-        """An option that there is not, with the one that may be meant."""
+        """Return an unknown option, with a guess at the one that was meant."""
         import difflib
 
         name = unknown.partition("=")[0]
@@ -198,14 +200,16 @@ class Parser(argparse.ArgumentParser):
         raise Failure(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: object = None) -> None:
-        # argparse's own passes over errors
+        # argparse would ignore errors of writing
         show(message)
 
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Read the arguments.
+    """Parse the arguments.
 
-    Raises Failure on wrong ones, SystemExit after `--help` and `--version`.
+    Raises:
+        Failure: an argument is invalid, or options contradict each other.
+        SystemExit: after `--help` and `--version`.
     """
     parser = make_parser()
     options = parser.read(arguments, Options())
@@ -243,7 +247,7 @@ def is_directory(path: str) -> bool:
 
 
 def check_table_options(parser: Parser, options: Options) -> None:
-    """Raise Failure when options of tables contradict or miss each other."""
+    """Raise Failure if options of tables contradict each other or one needs another."""
     if None not in (options.unit, options.resolution) and options.unit != options.resolution:
         parser.error(
             f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
@@ -254,7 +258,7 @@ def check_table_options(parser: Parser, options: Options) -> None:
 
 
 def check_text_options(parser: Parser, options: Options) -> None:
-    """Raise Failure when options do not fit a text log."""
+    """Raise Failure if options do not fit a text log."""
     for_tables = {
         "--time": options.time,
         "--time-unit": options.time_unit,
@@ -278,7 +282,7 @@ def check_text_options(parser: Parser, options: Options) -> None:
 
 
 def check_checkpoint_options(parser: Parser, options: Options) -> None:
-    """Raise Failure when options miss those that they only make sense with."""
+    """Raise Failure if an option for checkpoints needs another or does not work with it."""
     if options.checkpoint is not None and options.report is not None:
         parser.error(
             "--report does not work with --checkpoint: a resumed run is only part of a whole"
@@ -303,7 +307,7 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
 
 
 def make_parser() -> Parser:
-    """The parser of the command's arguments."""
+    """Make the parser of the command's arguments."""
     parser = Parser(
         prog="mtlmon",
         usage=USAGE,
@@ -332,12 +336,12 @@ def add_formula_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--unit",
         choices=tuple(UNITS),
-        help="the unit of the log's time-stamps, so that bounds may carry units: ONCE[0,7d]",
+        help="the unit of the log's time-stamps, so that bounds can have units: ONCE[0,7d]",
     )
     group.add_argument(
         "--explain-formula",
         action="store_true",
-        help="show how the formula is read and what monitoring it takes; read no log",
+        help="show how the formula is parsed and what monitoring it costs; do not read a log",
     )
 
 
@@ -353,7 +357,7 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="what to do with lines or rows that cannot be read (default: stop)",
+        help="what to do with lines or rows that are invalid (default: stop)",
     )
 
 
@@ -361,19 +365,19 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
         choices=("text", *FORMAT_NAMES),
-        help="the format of the log (default: what its name tells, as in log.csv.gz; else text)",
+        help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
     )
     group.add_argument("--time", metavar="COLUMN", help="the column of times (default: ts)")
     group.add_argument(
         "--time-unit",
         choices=("s", "ms", "us", "ns"),
-        help="what numbers in it count, since 1970 (default: they are the time-stamps)",
+        help="the unit of numbers in it, which count from 1970 (default: they are time-stamps)",
     )
     group.add_argument(
         "--time-format",
         metavar="FORMAT",
-        help="iso, number, or a format of strptime as '%%d/%%b/%%Y:%%H:%%M:%%S %%z' (default: what "
-        "the first times look like)",
+        help="iso, number, or a format of strptime as '%%d/%%b/%%Y:%%H:%%M:%%S %%z' (default: from "
+        "the first times)",
     )
     group.add_argument(
         "--resolution",
@@ -389,7 +393,7 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--event-separator",
         metavar="TEXT",
-        help="stands between names in such a text (default: |)",
+        help="the separator of names in such a text (default: |)",
     )
     group.add_argument(
         "--key",
@@ -398,12 +402,12 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         type=column_names,
         default=[],
         metavar="COLUMN[,COLUMN...]",
-        help="rows of equal values in these columns are a trace of their own",
+        help="rows with equal values in these columns form a trace of their own",
     )
     group.add_argument(
         "--sort",
         action="store_true",
-        help="order rows by time first, with temporary files if there are many",
+        help="sort rows by time first; uses temporary files if there are many",
     )
     group.add_argument(
         "--advance-every",
@@ -426,21 +430,21 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         "--verdicts",
         choices=("all", "boolean", "false", "first", "none"),
         default="all",
-        help="which to write (default: all): boolean and false leave equivalences out; first: "
+        help="which verdicts to write (default: all): boolean and false omit equivalences; first: "
         "the earliest violation, then stop",
     )
     group.add_argument(
         "--resolve",
         action="store_true",
         help="the Boolean value of every time-point instead of equivalences; memory grows with "
-        "what is open",
+        "the undecided time-points",
     )
     group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     group.add_argument(
         "--output-format",
         choices=("text", "jsonl", "csv", "parquet"),
         default="text",
-        help="how (default: text)",
+        help="the format of verdicts (default: text)",
     )
     group.add_argument(
         "--bdd",
@@ -454,8 +458,8 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--explain",
         action="store_true",
-        help="say on standard error why the first violations are such, once the log is read; it "
-        "must be a file, as it is read again",
+        help="explain the first violations on standard error, once the log is read; the log must "
+        "be a file, as it is read again",
     )
     group.add_argument(
         "--explain-output",
@@ -472,8 +476,8 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--report",
         metavar="FILE",
-        help="write a page in HTML that shows the run: counts, violations over time, the first "
-        "ones explained if the log is a file, what is undecided",
+        help="write an HTML page about the run: counts, violations over time, explanations of the "
+        "first ones if the log is a file, undecided time-points",
     )
 
 
@@ -481,18 +485,18 @@ def add_checkpoint_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="write to FILE now and then how far the log is read and what is known; needs -o",
+        help="save the progress and the monitor's state to FILE from time to time; needs -o",
     )
     group.add_argument(
         "--checkpoint-every",
         type=checkpoint_interval,
         metavar="{N,SECONDSs}",
-        help="after so many events, or after so many seconds, as in 30s (default: 10s)",
+        help="save after N events, or after a number of seconds, as in 30s (default: 10s)",
     )
     group.add_argument(
         "--resume",
         action="store_true",
-        help="go on from the checkpoint, if there is one; the log is given from its beginning",
+        help="continue from the checkpoint, if there is one; pass the log from its beginning",
     )
 
 
@@ -506,16 +510,16 @@ def add_memory_option(group: argparse._ActionsContainer, what: str) -> None:
 
 
 def add_other_options(group: argparse._ArgumentGroup) -> None:
-    add_memory_option(group, "formulas, undecided time-points, keys and what else is remembered")
+    add_memory_option(group, "formulas, undecided time-points, keys and other data")
     group.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
-        help="counts and speed on standard error (default: if that is a terminal)",
+        help="print counts and speed to standard error (default: if that is a terminal)",
     )
     group.add_argument(
         "--progress",
         action="store_true",
-        help="show how far the log is read, if it is a file and standard error a terminal",
+        help="show how far the log is read, if it is a file and standard error is a terminal",
     )
     group.add_argument(
         "-V", "--version", action="version", version=version_line(), help="show the version"
@@ -524,7 +528,7 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
 
 
 def memory(text: str) -> int:
-    """The argument of --max-memory."""
+    """Parse the argument of --max-memory."""
     from mtlmon.engine.memory_limit import memory_size
     from mtlmon.errors import MtlmonError
 
@@ -541,7 +545,7 @@ def version_line() -> str:
 
 
 def column_names(text: str) -> list[str]:
-    """The argument of --key."""
+    """Parse the argument of --key."""
     names = text.split(",")
     if not all(names):
         raise argparse.ArgumentTypeError(f"'{text}' has an empty name of a column")
@@ -549,14 +553,14 @@ def column_names(text: str) -> list[str]:
 
 
 def positive(text: str) -> int:
-    """An argument that is a positive number."""
+    """Parse an argument that must be a positive number."""
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
 
 
 def checkpoint_interval(text: str) -> tuple[str, float]:
-    """The argument of --checkpoint-every."""
+    """Parse the argument of --checkpoint-every."""
     found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)s|([0-9]{1,15})", text)
     if found is not None:
         unit = "seconds" if found[1] else "events"
@@ -569,12 +573,17 @@ def checkpoint_interval(text: str) -> tuple[str, float]:
 
 
 def end_time(text: str) -> int | str:
-    """The argument of --end-time."""
+    """Parse the argument of --end-time."""
     return text if text in ("last", "inf") else time_stamp(text, "'last', 'inf' or ")
 
 
 def time_stamp(text: str, others: str = "") -> int:
-    """An argument that is a time-stamp or a length of time, or one of others known already."""
+    """Parse an argument that must be a time-stamp or a length of time.
+
+    Args:
+        text: the argument.
+        others: the other values that the argument can have, for errors.
+    """
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS:
         value = int(text)
         if value <= LARGEST_TIME_STAMP:

@@ -1,4 +1,4 @@
-"""The subcommand `mtlmon check-policy`: reads a policy file, says what is wrong, explains it."""
+"""The subcommand `mtlmon check-policy`: checks a policy file and explains it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["check_policy"]
 USAGE = "mtlmon check-policy [options] FILE [LOG]"
 
 DESCRIPTION = """\
-Read a policy file and explain how it is read: every policy, and the atoms defined by predicates.
+Check a policy file and explain how it is parsed: every policy, and the atoms defined by predicates.
 
   FILE  the policies; - for standard input
   LOG   a table (CSV, JSON lines, Parquet, Arrow), to check the types of its columns: only its
@@ -42,12 +42,12 @@ examples:
   mtlmon check-policy rules.mtl
   mtlmon check-policy rules.mtl events.parquet
 
-exit status: 0 nothing is wrong, 2 something is
+exit status: 0 no error, 2 an error in usage, policies, log or writing
 """
 
 
 class Options(argparse.Namespace):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     files: list[str]
     unit: str | None
@@ -57,9 +57,9 @@ def check_policy(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: wrong arguments, or a file cannot be read.
-        ClosedPipe: nobody reads what is written.
-        MtlmonError: the log is no table.
+        Failure: an argument is invalid, or a file cannot be read.
+        ClosedPipe: the reader of standard output has closed it.
+        MtlmonError: the log is not a table.
         SystemExit: after --help.
     """
     options = parse_arguments(arguments)
@@ -73,7 +73,7 @@ def check_policy(arguments: Sequence[str]) -> int:
         for predicate in file.atoms.values():
             found += check(predicate, schema).errors
         found.sort(key=lambda error: (error.line, error.column))
-    # what is wrong whatever the columns are is found a second time with them
+    # errors that do not depend on columns are found again with the columns
     by_place = {(error.line, error.column): error for error in found}
     for error in by_place.values():
         note(str(error))
@@ -86,7 +86,7 @@ def check_policy(arguments: Sequence[str]) -> int:
 
 
 def log_schema(path: str) -> pa.Schema:
-    """The columns of the log and their types."""
+    """Return the columns of the log and their types."""
     from mtlmon.tables.formats.schemas import read_schema
 
     try:
@@ -97,7 +97,7 @@ def log_schema(path: str) -> pa.Schema:
 
 
 def explanation(file: PolicyFile, schema: pa.Schema | None) -> str:
-    """The policies as --explain-formula shows them, then the atoms that predicates define."""
+    """Explain the policies as --explain-formula does, and the atoms that predicates define."""
     blocks: list[str] = []
     for policy in file.policies:
         if policy.name is not None:
@@ -115,7 +115,7 @@ def explanation(file: PolicyFile, schema: pa.Schema | None) -> str:
 
 
 def columns_line(columns: tuple[str, ...], schema: pa.Schema | None) -> str:
-    """The columns of a predicate, with their types where these are known."""
+    """List the columns of a predicate, with their types if these are known."""
     if not columns:
         return "no columns"
     if schema is None:
@@ -125,7 +125,7 @@ def columns_line(columns: tuple[str, ...], schema: pa.Schema | None) -> str:
 
 
 def remark(file: PolicyFile, schema: pa.Schema) -> None:
-    """Say which atoms neither a predicate nor a Boolean column gives a meaning."""
+    """Report atoms that neither a predicate nor a Boolean column defines."""
     import pyarrow as pa
 
     known = [field.name for field in schema if field.type == pa.bool_()]
@@ -140,7 +140,7 @@ def remark(file: PolicyFile, schema: pa.Schema) -> None:
 
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Read the arguments."""
+    """Parse the arguments."""
     parser = Parser(
         prog="mtlmon check-policy",
         usage=USAGE,

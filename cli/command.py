@@ -1,4 +1,4 @@
-"""The command from its arguments to its exit status."""
+"""Runs the command, from its arguments to its exit status."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ SUBCOMMANDS = ("resolve", "check-policy")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status.
 
-    arguments: without the command's name; by default those of the process.
+    Args:
+        arguments: the arguments without the command's name; by default those of the process.
     """
     try:
         return dispatch(sys.argv[1:] if arguments is None else arguments)
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def advice(error: LogError) -> str:
-    """What to do about a line of another format than that of a text log."""
+    """Advise what to do about a line that is not in the format of text logs."""
     if error.guess is None:
         return ""
     if error.guess.format is not None:
@@ -93,7 +94,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def refuse_misspelt(word: str) -> None:
-    """Raise Failure if the first word, which is no file, looks like a subcommand."""
+    """Raise Failure if the first word looks like a subcommand and is not a file."""
     import difflib
 
     guesses = difflib.get_close_matches(word.replace("_", "-").lower(), SUBCOMMANDS, 1, 0.75)
@@ -109,7 +110,7 @@ def run(options: Options) -> int:
         return 0
     policy = None if options.is_table else sole_policy(file)
     if policy is not None and options.output_format in ("text", "jsonl"):
-        # importing the native modules costs more than reading the formula
+        # importing the native modules takes longer than parsing the formula
         from mtlmon.cli.monitoring import can_monitor, monitor_log
 
         name, formula = policy
@@ -121,14 +122,16 @@ def run(options: Options) -> int:
 
 
 def load_policies(options: Options) -> Formula | PolicyFile:
-    """Read the formula, or the policy file, whose unit becomes that of the options.
+    """Parse the formula or the policy file; its unit becomes that of the options.
 
-    Raises Failure when it cannot be read, FormulaError when it is no formula.
+    Raises:
+        Failure: the file cannot be read.
+        FormulaError: the text is not a formula or a policy file.
     """
     from mtlmon.cli.files import read_formula
     from mtlmon.syntax.parser import parse
 
-    # that of time-stamps, whoever says so
+    # the unit of time-stamps, by either option
     declared = options.unit or options.resolution
     options.unit = declared or options.time_unit
     if options.formula is None:
@@ -151,14 +154,14 @@ def load_policies(options: Options) -> Formula | PolicyFile:
 
 
 def may_declare(text: str) -> bool:
-    """Whether the text may be a policy file and not a formula alone, at a first glance."""
+    """Whether the text may be a policy file rather than a single formula, by a quick check."""
     import re
 
     return re.search(r"^[ \t]*(?:unit|let|atom|policy)[ \t]", text, re.MULTILINE) is not None
 
 
 def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None:
-    """The name, if it has one, and the formula of the only policy; None for more than that."""
+    """Return the name, or None, and the formula of the only policy; None if there are several."""
     from mtlmon.syntax.formula import Formula
 
     if isinstance(file, Formula):
@@ -168,7 +171,7 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
 
 
 def explain(file: Formula | PolicyFile, unit: str | None) -> None:
-    """Write how the formulas are read, to standard output."""
+    """Explain to standard output how the formulas are parsed."""
     from mtlmon.syntax.formula import Formula
 
     if isinstance(file, Formula):

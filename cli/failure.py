@@ -1,4 +1,4 @@
-"""How the command fails, and how it speaks to people."""
+"""The errors of the command, and its messages to the user."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class WriteFailure(Failure):
 
 
 class ClosedPipe(Exception):
-    """Nobody reads the verdicts any more."""
+    """The reader of the verdicts has closed the pipe."""
 
 
 class Interrupted(BaseException):
-    """SIGINT or SIGTERM came.
+    """The command has received SIGINT or SIGTERM.
 
     Attributes:
-        number: the signal's.
+        number: the number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -55,30 +55,32 @@ class Interrupted(BaseException):
 
 
 def note(message: str) -> None:
-    """Say something on standard error, if that is open."""
+    """Write a message to standard error, if that is open."""
     say(f"mtlmon: {message}\n")
 
 
 def say(text: str) -> None:
-    """Write lines to standard error, if that is open, without characters that do not print."""
+    """Write lines to standard error, if that is open; characters that do not print are escaped."""
     if sys.stderr is not None:
         from mtlmon.cli.terminal import on_terminal
 
-        # nobody is left to tell where this fails
+        # an error here cannot be reported anywhere
         with contextlib.suppress(OSError):
             sys.stderr.write(on_terminal(text))
             sys.stderr.flush()
 
 
 def show(text: str) -> None:
-    """Write text that was asked for to standard output.
+    """Write text that the user has asked for to standard output.
 
-    Raises ClosedPipe when nobody reads it, WriteFailure when it cannot be written.
+    Raises:
+        ClosedPipe: the reader has closed the pipe.
+        WriteFailure: the text cannot be written.
     """
     if sys.stdout is None:
         raise WriteFailure("cannot write standard output: it is closed")
     try:
-        # a TextIO to the type checker, a TextIOWrapper in the command's own process
+        # declared as a TextIO, but a TextIOWrapper in the command's own process
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         if sys.stdout.isatty():
             from mtlmon.cli.terminal import on_terminal
@@ -87,7 +89,7 @@ def show(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # Python would try once more at its exit, and complain
+        # otherwise Python would try again when it exits, and complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise ClosedPipe from None

@@ -1,6 +1,6 @@
-"""The files of the command: formula, log, verdicts.
+"""The files of the command: formula, log and verdicts.
 
-Logs and verdicts are file descriptors, read and written in large blocks.
+Logs and verdicts are read and written in large blocks through file descriptors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Writer(Protocol):
-        """Bytes that wait to be written."""
+        """A buffer of bytes to write."""
 
         def __len__(self) -> int: ...
         def take(self) -> bytes: ...
@@ -33,14 +33,15 @@ __all__ = ["LogFile", "VerdictFile", "open_log", "open_verdicts", "read_formula"
 
 STANDARD_INPUT = 0
 STANDARD_OUTPUT = 1
-# what pipes are asked to hold; Linux allows users so much
+# the capacity that pipes are set to, the largest that Linux allows users by default
 PIPE_BYTES = 1 << 20
 
 
 def read_formula(path: str) -> str:
-    """The text of a formula file.
+    """Return the text of a formula file.
 
-    Raises Failure when it cannot be read.
+    Raises:
+        Failure: the file cannot be read.
     """
     name = "standard input" if path == STANDARD_STREAM else path
     if path == STANDARD_STREAM and sys.stdin is None:
@@ -55,12 +56,12 @@ def read_formula(path: str) -> str:
 
 
 class LogFile:
-    """A log open for reading.
+    """A log that is open for reading.
 
     Attributes:
-        name: for messages about its lines.
-        is_regular: a file on disk, from which reading never waits.
-        size: bytes left to read in a regular file, else 0.
+        name: the name of the log in messages.
+        is_regular: whether it is a file on disk, from which reading never waits.
+        size: the number of bytes left to read in a regular file, or 0.
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -74,9 +75,13 @@ class LogFile:
             self.size = max(0, self.status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
 
     def read_into(self, block: memoryview) -> int | None:
-        """Read what there is, up to a block; 0 at the end, None when reading would wait.
+        """Read the available bytes, at most a block.
 
-        Raises Failure when the log cannot be read.
+        Returns:
+            The number of bytes, 0 at the end of the log, or None if reading would wait.
+
+        Raises:
+            Failure: the log cannot be read.
         """
         try:
             return os.readv(self.descriptor, [block])
@@ -94,7 +99,8 @@ class LogFile:
 def open_log(path: str) -> LogFile:
     """Open a log.
 
-    Raises Failure when it cannot be opened.
+    Raises:
+        Failure: the log cannot be opened.
     """
     if path == STANDARD_STREAM:
         if sys.stdin is None:
@@ -107,9 +113,12 @@ def open_log(path: str) -> LogFile:
 
 
 class VerdictFile:
-    """Where the verdicts go.
+    """The file for the verdicts, or standard output.
 
-    is_new: the file was not there before.
+    Args:
+        descriptor: the open file.
+        name: the name of the file in messages.
+        is_new: whether this run has created the file.
     """
 
     def __init__(self, descriptor: int, name: str, *, is_new: bool = False) -> None:
@@ -124,9 +133,11 @@ class VerdictFile:
         widen_pipe(descriptor, os.fstat(descriptor))
 
     def flush(self, writer: Writer) -> None:
-        """Write what the writer holds, to a terminal without characters that do not print.
+        """Write the content of the writer; on a terminal, escape characters that do not print.
 
-        Raises ClosedPipe when nobody reads it, Failure when it cannot be written.
+        Raises:
+            ClosedPipe: the reader has closed the pipe.
+            Failure: the content cannot be written.
         """
         if self.lines is not None:
             self.lines.add(writer.take())
@@ -144,17 +155,18 @@ class VerdictFile:
                 raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
 
     def size(self) -> int:
-        """How many bytes the file has."""
+        """Return the size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
     def size_written(self) -> int:
-        """How many bytes of the file are this run's or were taken over by it."""
+        """Return how many bytes of the file this run has written or taken over."""
         return os.lseek(self.descriptor, 0, os.SEEK_CUR)
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Bytes that were written, at least one.
+        """Read bytes that were written before, at least one.
 
-        Raises Failure.
+        Raises:
+            Failure: they cannot be read.
         """
         try:
             block = os.pread(self.descriptor, size, position)
@@ -165,15 +177,16 @@ class VerdictFile:
         return block
 
     def discard_new(self) -> None:
-        """Remove the file if it was not there before: nothing will be written to it."""
+        """Remove the file if this run has created it, as nothing will be written to it."""
         if self.is_new:
             with contextlib.suppress(OSError):
                 os.unlink(self.name)
 
     def cut(self, size: int) -> None:
-        """Keep the first bytes of the file, and go on behind them.
+        """Truncate the file to `size` bytes, and continue from there.
 
-        Raises WriteFailure.
+        Raises:
+            WriteFailure: the file cannot be truncated.
         """
         try:
             os.ftruncate(self.descriptor, size)
@@ -182,9 +195,10 @@ class VerdictFile:
             raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
 
     def sync(self) -> None:
-        """Wait until what is written is on disk.
+        """Wait until all that is written is on disk.
 
-        Raises WriteFailure.
+        Raises:
+            WriteFailure: it cannot be written.
         """
         try:
             os.fsync(self.descriptor)
@@ -192,9 +206,10 @@ class VerdictFile:
             raise WriteFailure(f"cannot write {self.name}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Close a file; some file systems report only now that it could not be written.
+        """Close the file; some file systems report only now that it could not be written.
 
-        Raises Failure.
+        Raises:
+            Failure: the file could not be written.
         """
         if self.descriptor != STANDARD_OUTPUT:
             try:
@@ -210,12 +225,16 @@ def open_verdicts(
     *,
     keeps: bool = False,
 ) -> VerdictFile:
-    """Open the file for the verdicts, standard output for None.
+    """Open the file for the verdicts.
 
-    logs: what the logs are, by their names.
-    keeps: leave to the caller how much of a file's content to keep, and let it read that.
+    Args:
+        path: the path of the file, or None for standard output.
+        logs: the status of the logs by name.
+        formula_file: the path of the formula.
+        keeps: whether to keep the present content, which the caller can read and truncate.
 
-    Raises Failure when it cannot be opened, or is a log or the formula.
+    Raises:
+        Failure: the file cannot be opened, or it is a log or the formula.
     """
     if path is None:
         if sys.stdout is None:
@@ -225,7 +244,7 @@ def open_verdicts(
                 raise Failure(f"{name} is both the log and the file for the verdicts")
         return VerdictFile(STANDARD_OUTPUT, "standard output")
     try:
-        # opened without O_TRUNC: nothing is lost before it is known to be another file
+        # without O_TRUNC, so that nothing is lost if the file turns out to be the log
         access = os.O_RDWR if keeps else os.O_WRONLY
         descriptor, is_new = open_or_create(path, access)
         found = os.fstat(descriptor)
@@ -241,9 +260,14 @@ def open_verdicts(
 
 
 def open_or_create(path: str, access: int) -> tuple[int, bool]:
-    """Open a file; also tell whether it was not there before.
+    """Open a file, and create it if it does not exist.
 
-    Raises OSError, or ValueError for a path that cannot be one.
+    Returns:
+        The descriptor, and whether the file was created.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: the path contains a null byte.
     """
     try:
         return os.open(path, access), False
@@ -252,7 +276,7 @@ def open_or_create(path: str, access: int) -> tuple[int, bool]:
     try:
         return os.open(path, access | os.O_CREAT | os.O_EXCL, 0o666), True
     except FileExistsError:
-        # it has come in between, or the path is a link to where no file is yet
+        # it was created in between, or the path is a link to a file that does not exist
         return os.open(path, access | os.O_CREAT, 0o666), False
 
 
@@ -261,15 +285,15 @@ def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why a file could not be opened (a ValueError: NUL in its name)."""
+    """Return why a file could not be opened; a ValueError means a null byte in its name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def widen_pipe(descriptor: int, status: os.stat_result) -> None:
-    """Let a pipe hold more, where the system can.
+    """Increase the capacity of a pipe, if the system can.
 
-    PERF: the processes at its ends then take turns less often. `cat log | mtlmon | cat` for
-    10,000,000 events takes 0.25 s instead of 0.42 s, on two processors.
+    PERF: the processes at its ends then switch less often. `cat log | mtlmon | cat` for 10,000,000
+    events takes 0.25 s instead of 0.42 s, on two processors.
     """
     if not stat.S_ISFIFO(status.st_mode):
         return
@@ -279,5 +303,5 @@ def widen_pipe(descriptor: int, status: os.stat_result) -> None:
         if fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) < PIPE_BYTES:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     except (ImportError, AttributeError, OSError):
-        # Another system, or the user's pipes hold all they may already.
+        # The system cannot do this, or the user's pipes have reached their limit.
         return

@@ -1,4 +1,4 @@
-"""Violations of several policies and keys, collected: explanations and the report at the end."""
+"""Collects the violations of several policies and keys, for explanations and the report."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ __all__ = ["Findings", "check_findings"]
 
 
 def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_reread: bool) -> None:
-    """Say early that explanations or a report are not to be had.
+    """Fail early if explanations or a report are not possible.
 
     Raises:
-        Failure: the log cannot be read again, a file to be written is of another use.
-        MtlmonError: what reports need is not installed.
+        Failure: the log cannot be read again, or a file to write has another use.
+        MtlmonError: a package that reports need is not installed.
     """
     if options.explain and not can_reread:
         raise Failure(
@@ -59,9 +59,14 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
 
 
 class Findings:
-    """The violations of a run, of which it remembers what explanations and reports show.
+    """The violations of a run, as far as explanations and reports show them.
 
-    inputs: the names of the logs.
+    Args:
+        check: the check that finds violations.
+        source: the events of the run.
+        inputs: the names of the logs.
+        options: the options of the command line.
+        can_reread: whether the log can be read again.
     """
 
     def __init__(
@@ -121,7 +126,8 @@ class Findings:
     def explain(self, source: TextLog | TableEvents) -> None:
         """Explain the first violations of all policies, to standard error or to a file.
 
-        source: the log, from its beginning.
+        Args:
+            source: the log, from its beginning.
         """
         limit = self.options.explain_limit
         first = sorted(
@@ -146,7 +152,7 @@ class Findings:
         explanations.write()
 
     def title(self, violation: Violation) -> str | None:
-        """The policy and the key of a violation, where there are any."""
+        """Return the policy and the key of a violation, or None if it has neither."""
         parts = []
         name = self.check.policies[violation.policy].name
         if name is not None:
@@ -176,10 +182,13 @@ class Findings:
     ) -> None:
         """Write the report.
 
-        again: opens the log once more.
+        Args:
+            again: opens the log once more.
+            seconds: the duration of the run.
+            is_interrupted: whether the run was interrupted.
 
         Raises:
-            Failure: the log cannot be read again, the report cannot be written.
+            Failure: the log cannot be read again, or the report cannot be written.
         """
         assert self.options.report is not None
         first = self.check.first_time_stamp
@@ -189,7 +198,7 @@ class Findings:
             if first is not None and last is not None:
                 collector.cover(first, last)
             if self.check.is_stopped:
-                # More has been read than counts: which ones were undecided then is not known.
+                # More events were read than count, so the undecided time-points are not known.
                 collector.undecided = self.check.counts[policy].undecided
                 continue
             for number in self.check.pending_keys(policy):

@@ -1,4 +1,4 @@
-"""What is said on standard error: summary, progress, notes at the end."""
+"""Messages on standard error: summary, progress, and notes at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 REFRESH_SECONDS = 0.1
 BAR_WIDTH = 24
-# of the numbers in a summary, so that those of small runs look alike
+# the least width of numbers in a summary, so that small runs have the same layout
 LEAST_WIDTH = 7
 NAMES_SHOWN = 10
 
@@ -48,7 +48,8 @@ def is_terminal(stream: TextIO | None) -> bool:
 class Progress:
     """A line on the terminal that shows how far the log is read.
 
-    size: bytes to read; 0 shows nothing.
+    Args:
+        size: the number of bytes to read; with 0, nothing is shown.
     """
 
     def __init__(self, size: int) -> None:
@@ -57,7 +58,7 @@ class Progress:
         self.start = self.shown_at = time.monotonic()
 
     def show(self, done: int, events: int) -> None:
-        """Show how many bytes and events are done, if that was not just shown."""
+        """Show how many bytes and events are done, unless that was shown just before."""
         now = time.monotonic()
         if self.size == 0 or now - self.shown_at < REFRESH_SECONDS:
             return
@@ -72,7 +73,7 @@ class Progress:
         self.width = len(line)
 
     def erase(self) -> None:
-        """Leave nothing on the terminal."""
+        """Erase the line from the terminal."""
         if self.width > 0:
             self.write("\r" + " " * self.width + "\r")
             self.width = 0
@@ -86,7 +87,7 @@ class Progress:
 
 
 def progress_for(size: int, verdicts: VerdictFile, options: Options) -> Progress:
-    """The progress line, if it is wanted, can be shown and does not break up verdicts."""
+    """Make the progress line; it is shown only on a terminal without verdicts, and on request."""
     is_shown = (
         options.progress
         and is_terminal(sys.stderr)
@@ -96,7 +97,7 @@ def progress_for(size: int, verdicts: VerdictFile, options: Options) -> Progress
 
 
 def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
-    """Print a summary; where it is not said whether one is wanted, on a terminal only."""
+    """Print a summary if it is wanted; if that is not specified, only on a terminal."""
     if wanted is None:
         wanted = is_terminal(sys.stderr)
     if wanted and sys.stderr is not None:
@@ -106,11 +107,13 @@ def show_summary(wanted: bool | None, make: Callable[[], str]) -> None:
 def report_end(
     monitor: TextMonitor, head: LogHead, *, is_complete: bool, is_resolved: bool
 ) -> None:
-    """Say what a user should know who only looks at the verdicts.
+    """Tell what the verdicts alone do not show.
 
-    head: of the log.
-    is_complete: the log was read to its end.
-    is_resolved: the value of every time-point was asked for.
+    Args:
+        monitor: the monitor.
+        head: the first lines of the log.
+        is_complete: whether the log was read to its end.
+        is_resolved: whether the value of every time-point was requested.
     """
     if monitor.scanner.skipped_count:
         note(f"skipped {plural(monitor.scanner.skipped_count, 'line')} that could not be read")
@@ -128,9 +131,12 @@ def report_end(
 
 
 def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str:
-    """Counts and speed, aligned.
+    """Return counts and speed, aligned.
 
-    seconds: in which all events were monitored but those of earlier runs, `events_before`.
+    Args:
+        monitor: the monitor.
+        seconds: the time in which the events of this run were monitored.
+        events_before: the number of events of earlier runs.
     """
     rows = [
         ("events", monitor.event_count, ""),
@@ -146,7 +152,7 @@ def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str
 
 
 def resolving_summary(resolver: TextResolver, seconds: float) -> str:
-    """Counts and speed of resolving, aligned."""
+    """Return counts and speed of resolving, aligned."""
     rows = [
         ("time-points", resolver.event_count, "resolved"),
         ("true", resolver.true_count, ""),
@@ -158,18 +164,18 @@ def resolving_summary(resolver: TextResolver, seconds: float) -> str:
 
 
 def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: float) -> str:
-    """Counts and speed of a check of several policies or keys, aligned."""
+    """Return counts and speed of a check of several policies or keys, aligned."""
     from mtlmon.checking import TextLog
     from mtlmon.syntax.report import visible
 
     what = "events" if isinstance(source, TextLog) else "rows"
-    # Where the first violation is all that was wanted, more may have been read than counts.
+    # If only the first violation was wanted, more events may have been read than count.
     count = check.event_count if check.is_stopped else source.rows
     rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
     if source.keys is not None:
-        # a key that comes back after it was forgotten is counted as forgotten once more
+        # a key that returns after it was forgotten can be counted again
         forgotten = ""
         if check.keys_forgotten:
             forgotten = f"; idle ones were forgotten {check.keys_forgotten:,} times"
@@ -195,7 +201,7 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
 
 
 def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: float) -> str:
-    """Names, counts and remarks, aligned; after the first row, how long it took."""
+    """Return names, counts and remarks, aligned, with the running time after the first row."""
     width = max(LEAST_WIDTH, *(len(f"{count:,}") for _, count, _ in rows))
     lines = [f"{name:<12}  {count:>{width},}  {remark}".rstrip() for name, count, remark in rows]
     speed = quantity(count / seconds).rstrip() if seconds > 0 else "-"
@@ -204,7 +210,7 @@ def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: floa
 
 
 def quantity(number: float) -> str:
-    """A number with three digits or so and a decimal prefix: 1.23 M."""
+    """Format a number with about three digits and a decimal prefix, as in 1.23 M."""
     for prefix in ("", " k", " M", " G"):
         if number < 999.5 or prefix == " G":
             break
@@ -220,9 +226,12 @@ def plural(count: int, noun: str) -> str:
 def absent_atoms(
     absent: tuple[str, ...], event_count: int, seen_names: Callable[[], list[str]]
 ) -> str:
-    """That no event has had these atoms, and what was probably meant by them.
+    """Return the note that no event had these atoms, with a guess at what was meant.
 
-    seen_names: gives names that events have had.
+    Args:
+        absent: the atoms.
+        event_count: the number of events.
+        seen_names: returns the names that events have had.
     """
     from mtlmon.support.guesses import nearest
 
@@ -240,7 +249,7 @@ def absent_atoms(
 
 
 def name_list(names: tuple[str, ...]) -> str:
-    """Atoms as they are written in formulas, not too many of them."""
+    """List atoms as they are written in formulas, leaving some out if there are many."""
     from mtlmon.syntax.formula import atom
 
     shown = ", ".join(str(atom(name)) for name in names[:NAMES_SHOWN])

@@ -1,4 +1,4 @@
-"""The subcommand `mtlmon resolve`: from equivalence verdicts to Boolean ones."""
+"""The subcommand `mtlmon resolve`: replaces equivalence verdicts by Boolean ones."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DESCRIPTION = """\
 Give every time-point its Boolean verdict, as early as it is known: '5:1 = 5:0' becomes '5:1 false'
 when '5:0 false' comes.
 
-  VERDICTS  lines as mtlmon writes them; - or nothing for standard input. Fields may stand before
-            the time-point, each followed by a tab: equivalences are within equal fields.
+  VERDICTS  lines as mtlmon writes them; - or nothing for standard input. Lines can have fields
+            before the time-point, each followed by a tab: equivalences are within equal fields.
 """
 
 EPILOG = """\
@@ -42,7 +42,7 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, verdicts or wri
 
 
 class Options(argparse.Namespace):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     verdict_file: str
     in_order: bool
@@ -57,10 +57,10 @@ def resolve(arguments: Sequence[str]) -> int:
     """Run the subcommand; return the exit status.
 
     Raises:
-        Failure: wrong arguments, or a file cannot be read or written.
-        ClosedPipe: nobody reads the verdicts.
-        LogError: a line cannot be read.
-        MemoryLimitError: more memory is held than --max-memory allows.
+        Failure: an argument is invalid, or a file cannot be read or written.
+        ClosedPipe: the reader of the verdicts has closed the pipe.
+        LogError: a line is invalid.
+        MemoryLimitError: the command needs more memory than --max-memory allows.
         SystemExit: after --help.
     """
     options = parse_arguments(arguments)
@@ -92,7 +92,7 @@ def resolve(arguments: Sequence[str]) -> int:
 
 
 def report_end(resolver: TextResolver, *, is_complete: bool) -> None:
-    """Say what a user should know who only looks at the verdicts."""
+    """Tell what the verdicts alone do not show."""
     if resolver.open_count:
         points = plural(resolver.open_count, "time-point")
         stay = "stays" if resolver.open_count == 1 else "stay"
@@ -103,7 +103,7 @@ def report_end(resolver: TextResolver, *, is_complete: bool) -> None:
 
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Read the arguments."""
+    """Parse the arguments."""
     parser = Parser(
         prog="mtlmon resolve",
         usage=USAGE,

@@ -1,13 +1,13 @@
-"""Signals that end the command once what is earned has been written.
+"""Handles signals that end the command, after it has written the verdicts found so far.
 
-From a signal on the command has little time, whatever it is at:
+After a signal, the command has little time, whatever it is doing:
 
-- Python code, and native loops that look at signals, are left by an exception at once. Where
-  signals are held, for a last checkpoint, that happens after `HELD_SECONDS` unless the work has
-  come to a place where one can be made.
-- What is earned is then written, as long as its reader takes it within `GRACE_SECONDS`.
-- Where Python does not get control for `HARD_SECONDS`, as within one operation on a large BDD,
-  `drive/last_resort` writes what is earned and ends the process.
+- Python code, and native loops that check for signals, end with an exception at once. While signals
+  are held for a last checkpoint, this happens after `HELD_SECONDS` unless the work has come to a
+  place where a checkpoint can be made.
+- The verdicts are then written, as long as their reader takes them within `GRACE_SECONDS`.
+- If Python does not get control for `HARD_SECONDS`, as within an operation on a large BDD,
+  `drive/last_resort` writes the verdicts and ends the process.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["HELD_SECONDS", "REPORT_SECONDS", "Interrupted", "Signals"]
 
-# how long work may go on after a signal, to come to where a checkpoint can be made
+# how long work can continue after a signal, to come to a place for a checkpoint
 HELD_SECONDS = 0.5
-# how long a reader that takes nothing may hold up the end
+# how long a reader that takes nothing can delay the end
 GRACE_SECONDS = 1.0
-# how long a report on what was done may take
+# how long the final report can take
 REPORT_SECONDS = 1.0
-# how long Python may be without control
+# how long Python can be without control
 HARD_SECONDS = 1.0
-# `timeout` sends its signal twice, to the process and to its group: that is not asking once more
+# `timeout` sends its signal twice, to the process and to its group, which counts as one signal
 SAME_SECONDS = 0.3
 NEVER = float("inf")
 
@@ -51,16 +51,16 @@ NEVER = float("inf")
 class Signals:
     """Turns SIGINT and SIGTERM into `Interrupted`.
 
-    A signal may come between the last look at it and the system call that waits; so waiting is
-    done by `wait`, which also watches a pipe that signals are written to.
+    A signal can arrive between the last check and a system call that waits. So `wait` must be used
+    for waiting: it also watches a pipe that signals are written to.
 
-    verdicts: where what is earned goes.
-    writer: what it waits in, None if that is not known.
+    Args:
+        verdicts: the file for the verdicts.
+        writer: the buffer of verdicts, or None if it is not known.
 
     Attributes:
-        is_held: raise `Interrupted` in `check`, not wherever a signal finds the program, unless it
-            takes too long to come to a check.
-        is_forced: `Interrupted` was raised anywhere.
+        is_held: whether to raise `Interrupted` only in `check`, unless the next check is too late.
+        is_forced: whether `Interrupted` was raised elsewhere.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Signals:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
         }
         for number, before in self.handlers.items():
-            # a process started in the background may be told to ignore them
+            # signals can be ignored in a process that was started in the background
             if number == signal.SIGALRM or before != signal.SIG_IGN:
                 signal.signal(number, self.receive if number != signal.SIGALRM else self.tick)
         install_last_resort(self.verdicts.descriptor, self.writer, HARD_SECONDS)
@@ -92,7 +92,7 @@ class Signals:
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if self.number is not None and IS_COMMAND and isinstance(error, Interrupted | None):
-            # while everything is still there: to take apart what is large takes time
+            # leave now, because destroying large objects takes time
             leave(SIGNALLED + self.number)
         uninstall_last_resort()
         for number, handler in self.handlers.items():
@@ -102,7 +102,7 @@ class Signals:
         os.close(self.waker)
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
-        """SIGINT or SIGTERM came; a second one ends the program at once."""
+        """Handle SIGINT or SIGTERM; a second one ends the program at once."""
         now = time.monotonic()
         if self.number is not None:
             if now - self.came_at > SAME_SECONDS:
@@ -115,9 +115,9 @@ class Signals:
             self.force()
 
     def tick(self, _number: int, _frame: FrameType | None) -> None:
-        """Every now and then after a signal.
+        """Raise `Interrupted` again from time to time after a signal.
 
-        What was raised may have been lost, where Python passes over exceptions.
+        The exception can get lost where Python ignores exceptions.
         """
         if time.monotonic() >= self.deadline:
             self.deadline = time.monotonic() + HELD_SECONDS
@@ -134,9 +134,14 @@ class Signals:
             raise Interrupted(self.number)
 
     def wait(self, descriptor: int, seconds: float | None) -> bool:
-        """Wait until a file can be read; False if it cannot after these seconds (None: forever).
+        """Wait until a file can be read or a signal is held.
 
-        True also when a signal is held.
+        Args:
+            descriptor: the file.
+            seconds: how long to wait; None means without limit.
+
+        Returns:
+            False if the time has passed.
         """
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -144,12 +149,17 @@ class Signals:
         return bool(poll.poll(None if seconds is None else 1000 * seconds))
 
     def at_last(self, write: Callable[[], None], seconds: float = GRACE_SECONDS) -> bool:
-        """After a signal: do what is still to be done, if that does not take too long.
+        """Do remaining work after a signal, unless it takes too long.
 
-        Returns whether it was done to its end.
+        Args:
+            write: the work.
+            seconds: how long it can take.
+
+        Returns:
+            Whether the work was completed.
         """
         try:
-            # for the little that comes after it, too, there must be time
+            # leave some time for the steps that follow
             extend_last_resort(seconds + HARD_SECONDS)
             self.deadline = time.monotonic() + seconds
             write()

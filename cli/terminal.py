@@ -1,4 +1,4 @@
-"""What goes to a terminal: names in it could otherwise move the cursor, hide or forge lines."""
+"""Escapes text for terminals; otherwise names could move the cursor, or hide or forge lines."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from mtlmon.syntax.report import escaped
 
 __all__ = ["EscapedLines", "on_terminal"]
 
-# what lines of text consist of besides
+# characters that are not printable but are kept
 LAYOUT = "\n\t"
 
 
 def on_terminal(text: str) -> str:
-    """Lines of text as a terminal may get them."""
+    """Escape lines of text for a terminal."""
     return escaped(text, LAYOUT)
 
 
 class EscapedLines:
-    """Lines on their way to a terminal, a writer like those that they come from."""
+    """A writer that escapes lines for a terminal."""
 
     def __init__(self) -> None:
         self.waiting = bytearray()
@@ -27,14 +27,15 @@ class EscapedLines:
         return len(self.waiting)
 
     def add(self, lines: bytes) -> None:
-        """More lines, as they would go to a file."""
+        """Add lines, in the form in which they would be written to a file."""
         text = lines.decode("utf-8", "surrogateescape")
         self.waiting += on_terminal(text).encode("utf-8")
 
     def flush(self, file_descriptor: int, /) -> None:
-        """Write them.
+        """Write the lines.
 
-        Raises OSError.
+        Raises:
+            OSError: they cannot be written.
         """
         while self.waiting:
             del self.waiting[: os.write(file_descriptor, self.waiting)]
