@@ -210,6 +210,7 @@ class PolicyMonitors:
     @property
     def first(self) -> FirstViolation | None: ...
     memory: MemoryLimit
+    executor: Executor | None
     def __init__(
         self,
         monitors: list[KeyedMonitors],

@@ -24,7 +24,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef uint32_t policy_count
     cdef size_t batch               # events, or streams, that the policies process in turn
     cdef Delivery delivery
-    cdef object executor
+    cdef public object executor
     cdef readonly VerdictRows verdicts, violations
     cdef readonly FirstViolation first
     cdef uint64_t event_count       # events whose verdicts have been taken

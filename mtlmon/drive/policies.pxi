@@ -47,6 +47,7 @@ cdef class PolicyMonitors(MemoryHolder):
         memory: the limit for everything together, which is checked every few thousand events.
 
     Attributes:
+        executor: as given; can be set between two calls.
         memory: as given, or a counter without a limit.
         monitors: as given.
         verdicts: the VerdictRows of the calls so far: by event, then by policy, then in time-point
