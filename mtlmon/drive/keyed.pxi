@@ -21,7 +21,7 @@ from mtlmon.engine.native cimport (
     read_end_time,
 )
 from mtlmon.text.native cimport FILTER_ALL
-from mtlmon.traces.native cimport NO_NUMBER, Owner, Resting, Streams, WaitingStreams
+from mtlmon.traces.native cimport NO_NUMBER, Resting, Streams, WaitingStreams
 
 cdef enum:
     # The number of events between two checks for signals.
@@ -234,14 +234,9 @@ cdef class KeyedMonitors:
 
     cdef int take_from_streams(self) except -1 nogil:
         """Append the verdicts of the last run, whose first event has the number `done`."""
-        cdef const Owner *owner
-        cdef uint32_t k
-        for k in range(self.streams.worker.output.count):
-            owner = &self.streams.owners[k]
-            self.rows.put(
-                &self.streams.worker.output.records[k], 1, self.filter, owner.number,
-                <uint32_t> self.done + owner.place
-            )
+        self.rows.put_owned(
+            &self.streams.worker.output, self.streams.owners, self.filter, <uint32_t> self.done
+        )
         return 0
 
     cdef int take_from_worker(self, uint32_t number) except -1 nogil:

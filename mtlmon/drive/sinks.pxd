@@ -40,6 +40,10 @@ cdef class VerdictRows(Sink):
     cdef uint32_t *policies
     cdef uint32_t count, record_room, stream_room, policy_room
 
+    cdef int put_owned(
+        self, const Verdicts *verdicts, const uint32_t *streams, VerdictFilter filter,
+        uint32_t first_place
+    ) except -1 nogil
     cdef int grow(self, size_t needed) except -1 nogil
     cdef object take_records(self)
 

@@ -117,6 +117,21 @@ cdef class VerdictRows(Sink):
                 self.count += 1
         return 0
 
+    cdef int put_owned(
+        self, const Verdicts *verdicts, const uint32_t *streams, VerdictFilter filter,
+        uint32_t first_place
+    ) except -1 nogil:
+        """Take the verdicts of one policy; `policies` then has their places instead."""
+        cdef uint32_t k
+        self.grow(<size_t> self.count + verdicts.count)
+        for k in range(verdicts.count):
+            if passes(filter, verdicts.records[k].kind):
+                copy_record(&self.records[self.count], &verdicts.records[k])
+                self.streams[self.count] = streams[k]
+                self.policies[self.count] = first_place + verdicts.records[k].place
+                self.count += 1
+        return 0
+
     cdef int grow(self, size_t needed) except -1 nogil:
         """Make room for so many rows."""
         reserve(<void **> &self.records, &self.record_room, needed, sizeof(VerdictRecord))

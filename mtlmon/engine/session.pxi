@@ -111,7 +111,7 @@ cdef class Session:
         self.output.count = 0
         try:
             done = self.table.run(
-                &self.state, time_stamps, letters, self.letter_words, count, &self.output
+                &self.state, time_stamps, letters, self.letter_words, count, &self.output, 0
             )
             is_done = True
         finally:

@@ -18,6 +18,8 @@ cdef struct VerdictRecord:
     uint64_t reference_time_stamp
     uint64_t reference_offset
     uint8_t kind
+    # the number of the event that brought it, within the call of the transition table
+    uint32_t place
 
 
 cdef inline void set_boolean(

@@ -28,12 +28,6 @@ cdef struct Resting:
     bint is_broken
 
 
-cdef struct Owner:
-    # The owner of a verdict: its stream, and the event of the current call that brought it.
-    uint32_t number
-    uint32_t place
-
-
 cdef enum:
     NO_NUMBER = 0xFFFFFFFF
 
@@ -50,7 +44,7 @@ cdef class Streams(MemoryHolder):
     cdef uint64_t event_count, true_count, false_count
     cdef size_t register_bytes
     cdef HeldBytes resting_bytes    # bytes of saved states outside the array
-    cdef Owner *owners              # owners of the verdicts in the worker's output, after `run`
+    cdef uint32_t *owners           # the streams of the verdicts in the worker's output, after `run`
     cdef uint32_t owner_capacity
     cdef size_t done                # events that the last `run` took, even if it failed
 
@@ -78,7 +72,7 @@ cdef class Streams(MemoryHolder):
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil
     cdef int renumber(self, const uint32_t *new_numbers) except -1
 
-    cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil
+    cdef int own(self, uint32_t known, uint32_t number) except -1 nogil
     cdef int load_initial(self) except -1 nogil
     cdef int keep_registers(self, Resting *resting) except -1 nogil
     cdef int keep_whole(self, Resting *resting) except -1 nogil

@@ -272,7 +272,7 @@ cdef class Streams:
 
         Call between `enter` and `leave` of the worker. Takes at least one event, and all events
         unless many verdicts wait to be collected. The verdicts are in `worker.output`, and their
-        owners in `owners`. After an error, both hold the verdicts of the events before it.
+        owners in `owners`; their places count from the first event. After an error, both hold the verdicts of the events before it.
         """
         cdef Verdicts *output = &self.worker.output
         cdef size_t words = self.worker.letter_words
@@ -280,6 +280,7 @@ cdef class Streams:
         cdef uint32_t number
         cdef uint32_t known = 0
         cdef size_t done = 0
+        cdef size_t last
         cdef bint is_done
         self.done = 0
         output.count = 0
@@ -297,26 +298,32 @@ cdef class Streams:
                     raise MonitorBrokenError(
                         "the stream was interrupted in the middle of an event and cannot go on"
                     )
+            # Consecutive events of one stream need no save and load between them.
+            last = done + 1
+            while last < count and numbers[last] == number:
+                last += 1
             is_done = False
             self.load(resting)
             try:
-                # Consecutive events of one stream need no save and load between them.
-                while not is_done:
-                    self.worker.table.run(
+                while done < last and output.count < ENOUGH_VERDICTS:
+                    done += self.worker.table.run(
                         &self.worker.state, time_stamps + done, letters + done * words,
-                        words, 1, output
+                        words, last - done, output, done
                     )
-                    self.own(known, number, <uint32_t> done)
+                    self.own(known, number)
                     known = output.count
-                    done += 1
                     self.done = done
-                    is_done = (
-                        done == count or numbers[done] != number
-                        or output.count >= ENOUGH_VERDICTS
-                    )
+                is_done = True
             finally:
                 if not is_done:
-                    output.count = known
+                    # `run` has taken the events before the one that failed.
+                    self.done = done + self.worker.table.taken
+                    while (
+                        output.count > known
+                        and output.records[output.count - 1].place >= self.done
+                    ):
+                        output.count -= 1
+                    self.own(known, number)
                     self.worker.mark_broken()
                 self.store(resting)
         return done
@@ -366,16 +373,15 @@ cdef class Streams:
         self.true_count += self.worker.state.history.true_count
         self.false_count += self.worker.state.history.false_count
 
-    cdef int own(self, uint32_t known, uint32_t number, uint32_t place) except -1 nogil:
-        """Record the owner of all verdicts from number `known` on: an event of a stream."""
+    cdef int own(self, uint32_t known, uint32_t number) except -1 nogil:
+        """Record the stream of all verdicts from number `known` on."""
         cdef uint32_t i
         reserve(
             <void **> &self.owners, &self.owner_capacity, self.worker.output.count,
-            sizeof(Owner)
+            sizeof(uint32_t)
         )
         for i in range(known, self.worker.output.count):
-            self.owners[i].number = number
-            self.owners[i].place = place
+            self.owners[i] = number
         return 0
 
     # ---- streams that are as good as new -----------------------------------------------------
@@ -450,7 +456,7 @@ cdef class Streams:
         for k in range(HOLDER_COUNT):
             held.of[k] += self.resting_bytes.of[k]
         held.of[HELD_KEY_STATES] += self.capacity * sizeof(Resting)
-        held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(Owner)
+        held.of[HELD_VERDICTS] += self.owner_capacity * sizeof(uint32_t)
 
     cdef bint relieve(self) except -1 nogil:
         """Release memory that is not essential: transitions, and remains of old expressions."""

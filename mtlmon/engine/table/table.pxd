@@ -75,11 +75,12 @@ cdef class Table:
     cdef uint64_t compactions           # of the workspace whose expressions are in the keys
     cdef int64_t credit
     cdef uint64_t pause, next_pause
+    cdef size_t taken               # events of the last `run`, also of one that failed
     cdef readonly uint64_t hits, flushes
 
     cdef size_t run(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
-        size_t count, Verdicts *verdicts
+        size_t count, Verdicts *verdicts, size_t first_place
     ) except? 0 nogil
     cdef int structure(self, State *state) except -1 nogil
     cdef int rest(self, State *state) except -1 nogil
@@ -92,10 +93,11 @@ cdef class Table:
 
     cdef size_t _follow(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
-        Verdicts *verdicts
+        Verdicts *verdicts, size_t first_place
     ) noexcept nogil
     cdef int _step(
-        self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts
+        self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts,
+        size_t place
     ) except -1 nogil
     cdef uint32_t _intern_letter(self, uint64_t letter) noexcept nogil
     cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil

@@ -90,15 +90,17 @@ cdef class Table:
 
     cdef size_t run(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
-        size_t count, Verdicts *verdicts
+        size_t count, Verdicts *verdicts, size_t first_place
     ) except? 0 nogil:
         """Process the next events and append their verdicts; return how many events were taken.
 
         Takes at least one of `count` events, and all unless many verdicts wait to be collected. The
-        letter of event k begins at letters[k * stride]. If an event fails, `verdicts` has the
-        verdicts of the events before it.
+        letter of event k begins at letters[k * stride]. The first event has the number
+        `first_place` in the places of verdicts. If an event fails, `verdicts` has the verdicts of
+        the events before it, and `taken` says how many there are.
         """
         cdef size_t done = 0
+        self.taken = 0
         verdicts.is_idle = False
         reserve(
             <void **> &verdicts.records, &verdicts.capacity,
@@ -107,12 +109,17 @@ cdef class Table:
         while done < count and (done == 0 or verdicts.count < ENOUGH_VERDICTS):
             if state.configuration != NO_CONFIGURATION:
                 done += self._follow(
-                    state, time_stamps + done, letters + done * stride, count - done, verdicts
+                    state, time_stamps + done, letters + done * stride, count - done, verdicts,
+                    first_place + done
                 )
+                self.taken = done
                 if done == count or (done and verdicts.count >= ENOUGH_VERDICTS):
                     break
-            self._step(state, time_stamps[done], letters + done * stride, verdicts)
+            self._step(
+                state, time_stamps[done], letters + done * stride, verdicts, first_place + done
+            )
             done += 1
+            self.taken = done
         return done
 
     cdef int structure(self, State *state) except -1 nogil:
@@ -129,7 +136,7 @@ cdef class Table:
 
     cdef size_t _follow(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t count,
-        Verdicts *verdicts
+        Verdicts *verdicts, size_t first_place
     ) noexcept nogil:
         """Process events as long as their transitions are known; return their number.
 
@@ -191,7 +198,8 @@ cdef class Table:
             if transition.action & HAS_SCRIPT:
                 record = play(
                     &self.scripts[transition.action >> OWN_BITS], self.operations, record,
-                    &registers, &free_register, time_stamp, offset, decided
+                    &registers, &free_register, time_stamp, offset, <uint32_t> (first_place + k),
+                    decided
                 )
             else:
                 kind = transition.action & 3
@@ -201,6 +209,7 @@ cdef class Table:
                 record.reference_time_stamp = register.time_stamp
                 record.reference_offset = register.offset
                 record.kind = kind
+                record.place = <uint32_t> (first_place + k)
                 register.weight += kind == VERDICT_EQUIVALENT
                 # PERF: an array of these would be added to the state as one vector, which waits for
                 # the half that has just been written: 16 ns for a single event.
@@ -235,12 +244,13 @@ cdef class Table:
     # ---- new transitions -------------------------------------------------------------------
 
     cdef int _step(
-        self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts
+        self, State *state, uint64_t time_stamp, const uint64_t *letter, Verdicts *verdicts,
+        size_t place
     ) except -1 nogil:
         """Let the engine process an event, and remember the transition."""
         cdef uint32_t configuration = state.configuration
         cdef uint64_t distance = time_stamp - state.time_stamp
-        cdef uint32_t count, target, column
+        cdef uint32_t count, target, column, k
         cdef Transition *transition = NULL
         self.structure(state)
         verdicts.is_idle = True
@@ -256,6 +266,8 @@ cdef class Table:
                 verdicts.records + verdicts.count, state.history.verdicts,
                 count * sizeof(VerdictRecord)
             )
+            for k in range(verdicts.count, verdicts.count + count):
+                verdicts.records[k].place = <uint32_t> place
         verdicts.count += count
         if not self.is_shared:
             if not self.is_used or self._is_paused():
@@ -656,7 +668,8 @@ cdef inline uint32_t referred_register(
 
 cdef VerdictRecord *play(
     const Script *script, const uint32_t *operations, VerdictRecord *record,
-    Register **first, Register **last, uint64_t time_stamp, uint64_t offset, uint64_t *decided
+    Register **first, Register **last, uint64_t time_stamp, uint64_t offset, uint32_t place,
+    uint64_t *decided
 ) noexcept nogil:
     """Write the verdicts of a script, and keep the registers that are still pending."""
     cdef Register *registers = first[0]
@@ -676,6 +689,7 @@ cdef VerdictRecord *play(
         record.time_stamp = register.time_stamp
         record.offset = register.offset
         record.kind = kind
+        record.place = place
         decided[kind] += register.weight
         if kind == VERDICT_EQUIVALENT:
             kept = registers + (operation >> (KIND_BITS + REGISTER_BITS))
