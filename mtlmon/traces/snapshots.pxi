@@ -21,10 +21,13 @@ from mtlmon.engine.native cimport (
     TIME_LIMIT,
     Table,
     damaged,
-    decode,
-    encode,
+    decode_body,
+    encode_body,
     free_state,
+    kind_of,
 )
+
+from mtlmon.errors import SnapshotError
 
 cdef enum:
     # What a stream is written as; larger numbers are those of known configurations.
@@ -51,6 +54,7 @@ cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) excep
         raise MemoryError("mtlmon: out of memory")
     streams.worker.enter()
     try:
+        writer.put_bytes(kind_of(streams.worker.engine, streams.mode_number))
         writer.put(streams.count)
         writer.put(streams.event_count)
         writer.put(streams.true_count)
@@ -63,7 +67,7 @@ cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) excep
                 )
             if resting.whole != NULL:
                 writer.put(WHOLE)
-                writer.put_bytes(encode(streams.worker.engine, resting.whole))
+                writer.put_bytes(encode_body(streams.worker.engine, resting.whole))
             elif resting.configuration == NO_CONFIGURATION:
                 writer.put(BLANK)
             elif shared[resting.configuration] == 0:
@@ -86,7 +90,7 @@ cdef int put_first(NumberWriter writer, Streams streams, Resting *resting) excep
     streams.load(resting)
     try:
         streams.worker.table.structure(state)
-        writer.put_bytes(encode(streams.worker.engine, state))
+        writer.put_bytes(encode_body(streams.worker.engine, state))
     finally:
         streams.event_count += state.event_count
     return 0
@@ -111,14 +115,16 @@ cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) exce
         SnapshotError: what was written is damaged, or of another formula, mode or version. The
             streams must not be used after that.
     """
-    cdef uint64_t count = reader.get_count(1)
-    cdef uint64_t events = reader.get(UINT64_MAX)
-    cdef uint64_t true_count = reader.get(UINT64_MAX)
-    cdef uint64_t false_count = reader.get(UINT64_MAX)
-    cdef uint64_t kind
+    cdef uint64_t count, events, true_count, false_count, kind
     cdef uint32_t number
     # The first stream of each configuration, whose number changes when the table forgets others.
     cdef list firsts = []
+    if reader.get_bytes() != kind_of(streams.worker.engine, streams.mode_number):
+        raise SnapshotError("the snapshot is of another formula or mode")
+    count = reader.get_count(1)
+    events = reader.get(UINT64_MAX)
+    true_count = reader.get(UINT64_MAX)
+    false_count = reader.get(UINT64_MAX)
     if count >= NO_NUMBER or streams.count:
         raise damaged()
     streams.worker.enter()
@@ -155,7 +161,9 @@ cdef int read_state_of(
     cdef State *own = &streams.worker.state
     memset(&state, 0, sizeof(State))
     try:
-        decode(streams.worker.engine, &state, streams.mode_number, reader.get_bytes())
+        decode_body(
+            streams.worker.engine, &state, streams.mode_number, reader.get_bytes(), 0
+        )
         if state.clock > clock:
             raise damaged()
         own[0], state = state, own[0]

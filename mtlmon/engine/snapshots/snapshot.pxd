@@ -7,6 +7,11 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef bytes encode(Engine engine, State *state)
 cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1
 
+# The same without a head, for callers that write one head for many states.
+cdef bytes kind_of(Engine engine, Mode mode)
+cdef bytes encode_body(Engine engine, State *state)
+cdef int decode_body(Engine engine, State *state, Mode mode, bytes data, size_t place) except -1
+
 
 cdef class _Writer(NumberWriter):
     cdef dict numbers           # node -> its index among the written expressions

@@ -36,6 +36,14 @@ cdef bytes kind_of(Engine engine, Mode mode):
 
 cdef bytes encode(Engine engine, State *state):
     """The snapshot of a state whose structures are up to date, as they are between events."""
+    body = encode_body(engine, state)
+    return b"%b%c%b%b%b" % (
+        _MAGIC, _VERSION, kind_of(engine, state.history.mode), digest(body), body
+    )
+
+
+cdef bytes encode_body(Engine engine, State *state):
+    """What a snapshot has behind its head."""
     cdef _Writer writer = _Writer()
     cdef bytes structure
     cdef uint32_t i
@@ -63,10 +71,7 @@ cdef bytes encode(Engine engine, State *state):
     writer.put(state.history.false_count)
     writer.put(state.history.peak_pending)
     writer.put_nodes()
-    body = writer.taken() + structure
-    return b"%b%c%b%b%b" % (
-        _MAGIC, _VERSION, kind_of(engine, state.history.mode), digest(body), body
-    )
+    return writer.taken() + structure
 
 
 @final
@@ -223,9 +228,16 @@ cdef int decode(Engine engine, State *state, Mode mode, snapshot) except -1:
         raise SnapshotError("the snapshot is of another formula or mode")
     if data[place + DIGEST_BYTES:_HEADER_BYTES] != digest(memoryview(data)[_HEADER_BYTES:]):
         raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
-    init_state(state, engine.program, mode)
+    return decode_body(engine, state, mode, data, _HEADER_BYTES)
+
+
+cdef int decode_body(
+    Engine engine, State *state, Mode mode, bytes data, size_t place
+) except -1:
+    """Load what a snapshot has behind its head, from a position on, into a zeroed state."""
     cdef _Reader reader = _Reader()
-    reader.open(data, _HEADER_BYTES)
+    init_state(state, engine.program, mode)
+    reader.open(data, place)
     reader.workspace = engine.workspace
     reader.members = {}
     reader.member_counts = [0] * engine.program.family_count
