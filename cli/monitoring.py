@@ -1,15 +1,14 @@
-"""Monitoring a log: what `mtlmon` does unless a subcommand says otherwise."""
+"""Monitor a text log for a single policy, from bytes to lines of verdicts in native code."""
 
 from __future__ import annotations
 
-import time
-
 from mtlmon._core import Monitor
-from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
+from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
 from mtlmon.cli.pump import Pump, TextWork
-from mtlmon.cli.report import name_list, progress_for, report_end, show_summary, summary
-from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
+from mtlmon.cli.report import name_list, progress_for, report_end, summary
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.option_names import COMMAND
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.pump import Loop
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["can_monitor", "monitor_log"]
@@ -28,11 +26,9 @@ __all__ = ["can_monitor", "monitor_log"]
 
 def can_monitor(name: str | None, options: Options) -> bool:
     """Whether `monitor_log` can do what the options ask for; `check_logs` can do more."""
-    if name is None:
-        return True
     if options.report is not None or options.explain:
         return False
-    return len(policy_label(name, line_format(options))) <= MAX_LABEL_BYTES
+    return name is None or len(policy_label(name, line_format(options))) <= MAX_LABEL_BYTES
 
 
 def line_format(options: Options) -> Literal["text", "jsonl"]:
@@ -58,14 +54,6 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {monitor.mode} here")
     log = open_log(options.log)
-    if options.explain:
-        from mtlmon.cli.explaining import check_options
-
-        check_options(options, log)
-    if options.report is not None:
-        from mtlmon.cli.reporting import check_report
-
-        check_report(options.report, options, log)
     verdicts = open_verdicts(
         options.output,
         {log.name: log.status},
@@ -82,41 +70,23 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         format=line_format(options),
         memory=memory_limit(formula, options),
     )
-    loop: Loop = text_monitor
-    if options.report is not None:
-        from mtlmon.cli.reporting import ReportingLoop
-
-        loop = reporting = ReportingLoop(text_monitor, formula, options, log)
     signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
-    pump, work = make_pump(text_monitor, loop, log, verdicts, signals, options)
-    start = time.perf_counter()
-    with signals:
-        try:
-            pump.run(options.end_time)
-            status = VIOLATION if text_monitor.false_count else 0
-        except Interrupted as signal:
-            status = SIGNALLED + signal.number
-        # what comes now may be broken off anywhere
-        signals.is_held = False
-        verdicts.close()
+    pump, work = make_pump(text_monitor, log, verdicts, signals, options)
+
+    def report(_status: int, _seconds: float) -> None:
         report_end(
             text_monitor, work.head, is_complete=work.is_complete, is_resolved=options.resolve
         )
-        if options.explain and status == VIOLATION:
-            from mtlmon.cli.explaining import explain_violations
-
-            explain_violations(formula, options, log, work.bytes_read)
-        if options.report is not None:
-            if status < SIGNALLED:
-                reporting.write(work.bytes_read, is_interrupted=False)
-            elif not signals.at_last(
-                lambda: reporting.write(work.bytes_read, is_interrupted=True), REPORT_SECONDS
-            ):
-                note(f"{options.report} is not written: there was no time for it")
         log.close()
-        seconds = time.perf_counter() - start
-        show_summary(options.summary, lambda: summary(text_monitor, seconds, pump.events_before))
-    return status
+
+    return run_to_end(
+        pump,
+        has_violation=lambda: text_monitor.false_count > 0,
+        report=report,
+        summary=lambda seconds: summary(text_monitor, seconds, pump.events_before),
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )
 
 
 def memory_limit(formula: Formula, options: Options) -> MemoryLimit:
@@ -131,7 +101,6 @@ def memory_limit(formula: Formula, options: Options) -> MemoryLimit:
 
 def make_pump(
     monitor: TextMonitor,
-    loop: Loop,
     log: LogFile,
     verdicts: VerdictFile,
     signals: Signals,
@@ -139,13 +108,11 @@ def make_pump(
 ) -> tuple[Pump, TextWork]:
     """The pump that the options ask for, and the work that it drives.
 
-    loop: what the log goes through, the monitor or what it is part of.
-
     Raises Failure when the files do not suit checkpoints.
     """
     progress = progress_for(log.size, verdicts, options)
     if options.checkpoint is None:
-        work = TextWork(loop, log)
+        work = TextWork(monitor, log)
         return Pump(work, verdicts, signals, progress), work
     from mtlmon.cli.checkpointing import CheckpointingPump
     from mtlmon.cli.text_checkpoints import CheckpointedText

@@ -1,11 +1,10 @@
-"""Checking tables, and text logs where it takes more than one formula and lines of text."""
+"""Check any number of policies on tables and text logs, with explanations and reports."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,9 @@ from mtlmon.cli.report import (
     plural,
     policies_summary,
     progress_for,
-    show_summary,
 )
-from mtlmon.cli.signals import REPORT_SECONDS, Interrupted, Signals
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.reading import Policy
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.outputs import Output
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
-    from mtlmon.cli.policy_report import Findings
+    from mtlmon.cli.findings import Findings
     from mtlmon.policy import Predicate
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
@@ -96,7 +95,7 @@ def check_source(
     can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
     findings = None
     if options.report is not None or options.explain:
-        from mtlmon.cli.policy_report import Findings, check_findings
+        from mtlmon.cli.findings import Findings, check_findings
 
         check_findings(options, logs, can_reread)
         findings = Findings(check, source, list(logs), options, can_reread=can_reread)
@@ -107,26 +106,25 @@ def check_source(
     signals = Signals(verdicts, is_held=options.checkpoint is not None)
     work = PolicyWork(check, source, output, findings, logs, options)
     pump = make_pump(work, verdicts, signals, options)
-    start = time.monotonic()
-    with signals:
-        try:
-            pump.run(options.end_time)
-            status = VIOLATION if any(counts.false for counts in check.counts) else 0
-        except Interrupted as signal:
-            status = SIGNALLED + signal.number
-        seconds = time.monotonic() - start
-        # what comes now may be broken off anywhere
-        signals.is_held = False
-        verdicts.close()
+
+    def report(status: int, seconds: float) -> None:
         report_end(work)
-        if findings is not None:
-            if options.explain and status == VIOLATION:
-                with closing(again()) as log:
-                    findings.explain(log)
-            if options.report is not None:
-                write_report(findings, again, seconds, status, signals)
-        show_summary(options.summary, lambda: policies_summary(check, source, seconds))
-    return status
+        if findings is None:
+            return
+        if options.explain and status == VIOLATION:
+            with closing(again()) as log:
+                findings.explain(log)
+        if options.report is not None:
+            write_report(findings, again, seconds, status, signals)
+
+    return run_to_end(
+        pump,
+        has_violation=lambda: any(counts.false for counts in check.counts),
+        report=report,
+        summary=lambda seconds: policies_summary(check, source, seconds),
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )
 
 
 def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: Options) -> Pump:
@@ -267,8 +265,7 @@ def report_end(work: PolicyWork) -> None:
     """Say what a user should know who only looks at the verdicts."""
     check, source, options = work.check, work.source, work.options
     if source.skipped:
-        what = "line" if isinstance(source, TextLog) else "row"
-        note(f"skipped {plural(source.skipped, what)} that could not be read")
+        note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
         if not isinstance(source, TextLog):
             for error in source.errors[:3]:
                 note(f"  {error}")

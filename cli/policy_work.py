@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
-    from mtlmon.cli.policy_report import Findings
+    from mtlmon.cli.findings import Findings
     from mtlmon.cli.pump import EndTime
     from mtlmon.tables import TableEvents
     from mtlmon.tables.events import EventBatch

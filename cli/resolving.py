@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import time
 
 from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_memory_option, time_stamp
-from mtlmon.cli.failure import SIGNALLED, VIOLATION, note
-from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.failure import note
+from mtlmon.cli.files import LogFile, open_log, open_verdicts
 from mtlmon.cli.pump import Pump, TextWork
-from mtlmon.cli.report import Progress, plural, resolving_summary, show_summary
-from mtlmon.cli.signals import Interrupted, Signals
+from mtlmon.cli.report import Progress, plural, resolving_summary
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import TextResolver
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.option_names import COMMAND
@@ -75,24 +75,18 @@ def resolve(arguments: Sequence[str]) -> int:
     )
     signals = Signals(target, resolver.writer)
     work = TextWork(resolver, source)
-    pump = Pump(work, target, signals, Progress(0))
-    start = time.perf_counter()
-    with signals:
-        try:
-            pump.run()
-            status = VIOLATION if resolver.false_count else 0
-        except Interrupted as signal:
-            status = SIGNALLED + signal.number
-        source.close()
-        target.close()
-        report_end(resolver, is_complete=work.is_complete)
-        seconds = time.perf_counter() - start
-        show_summary(options.summary, lambda: resolving_summary(resolver, seconds))
-    return status
+    return run_to_end(
+        Pump(work, target, signals, Progress(0)),
+        has_violation=lambda: resolver.false_count > 0,
+        report=lambda _, __: report_end(resolver, source, is_complete=work.is_complete),
+        summary=lambda seconds: resolving_summary(resolver, seconds),
+        wants_summary=options.summary,
+    )
 
 
-def report_end(resolver: TextResolver, *, is_complete: bool) -> None:
-    """Tell what the verdicts alone do not show."""
+def report_end(resolver: TextResolver, source: LogFile, *, is_complete: bool) -> None:
+    """Close the source, and tell what the verdicts alone do not show."""
+    source.close()
     if resolver.open_count:
         points = plural(resolver.open_count, "time-point")
         stay = "stays" if resolver.open_count == 1 else "stay"

@@ -100,6 +100,7 @@ class TextLog:
         descriptor: as given.
         name: as given.
         rows: the number of events that have been read.
+        row_name: what a row of the log is called, for messages.
         bytes_read: the number of bytes of the log that have been read.
         is_regular: whether the log is a regular file, whose bytes all exist already.
         size: for a regular file, the bytes that were left to read at the beginning; else None.
@@ -110,6 +111,7 @@ class TextLog:
 
     keys = None
     can_forget_keys = False
+    row_name = "line"
 
     def __init__(
         self,

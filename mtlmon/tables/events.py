@@ -119,8 +119,11 @@ class TableEvents:
         wait: if it is set before the first event, it is called with a descriptor before every read
             from standard input or a pipe, until there is something to read.
         rows: the number of rows that have been read.
+        row_name: what a row is called, for messages.
         size: the size of all files in bytes, or None if some source is not a regular file.
     """
+
+    row_name = "row"
 
     def __init__(
         self,

@@ -1,9 +1,11 @@
-"""Collects the violations of several policies and keys, for explanations and the report."""
+"""Collect the violations of a run, for explanations and the report."""
 
 from __future__ import annotations
 
 import os
+import resource
 import shlex
+import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,13 +16,6 @@ from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.cli.explaining import Explanations, check_file
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
-from mtlmon.cli.reporting import (
-    INTERRUPTED,
-    NOT_EXPLAINED,
-    STOPPED_EARLY,
-    check_place,
-    peak_memory,
-)
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
@@ -36,6 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Findings", "check_findings"]
 
+STOPPED_EARLY = (
+    "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
+)
+INTERRUPTED = "The run was interrupted: the log may go on."
+NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
+
 
 def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_reread: bool) -> None:
     """Fail early if explanations or a report are not possible.
@@ -45,8 +46,9 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
         MtlmonError: a package that reports need is not installed.
     """
     if options.explain and not can_reread:
+        name = next(iter(logs)) if len(logs) == 1 else "the log"
         raise Failure(
-            "cannot explain: the log cannot be read a second time; save it to a file first"
+            f"cannot explain: {name} cannot be read a second time; save the log to a file first"
         )
     others = [*options.logs, options.formula_file, options.output]
     if options.explain_output is not None:
@@ -214,7 +216,7 @@ class Findings:
             skipped=self.source.skipped,
             seconds=seconds,
             peak_memory=peak_memory(),
-            mode=self.options.mode,
+            mode=", ".join(dict.fromkeys(one.mode for one in self.check.monitors)),
             command=shlex.join(["mtlmon", *self.options.arguments]),
             started=self.started,
             end_time=self.options.end_time,
@@ -238,7 +240,8 @@ class Findings:
         if self.check.is_stopped:
             yield STOPPED_EARLY
         if self.source.skipped:
-            yield f"Skipped {self.source.skipped:,} that could not be read."
+            skipped = plural(self.source.skipped, self.source.row_name)
+            yield f"Skipped {skipped} that could not be read."
         if any(collector.false for collector in self.collectors) and not self.can_reread:
             yield NOT_EXPLAINED
 
@@ -252,3 +255,18 @@ class Findings:
         for (policy, number, time_stamp, offset), proof in self.explained(violations, source):
             key = None if self.source.keys is None else number
             self.collectors[policy].explain(time_stamp, offset, key, proof)
+
+
+def check_place(path: str) -> None:
+    """Raise Failure when a file cannot be written for where it is."""
+    directory = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(directory):
+        raise Failure(f"cannot write {path}: there is no directory {directory}")
+    if os.path.isdir(path):
+        raise Failure(f"cannot write {path}: it is a directory")
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes."""
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024
