@@ -202,7 +202,7 @@ def test_streams_that_cannot_be_used() -> None:
     done = shell("$M --format csv -e p <&-")
     assert done == Ended(2, "", "mtlmon: cannot read standard input: it is closed\n")
     done = shell("cat good.csv | $M --explain --format csv -e 'NOT p'")
-    message = "cannot explain: the log cannot be read a second time; save it to a file first"
+    message = "cannot explain: <stdin> cannot be read a second time; save the log to a file first"
     assert done == Ended(2, "", f"mtlmon: {message}\n")
     done = mtlmon("--key", "user", "-e", "p", log="ts,p\n")
     message = (
