@@ -15,7 +15,7 @@ from mtlmon.drive.native import (
     restore_policies,
 )
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
-from mtlmon.engine.native import MemoryLimit
+from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError, SnapshotError
 
 if TYPE_CHECKING:
@@ -80,13 +80,10 @@ def _executor(policy_count: int) -> ThreadPoolExecutor | None:
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:
     """What is known about the time after every trace of a log with this last time-stamp."""
-    if end_time == "inf":
+    following = clock_at_end(clock, end_time)
+    if following is None:
         return "inf"
-    if end_time == "last":
-        return clock
-    if end_time is not None and end_time >= clock:
-        return end_time
-    return clock - 1 if clock else None
+    return following - 1 if following else None
 
 
 class PolicyCounts(NamedTuple):
@@ -335,11 +332,9 @@ class LogCheck:
         clock = source.clock
         if clock is None:
             return
-        known = end_time_of_all(clock, end_time)
-        if known != "inf":
-            clock = 0 if known is None else known + 1
-        self._native.finish(clock, known == "inf")
-        self._end_clock = clock
+        following = clock_at_end(clock, end_time)
+        self._end_clock = clock if following is None else following
+        self._native.finish(self._end_clock, following is None)
         self._clock = None
         self._look_for_first()
 

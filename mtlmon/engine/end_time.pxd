@@ -17,3 +17,15 @@ cdef struct EndTime:
 
 
 cdef EndTime read_end_time(object value) except *
+
+
+cdef inline uint64_t clock_after(const EndTime *end, uint64_t last) noexcept nogil:
+    """No later event is below this time-stamp if a stream ends with an event at `last`.
+
+    An end time below the last event says nothing. END_INFINITE has to be looked at before.
+    """
+    if end.kind == END_LAST:
+        return last + 1
+    if end.kind == END_AT and end.time_stamp >= last:
+        return end.time_stamp + 1
+    return last

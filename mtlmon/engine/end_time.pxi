@@ -22,3 +22,14 @@ cdef EndTime read_end_time(object value) except *:
         end.time_stamp = read_time(value, "end time")
         end.kind = END_AT
     return end
+
+
+def clock_at_end(last, end_time):
+    """The time-stamp that no event can be below once a stream has ended; None if none can follow.
+
+    Args:
+        last: the time-stamp of the last event.
+        end_time: what is known about the time after it, as for `Monitor.finish`.
+    """
+    cdef EndTime end = read_end_time(end_time)
+    return None if end.kind == END_INFINITE else clock_after(&end, last)

@@ -124,13 +124,11 @@ cdef class Session:
 
     cdef int run_finish(self, const EndTime *end) except -1 nogil:
         """Do the same as `push_finish`, between `enter` and `leave`."""
-        cdef uint64_t last = self.state.time_stamp
-        cdef uint64_t complete_up_to = last if end.kind == END_LAST else end.time_stamp
         if end.kind == END_INFINITE:
             return self._end()
-        if end.kind != END_UNKNOWN and self.state.event_count and complete_up_to >= last:
-            return self._pass_time(complete_up_to + 1)
-        return self._pass_time(0)
+        if self.state.event_count == 0:
+            return self._pass_time(0)
+        return self._pass_time(clock_after(end, self.state.time_stamp))
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:
         """Declare that no event is below a time-stamp."""

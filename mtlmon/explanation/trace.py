@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
-from mtlmon.engine.native import read_atoms
+from mtlmon.engine.native import clock_at_end, read_atoms
 from mtlmon.errors import EventTypeError, ExplanationError, TimeStampError
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 
@@ -57,15 +57,12 @@ class Trace:
         """
         self.time_stamps = time_stamps
         self.letters = letters
-        self.is_closed = end_time == "inf"
         self.is_cut = is_cut
         self.first_offset = first_offset
         last = time_stamps[-1] if time_stamps else 0
-        self.clock = last
-        if end_time == "last":
-            self.clock = last + 1
-        elif isinstance(end_time, int) and end_time >= last:
-            self.clock = end_time + 1
+        following = clock_at_end(last, end_time)
+        self.is_closed = following is None
+        self.clock = last if following is None else following
 
     @classmethod
     def of(cls, events: Iterable[tuple[int, Atoms]], end_time: EndTime = None) -> Trace:

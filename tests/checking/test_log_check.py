@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,26 @@ def test_verdicts_are_those_of_monitors_of_their_own(
         assert found == expected_lines(
             asked, events, mode, has_keys=has_keys, resolve=resolve, end_time=end_time
         )
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policies that take long are shared by threads from the next events on."""
+    events = some_events("threads", 700, 40)
+    asked = policies(*FORMULAS)
+    expected = expected_lines(asked, events, "local", has_keys=True, resolve=True, end_time="last")
+    monkeypatch.setattr(log_check, "_SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(log_check.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    names = set()
+    start = ThreadPoolExecutor.submit
+
+    def submit(pool: ThreadPoolExecutor, *work: Any) -> Any:
+        names.add(pool._thread_name_prefix)
+        return start(pool, *work)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+    check = LogCheck(asked, "local", resolve=True)
+    assert lines_of(check, Log(events, [1, 300, 17], has_keys=True), "last") == expected
+    assert names == {"mtlmon-policies"}
 
 
 @given(
