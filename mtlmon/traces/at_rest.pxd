@@ -44,7 +44,7 @@ cdef class Streams(MemoryHolder):
     cdef uint64_t event_count, true_count, false_count
     cdef size_t register_bytes
     cdef HeldBytes resting_bytes    # bytes of saved states outside the array
-    cdef uint32_t *owners           # the streams of the verdicts in the worker's output, after `run`
+    cdef uint32_t *owners           # the streams of the verdicts in the worker's output
     cdef uint32_t owner_capacity
     cdef size_t done                # events that the last `run` took, even if it failed
 

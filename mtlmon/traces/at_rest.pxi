@@ -271,8 +271,9 @@ cdef class Streams:
         """Process the next events, each in the stream whose number it carries.
 
         Call between `enter` and `leave` of the worker. Takes at least one event, and all events
-        unless many verdicts wait to be collected. The verdicts are in `worker.output`, and their
-        owners in `owners`; their places count from the first event. After an error, both hold the verdicts of the events before it.
+        unless many verdicts wait to be collected. The verdicts are in `worker.output`, with places
+        that count from the first event, and their streams in `owners`. After an error, both hold
+        the verdicts of the events before it.
         """
         cdef Verdicts *output = &self.worker.output
         cdef size_t words = self.worker.letter_words

@@ -59,7 +59,7 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = policies(*FORMULAS)
     expected = expected_lines(asked, events, "local", has_keys=True, resolve=True, end_time="last")
     monkeypatch.setattr(log_check, "_SHARED_SECONDS", 0.0)
-    monkeypatch.setattr(log_check.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     names = set()
     start = ThreadPoolExecutor.submit
 
