@@ -153,3 +153,26 @@ def test_a_unit_includes_all_its_parts(unit: Path) -> None:
         }
         assert len(included) == len(set(included))
         assert set(included) == parts
+
+
+_IMPORTED = re.compile(r"^from [\w.]+ c?import (\([^)]*\)|[^\n]+)\n", re.MULTILINE)
+
+
+def parts() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.px[di]"))
+
+
+@pytest.mark.parametrize("part", parts(), ids=lambda part: part.relative_to(PACKAGE).as_posix())
+def test_a_part_uses_what_it_imports(part: Path) -> None:
+    """The lint does not look for unused imports in parts; code may use those of its declarations."""
+    text = part.read_text(encoding="utf-8")
+    names = {
+        name.split(" as ")[-1].strip()
+        for found in _IMPORTED.findall(text)
+        for name in found.strip("()").split(",")
+    } - {""}
+    beside = part.with_suffix(".pxi")
+    if part.suffix == ".pxd" and beside.exists():
+        text += beside.read_text(encoding="utf-8")
+    code = _IMPORTED.sub("", text)
+    assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()

@@ -27,6 +27,7 @@ def feed_columns(Session monitor not None, list batches not None):
     cdef size_t count = 0
     cdef uint64_t clock
     cdef EndTime end
+    rows.has_owners = False
     memset(&end, 0, sizeof(EndTime))
     monitor.enter()
     try:
@@ -45,7 +46,7 @@ def feed_columns(Session monitor not None, list batches not None):
             with nogil:
                 loop.run_columns(batch, NULL, 0, &end)
     except BaseException as error:
-        monitor.leave_after_error(isinstance(error, MemoryLimitError))
+        monitor.leave_unless_broken(isinstance(error, MemoryLimitError))
         error.records = memoryview(rows.take_records())
         raise
     monitor.leave()

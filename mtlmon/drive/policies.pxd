@@ -5,7 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns
-from mtlmon.engine.native cimport HeldBytes, MemoryHolder, MemoryLimit, VerdictRecord
+from mtlmon.engine.native cimport MemoryHolder, MemoryLimit, VerdictRecord
 
 
 cdef struct Part:

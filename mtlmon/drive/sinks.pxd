@@ -39,6 +39,7 @@ cdef class VerdictRows(Sink):
     cdef uint32_t *streams
     cdef uint32_t *policies
     cdef uint32_t count, record_room, stream_room, policy_room
+    cdef bint has_owners            # whether streams and policies are kept
 
     cdef int put_owned(
         self, const Verdicts *verdicts, const uint32_t *streams, VerdictFilter filter,

@@ -53,6 +53,9 @@ cdef class Sink:
 cdef class VerdictRows(Sink):
     """Verdicts, each with the numbers of its stream and its policy."""
 
+    def __cinit__(self):
+        self.has_owners = True
+
     def __dealloc__(self):
         free(self.records)
         free(self.streams)
@@ -105,15 +108,16 @@ cdef class VerdictRows(Sink):
         cdef size_t k
         if filter == FILTER_NONE or count == 0:
             return 0
-        if (
-            needed > self.record_room or needed > self.stream_room or needed > self.policy_room
+        if needed > self.record_room or self.has_owners and (
+            needed > self.stream_room or needed > self.policy_room
         ):
             self.grow(needed)
         for k in range(count):
             if passes(filter, records[k].kind):
                 copy_record(&self.records[self.count], &records[k])
-                self.streams[self.count] = stream
-                self.policies[self.count] = policy
+                if self.has_owners:
+                    self.streams[self.count] = stream
+                    self.policies[self.count] = policy
                 self.count += 1
         return 0
 
@@ -135,6 +139,8 @@ cdef class VerdictRows(Sink):
     cdef int grow(self, size_t needed) except -1 nogil:
         """Make room for so many rows."""
         reserve(<void **> &self.records, &self.record_room, needed, sizeof(VerdictRecord))
+        if not self.has_owners:
+            return 0
         reserve(<void **> &self.streams, &self.stream_room, needed, sizeof(uint32_t))
         reserve(<void **> &self.policies, &self.policy_room, needed, sizeof(uint32_t))
         return 0

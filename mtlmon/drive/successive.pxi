@@ -89,7 +89,7 @@ cdef class SuccessiveMonitor:
             with nogil:
                 self.loop.run_columns(events, places, count, &self.end)
         except BaseException:
-            self.monitor.leave_after_error(False)
+            self.monitor.leave_unless_broken(False)
             raise
         self.monitor.leave()
         return self.rows.taken()[:2]
@@ -105,7 +105,7 @@ cdef class SuccessiveMonitor:
             with nogil:
                 self.loop.next_stream(&self.end, 0)
         except BaseException:
-            self.monitor.leave_after_error(False)
+            self.monitor.leave_unless_broken(False)
             raise
         self.monitor.leave()
         return self.rows.taken()[0]

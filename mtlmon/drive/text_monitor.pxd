@@ -1,7 +1,6 @@
 # cython: language_level=3
 """Declarations for the loop from log lines to verdict lines."""
 
-from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
 
 from mtlmon.arrays.native cimport Block

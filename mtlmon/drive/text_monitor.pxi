@@ -145,7 +145,7 @@ cdef class TextMonitor:
             with nogil:
                 more = self.work(True)
         finally:
-            self.monitor.leave_after_error(True)
+            self.monitor.leave_unless_broken(True)
         return more
 
     def end(self, end_time=None):
@@ -161,7 +161,7 @@ cdef class TextMonitor:
         try:
             self.loop.finish(&end, 0)
         finally:
-            self.monitor.leave_after_error(True)
+            self.monitor.leave_unless_broken(True)
 
     def settle(self):
         """Monitor the events that are already scanned, and no others, to prepare for a snapshot.
@@ -174,7 +174,7 @@ cdef class TextMonitor:
             with nogil:
                 more = self.work(False)
         finally:
-            self.monitor.leave_after_error(True)
+            self.monitor.leave_unless_broken(True)
         return more
 
     @property

@@ -46,7 +46,7 @@ cdef class Session(MemoryHolder):
     ) except? 0 nogil
     cdef int run_finish(self, const EndTime *end) except -1 nogil
     cdef void leave(self) noexcept nogil
-    cdef void leave_after_error(self, bint is_between_events) noexcept nogil
+    cdef void leave_unless_broken(self, bint can_continue) noexcept nogil
     cdef void mark_broken(self) noexcept nogil
     cdef void close(self) noexcept nogil
 

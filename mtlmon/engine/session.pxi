@@ -86,13 +86,14 @@ cdef class Session:
     cdef void leave(self) noexcept nogil:
         self.condition = READY
 
-    cdef void leave_after_error(self, bint is_between_events) noexcept nogil:
-        """Leave after an error in a batch, of which only the verdicts before it are passed on.
+    cdef void leave_unless_broken(self, bint can_continue) noexcept nogil:
+        """Leave, also after an error; a session that an error has broken stays so.
 
-        is_between_events: the caller can go on with the event at which the error came.
+        can_continue: whether the caller can go on with the event at which an error came; otherwise
+            the session counts as broken.
         """
         if self.condition == IN_USE:
-            self.condition = READY if is_between_events else BROKEN
+            self.condition = READY if can_continue else BROKEN
 
     cdef void mark_broken(self) noexcept nogil:
         """Use instead of `leave` when the current state is lost: no call can follow."""

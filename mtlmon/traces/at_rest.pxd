@@ -6,9 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon.engine.native cimport (
     HeldBytes,
-    Key,
     MemoryHolder,
-    MemoryLimit,
     Mode,
     Register,
     Session,

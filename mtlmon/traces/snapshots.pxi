@@ -7,7 +7,7 @@ read are not trusted: streams are rebuilt from them, and must come out in the co
 first one.
 """
 
-from libc.stdint cimport INT64_MAX, UINT64_MAX, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 

@@ -6,7 +6,7 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from mtlmon.engine.native cimport (
     HELD_EQUIVALENTS,
