@@ -164,7 +164,7 @@ def parts() -> list[Path]:
 
 @pytest.mark.parametrize("part", parts(), ids=lambda part: part.relative_to(PACKAGE).as_posix())
 def test_a_part_uses_what_it_imports(part: Path) -> None:
-    """The lint does not look for unused imports in parts; code may use those of its declarations."""
+    """The lint finds no unused imports in parts; code may use those of its declarations."""
     text = part.read_text(encoding="utf-8")
     names = {
         name.split(" as ")[-1].strip()
