@@ -1,4 +1,4 @@
-"""Checkpoint files: how far a run has come, for a later one to go on from there."""
+"""Checkpoint files, which record how far a run has come so that a later run can continue."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from mtlmon.support.replacing import create_beside, leftovers, write_all
 __all__ = ["AFRESH", "DIGEST_BYTES", "Checkpoint", "CheckpointFile", "Place", "sync_directory"]
 
 DIGEST_BYTES = 32
-"""Of the digests of log and output."""
+"""The size of the digests of the log and the output."""
 
-AFRESH = "(without --resume the log is read from its beginning)"
-"""What to do about a checkpoint that does not fit."""
+AFRESH = "(without --resume, the log is read from its beginning)"
+"""Ends the messages about checkpoints that do not fit, as the way out."""
 
 MAGIC = b"mtlmon checkpoint\n"
 VERSION = 2
 OWN_DIGEST_BYTES = 16
 SIZE_BYTES = 8
 HEAD_BYTES = len(MAGIC) + 1 + OWN_DIGEST_BYTES
-# the digests of log and output; the output's size, device and inode, and the length of its path
+# The digests of the log and output; the output's size, device and inode; the length of its path.
 FIXED_BYTES = 2 * DIGEST_BYTES + 4 * SIZE_BYTES
 
 
 class Place(NamedTuple):
-    """Where a file is: it is the same file if its path or its inode is.
+    """Identifies a file: two places with the same path or the same inode are the same file.
 
-    A file that is renamed keeps its inode, and one on a file system that is mounted anew, whose
-    device may have another number then, keeps its path.
+    A renamed file keeps its inode. A file keeps its path when its file system is mounted again,
+    which may give the device another number.
+
+    Attributes:
+        path: the path without symbolic links.
+        device: the number of the device.
+        inode: the number of the inode on that device.
     """
 
     path: str
@@ -42,24 +47,24 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, descriptor: int, path: str) -> Place:
-        """The place of an open file."""
+        """Return the place of an open file."""
         status = os.fstat(descriptor)
         return cls(os.path.realpath(path), status.st_dev, status.st_ino)
 
     def is_same(self, other: Place) -> bool:
-        """Whether the two are of one file."""
+        """Whether both places are the same file."""
         return self.path == other.path or self[1:] == other[1:]
 
 
 class Checkpoint(NamedTuple):
-    """What a run must know to go on.
+    """The information that a later run needs to continue.
 
     Attributes:
-        log_digest: BLAKE2b of the bytes that were read of the log.
-        output_digest: BLAKE2b of the bytes of verdicts that belong to them.
-        output_size: how many these are.
-        output: the file that has them.
-        snapshot: of the text monitor, which also knows how many bytes were read.
+        log_digest: the digest of the part of the log that has been monitored.
+        output_digest: the BLAKE2b digest of the verdicts on that part.
+        output_size: the number of bytes of these verdicts.
+        output: the place of the file with these verdicts.
+        snapshot: the state of the monitors, including their position in the log.
     """
 
     log_digest: bytes
@@ -69,7 +74,7 @@ class Checkpoint(NamedTuple):
     snapshot: bytes
 
     def encode(self) -> bytes:
-        """As bytes that tell whether they are damaged."""
+        """Convert the checkpoint to bytes, with a digest that reveals damage."""
         path = os.fsencode(self.output.path)
         numbers = (self.output_size, self.output.device, self.output.inode, len(path))
         body = b"".join(
@@ -85,7 +90,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def decode(cls, body: bytes) -> Checkpoint | None:
-        """What `encode` has made of a checkpoint, after its head; None if it is damaged."""
+        """Read the bytes from `encode` that follow the head; return None if they are damaged."""
         if len(body) < FIXED_BYTES:
             return None
         size, device, inode, length = (
@@ -103,37 +108,42 @@ class Checkpoint(NamedTuple):
 
 
 def own_digest(body: bytes) -> bytes:
+    """Return the digest by which a checkpoint reveals damage to itself."""
     return blake2b(body, digest_size=OWN_DIGEST_BYTES).digest()
 
 
 class CheckpointFile:
     """The file that holds the latest checkpoint.
 
-    It is replaced as a whole: whatever happens, it holds one complete checkpoint, the one before
-    or the new one. One process at a time uses it: the file that has the name is locked, and so is
-    each new one before it takes the name. The lock ends with the process, however that ends.
+    Each new checkpoint replaces the file as a whole. So whatever happens, the file holds one
+    complete checkpoint, either the previous or the new one. Only one process at a time can use the
+    file: the process locks the present file, and each new file before it takes the name. The lock
+    ends with the process, however the process ends.
 
     Attributes:
-        path: of the file itself, where a link to it leads.
-        name: for messages.
+        path: the path of the file itself, with symbolic links resolved.
+        name: the name of the file in messages.
     """
 
     def __init__(self, path: str) -> None:
-        # a link stays one: what it leads to is replaced
+        # Keep a symbolic link, and replace the file that it points to.
         self.path = os.path.realpath(path)
         self.name = path
-        # of the file that is there, once it is locked
+        # the present file, once it is locked
         self.descriptor: int | None = None
 
     def lock(self) -> None:
-        """Let no other process use the file, if there is one, until `close` or the process's end.
+        """Lock the file, if it exists, until `close` or the end of the process.
 
-        Raises Failure if it is anything but a checkpoint, which may be replaced, or in use.
+        Raises:
+            Failure: another process uses the file, or it is not a checkpoint and so must not be
+                replaced.
+            WriteFailure: the file cannot be locked.
         """
         try:
             while self.descriptor is None:
                 if not stat.S_ISREG(os.stat(self.path).st_mode):
-                    raise Failure(f"{self.name} is no regular file, as checkpoints are")
+                    raise Failure(f"{self.name} is not a regular file, as a checkpoint must be")
                 descriptor = open_to_lock(self.path)
                 try:
                     self.claim(descriptor)
@@ -144,7 +154,7 @@ class CheckpointFile:
                     if descriptor >= 0:
                         os.close(descriptor)
             if os.pread(self.descriptor, len(MAGIC), 0) != MAGIC:
-                raise Failure(f"{self.name} is not a checkpoint, or a damaged one")
+                raise Failure(f"{self.name} is not a checkpoint, or it is damaged")
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
@@ -152,7 +162,12 @@ class CheckpointFile:
         self.remove_leftovers()
 
     def claim(self, descriptor: int) -> None:
-        """Lock an open file."""
+        """Lock an open file.
+
+        Raises:
+            Failure: another process has locked it.
+            WriteFailure: the file system cannot lock it.
+        """
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -161,15 +176,17 @@ class CheckpointFile:
             raise WriteFailure(f"cannot lock {self.name}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Let other processes use the file."""
+        """Release the lock, so that other processes can use the file."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
 
     def read(self) -> Checkpoint | None:
-        """The checkpoint, None if there is no such file. No lock is needed for that.
+        """Return the checkpoint, or None if the file does not exist; this needs no lock.
 
-        Raises Failure when it cannot be read, is no checkpoint or damaged.
+        Raises:
+            Failure: the file cannot be read, or it is not a checkpoint, or it is damaged or has
+                another version.
         """
         try:
             with open(self.path, "rb") as file:
@@ -180,7 +197,7 @@ class CheckpointFile:
             raise Failure(f"cannot read {self.name}: {reason(error)}") from None
         place = len(MAGIC)
         if content[:place] != MAGIC:
-            raise Failure(f"{self.name} is not a checkpoint, or a damaged one")
+            raise Failure(f"{self.name} is not a checkpoint, or it is damaged")
         if len(content) > place and content[place] != VERSION:
             raise Failure(
                 f"cannot resume from {self.name}: it has version {content[place]}, and this "
@@ -195,18 +212,18 @@ class CheckpointFile:
         return found
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Replace the file; when this returns, the checkpoint would outlive a loss of power.
+        """Replace the file; once this returns, the checkpoint survives even a loss of power.
 
         Raises:
-            WriteFailure: the checkpoint before is there still.
-            Failure: another process has written a first checkpoint.
+            WriteFailure: the checkpoint cannot be written; the previous one is still there.
+            Failure: another process has written a first checkpoint in the meantime.
         """
         try:
             descriptor, temporary = create_beside(self.path)
             try:
                 write_all(descriptor, checkpoint.encode())
                 os.fsync(descriptor)
-                # before it has the name: nobody else can lock it in between
+                # Lock the file before it takes the name, so that no other process can.
                 self.claim(descriptor)
                 self.rename(temporary)
             except BaseException:
@@ -221,7 +238,7 @@ class CheckpointFile:
             raise WriteFailure(f"cannot write {self.name}: {reason(error)}") from None
 
     def rename(self, temporary: str) -> None:
-        """Give the new file its name, which the first one must not take from another file."""
+        """Give the new file its name; a first checkpoint must not replace an existing file."""
         if self.descriptor is not None:
             os.rename(temporary, self.path)
             return
@@ -230,16 +247,16 @@ class CheckpointFile:
         except FileExistsError:
             raise self.used_by_another() from None
         except OSError:
-            # not all file systems have links
+            # Some file systems have no hard links.
             os.rename(temporary, self.path)
         else:
             os.unlink(temporary)
 
     def remove_leftovers(self) -> None:
-        """Remove what killed processes have left of new checkpoints, and nothing else.
+        """Remove the temporary files of processes that were killed, and nothing else.
 
-        That is a file with a name of ours whose content is the beginning of a checkpoint, or none
-        yet, and which no process has locked.
+        Such a file has the name of a temporary file, is empty or begins like a checkpoint, and is
+        not locked by any process.
         """
         with contextlib.suppress(OSError):
             for path in leftovers(self.path):
@@ -249,11 +266,11 @@ class CheckpointFile:
                         os.unlink(path)
 
     def used_by_another(self) -> Failure:
-        return Failure(f"another process uses {self.name}: give every run a checkpoint of its own")
+        return Failure(f"another process is using {self.name}: give every run its own checkpoint")
 
 
 def open_to_lock(path: str) -> int:
-    """Open a file, for writing if that is allowed, as some file systems demand it for a lock."""
+    """Open a file, if possible for writing, because some file systems require that for locks."""
     flags = os.O_NONBLOCK | os.O_CLOEXEC
     try:
         return os.open(path, os.O_RDWR | flags)
@@ -262,14 +279,15 @@ def open_to_lock(path: str) -> int:
 
 
 def is_named(descriptor: int, path: str) -> bool:
-    """Whether the file of this name is the open one."""
+    """Whether the path leads to the open file."""
     return os.path.samestat(os.fstat(descriptor), os.stat(path))
 
 
 def sync_directory(path: str) -> None:
-    """Have on disk that a file is there, by this name.
+    """Wait until the directory on disk contains a file's name.
 
-    Raises OSError.
+    Raises:
+        OSError: the directory cannot be synchronized.
     """
     descriptor = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
     try:
@@ -279,4 +297,5 @@ def sync_directory(path: str) -> None:
 
 
 def reason(error: OSError | ValueError) -> str:
+    """Return why a file could not be used; a ValueError means a null byte in its name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,12 +1,13 @@
-"""Monitoring a log with checkpoints, and going on from one.
+"""Monitor a log with checkpoints, and continue from a checkpoint.
 
-A checkpoint says: so much of the log is read, this is what is known after it, and these bytes are
-the verdicts earned by it. The verdicts are on disk before the checkpoint is. Who goes on from it
-cuts the verdicts to that length, so that none is lost and none comes twice, whenever the process
-before was killed.
+A checkpoint records how much of the log has been monitored, the state of the monitors after that
+part, and the size of its verdicts. The verdicts are on disk before the checkpoint is. A run that
+continues from the checkpoint truncates the verdicts to that size. So no verdict is lost and none
+comes twice, whenever the previous process was killed.
 
-Signals are looked at between two pieces of work, so that the last checkpoint can be made; work that
-takes too long for that is broken off, and the checkpoint before stays the last one.
+The pump handles signals between two pieces of work, so that it can write a last checkpoint. If a
+piece of work takes too long, the signal interrupts it, and the previous checkpoint remains the last
+one.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ if TYPE_CHECKING:
     from mtlmon.cli.signals import Signals
 
     class CheckpointedWork(Work, Protocol):
-        """Work that can be broken off, and gone on with in another process.
+        """Work that can stop, and continue in another process.
 
         Attributes:
-            name: of the log.
+            name: the name of the log in messages.
         """
 
         name: str
 
         @property
         def logs(self) -> Iterable[os.stat_result]:
-            """What the files of the log are."""
+            """The status of the log's files."""
 
         @property
         def position(self) -> int:
-            """How much of the log was worked on, in this and all earlier runs."""
+            """How much of the log has been monitored, in this and all earlier runs."""
 
         @property
         def amount(self) -> str:
@@ -64,31 +65,33 @@ if TYPE_CHECKING:
 
         @property
         def is_settled(self) -> bool:
-            """A snapshot can be made."""
+            """Whether `snapshot` can be called."""
 
         def settle(self) -> bool:
-            """Prepare for a snapshot; if there is still more to do, return True."""
+            """Take a step towards a snapshot; return whether more steps are needed."""
 
         def log_digest(self) -> bytes:
-            """The digest of the log up to the position."""
+            """Return the digest of the log up to the position."""
 
         def snapshot(self) -> bytes:
-            """What is known at the position."""
+            """Return the state of the monitors at the position as bytes."""
 
         def restore(self, snapshot: bytes, output_size: int) -> None:
-            """Go on from the snapshot of an earlier run that has written so many bytes.
+            """Continue from the snapshot of an earlier run that has written `output_size` bytes.
 
-            Raises SnapshotError when it does not fit.
+            Raises:
+                SnapshotError: the snapshot does not fit this run.
             """
 
         def skip(self) -> Iterator[None]:
             """Read the log up to the position of the snapshot; yield now and then.
 
-            Raises LogEnds if the log has less than that.
+            Raises:
+                LogEnds: the log is shorter than that.
             """
 
         def work_in_small_steps(self, events: int) -> None:
-            """Yield after about so many events."""
+            """Yield after about this many events."""
 
 
 __all__ = ["CheckpointingPump"]
@@ -97,7 +100,7 @@ DEFAULT_INTERVAL = ("seconds", 10.0)
 
 
 class OutputDigest:
-    """The digest of the verdicts that are written, read back from their file."""
+    """The digest of the written verdicts, which are read back from their file."""
 
     def __init__(self, verdicts: VerdictFile) -> None:
         self.verdicts = verdicts
@@ -105,9 +108,10 @@ class OutputDigest:
         self.size = 0
 
     def up_to(self, size: int) -> bytes:
-        """The digest of so many bytes of the file, not fewer than the last time.
+        """Return the digest of the first `size` bytes; `size` must not decrease between calls.
 
-        Raises Failure when they cannot be read.
+        Raises:
+            Failure: the bytes cannot be read.
         """
         while self.size < size:
             block = self.verdicts.read_at(self.size, min(BLOCK_BYTES, size - self.size))
@@ -117,7 +121,18 @@ class OutputDigest:
 
 
 class CheckpointingPump(Pump):
-    """A pump that writes checkpoints and can begin with one."""
+    """A pump that writes checkpoints and can continue from one.
+
+    Args:
+        work: the log and its monitors.
+        verdicts: the file for the verdicts.
+        signals: the signals that can interrupt the run.
+        progress: shows how far the run has come.
+        options: the options of the command line.
+
+    Raises:
+        Failure: the files are not suitable for checkpoints.
+    """
 
     def __init__(
         self,
@@ -136,7 +151,7 @@ class CheckpointingPump(Pump):
         if self.unit == "events":
             work.work_in_small_steps(int(self.interval))
         self.output_digest = OutputDigest(verdicts)
-        # checkpoints are made while this holds: from the beginning of the work to the log's end
+        # Whether checkpoints can be written: from the start of the work to the end of the log.
         self.is_open = False
         try:
             self.check_files(options)
@@ -147,9 +162,13 @@ class CheckpointingPump(Pump):
     # ---- the beginning ---------------------------------------------------------------------
 
     def check_files(self, options: Options) -> None:
-        """Raise Failure unless the verdicts go to a file on disk, and the checkpoint to another.
+        """Check that the verdicts and the checkpoint go to two files on disk; lock the verdicts.
 
-        The lock ends with the process, however it ends.
+        The lock ends with the process, however the process ends.
+
+        Raises:
+            Failure: a file is not suitable, or another process writes the verdicts.
+            WriteFailure: the file for the verdicts cannot be locked.
         """
         path = self.file.path
         used = [options.output, options.formula_file, options.explain_output, *options.logs]
@@ -157,28 +176,29 @@ class CheckpointingPump(Pump):
             os.path.exists(path)
             and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)
         ):
-            raise Failure(f"{self.file.name} is to hold the checkpoint, but has another use")
-        if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
             raise Failure(
-                f"{self.verdicts.name} is no file that can be cut; --checkpoint needs one"
+                f"{self.file.name} cannot hold the checkpoint: this run uses it for something else"
             )
+        if not stat.S_ISREG(os.fstat(self.verdicts.descriptor).st_mode):
+            raise Failure(f"{self.verdicts.name} is not a regular file, and --checkpoint needs one")
         try:
             fcntl.flock(self.verdicts.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Failure(f"another process writes {self.verdicts.name}") from None
+            raise Failure(f"another process is writing {self.verdicts.name}") from None
         except OSError as error:
             raise WriteFailure(f"cannot lock {self.verdicts.name}: {error.strerror}") from None
 
     def begin(self) -> None:
-        """Go on from the checkpoint, if that is wanted and there is one, or start afresh.
+        """Continue from the checkpoint if the options say so and there is one; else start afresh.
 
-        Raises Failure when the checkpoint does not fit; all files are then as they were.
+        Raises:
+            Failure: the checkpoint does not fit; no file has changed.
         """
         try:
             self.file.lock()
             checkpoint = self.file.read() if self.resumes else None
             if checkpoint is None:
-                # Nothing is lost if it cannot be written, and that is known from the beginning.
+                # If no checkpoint can be written, fail now, while nothing is lost.
                 self.file.write(self.make_checkpoint(0))
             else:
                 self.check_fit(checkpoint)
@@ -191,14 +211,18 @@ class CheckpointingPump(Pump):
         self.is_open = True
 
     def sync_name_of_verdicts(self) -> None:
-        """A file for verdicts that is new must not be gone when checkpoints count on it."""
+        """Make sure that a new file for verdicts survives a crash, as checkpoints depend on it."""
         try:
             sync_directory(self.verdicts.name)
         except OSError as error:
             raise WriteFailure(f"cannot write {self.verdicts.name}: {error.strerror}") from None
 
     def check_fit(self, checkpoint: Checkpoint) -> None:
-        """Come to where the checkpoint was made, as far as nothing but reading is needed."""
+        """Restore the work from the checkpoint, and compare the log and output; change no file.
+
+        Raises:
+            Failure: the checkpoint does not fit the run, the log or the output.
+        """
         work = self.checkpointed
         try:
             work.restore(checkpoint.snapshot, checkpoint.output_size)
@@ -216,20 +240,24 @@ class CheckpointingPump(Pump):
             ) from None
         if work.log_digest() != checkpoint.log_digest:
             raise self.cannot_resume(
-                f"the first {work.amount} of {work.name} are not those that were read"
+                f"the first {work.amount} of {work.name} differ from those that were read"
             )
 
     def check_output(self, checkpoint: Checkpoint) -> None:
-        """Raise Failure unless the output begins with the verdicts that were written.
+        """Check that the output begins with the verdicts that were written.
 
-        What a file has beyond them is cut off. That may be done to the file that they were written
-        to, but another file is only known to be a copy of it if there is no more than they.
+        The caller will discard everything after these verdicts. That is safe for the file that the
+        verdicts were written to. Any other file must end with them: if it goes on, it may be more
+        than a copy.
+
+        Raises:
+            Failure: the output does not fit the checkpoint.
         """
         name, wanted = self.verdicts.name, checkpoint.output_size
         size = self.verdicts.size()
         if size < wanted:
             raise self.cannot_resume(
-                f"{name} has {size:,} bytes of the {wanted:,} that were written"
+                f"{name} has only {size:,} of the {wanted:,} bytes that were written"
             )
         if self.output_digest.up_to(wanted) != checkpoint.output_digest:
             raise self.cannot_resume(
@@ -238,14 +266,16 @@ class CheckpointingPump(Pump):
         if size > wanted and not checkpoint.output.is_same(self.place_of_output()):
             raise self.cannot_resume(
                 f"the verdicts were written to {checkpoint.output.path}, and {name} has "
-                f"{size - wanted:,} bytes more than the {wanted:,} that were; if it is a copy, "
-                f"cut it to {wanted} bytes first"
+                f"{size - wanted:,} bytes after the {wanted:,} that were written; if it is a copy, "
+                f"truncate it to {wanted} bytes first"
             )
 
     def place_of_output(self) -> Place:
+        """Return the place of the file for the verdicts."""
         return Place.of(self.verdicts.descriptor, self.verdicts.name)
 
     def cannot_resume(self, why: str) -> Failure:
+        """Return the error for a checkpoint that does not fit."""
         return Failure(f"cannot resume from {self.file.name}: {why} {AFRESH}")
 
     # ---- the work --------------------------------------------------------------------------
@@ -257,22 +287,22 @@ class CheckpointingPump(Pump):
 
     def wait_for_log(self, descriptor: int) -> None:
         if not self.is_open:
-            # there is nothing to make a checkpoint of before that from which the run goes on
+            # Until the run has reached the checkpoint it continues from, it needs no new one.
             super().wait_for_log(descriptor)
             return
         while not self.signals.wait(descriptor, self.seconds_left()):
             self.write_checkpoint()
 
     def reach_end(self) -> None:
-        """The last checkpoint: what only the end says may be otherwise when the log has grown."""
+        """Write the last checkpoint, before the end decides what may change when the log grows."""
         if self.is_open:
             self.write_checkpoint()
         self.is_open = False
 
     def finish_at_last(self) -> None:
-        """Write what is earned, and a last checkpoint if the work has come to a place for one.
+        """Write the verdicts known so far, and a last checkpoint if the work is between two pieces.
 
-        Where it was broken off, the checkpoint before stays good.
+        If a signal has interrupted the work, the previous checkpoint stays valid.
         """
         if self.is_open and not self.signals.is_forced:
             self.signals.at_last(self.write_checkpoint, HELD_SECONDS)
@@ -281,22 +311,23 @@ class CheckpointingPump(Pump):
     # ---- checkpoints -----------------------------------------------------------------------
 
     def is_due(self) -> bool:
+        """Whether it is time for the next checkpoint."""
         if self.unit == "events":
             return self.work.event_count - self.noted_events >= self.interval
         return time.monotonic() - self.noted_at >= self.interval
 
     def seconds_left(self) -> float | None:
-        """Until a checkpoint is due while no more of the log comes; None if none will be."""
+        """Return the seconds until a checkpoint is due while the log pauses, or None if none is."""
         if self.unit == "events" or self.checkpointed.position == self.noted_position:
             return None
         return max(0.0, self.noted_at + self.interval - time.monotonic())
 
     def write_checkpoint(self) -> None:
-        """Make a checkpoint of what is known, unless the line that comes next cannot be read.
+        """Write the verdicts and then a checkpoint, unless the next line cannot be read.
 
         Raises:
-            WriteFailure: of the verdicts or the checkpoint.
-            LimitError: the engine's.
+            WriteFailure: the verdicts or the checkpoint cannot be written.
+            LimitError: the engine has reached a limit.
         """
         more = True
         while more:
@@ -308,7 +339,7 @@ class CheckpointingPump(Pump):
         self.note_checkpoint()
 
     def make_checkpoint(self, output_size: int) -> Checkpoint:
-        """A checkpoint of what is known now, which counts on so many bytes of verdicts."""
+        """Return a checkpoint of the present state, after `output_size` bytes of verdicts."""
         return Checkpoint(
             self.checkpointed.log_digest(),
             self.output_digest.up_to(output_size),
@@ -318,6 +349,7 @@ class CheckpointingPump(Pump):
         )
 
     def note_checkpoint(self) -> None:
+        """Note the time and position of this checkpoint, for `is_due`."""
         self.noted_at = time.monotonic()
         self.noted_events = self.work.event_count
         self.noted_position = self.checkpointed.position

@@ -1,4 +1,4 @@
-"""Write explanations of violations: to standard error, or to a file as text or as a page."""
+"""Write explanations of violations to standard error, or to a file as text or HTML."""
 
 from __future__ import annotations
 
@@ -18,13 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["Explanations", "check_file"]
 
 WIDTH = 100
-"""Of lines that go to a file; a terminal has its own."""
+"""The width of lines in a file; a terminal has its own width."""
 
 
 def check_file(
     path: str, what: str, others: Sequence[str | None], logs: Iterable[os.stat_result]
 ) -> None:
-    """Raise Failure when what is to be written would overwrite a log or another file in use."""
+    """Check that a file to write is not a log or another file that the run uses.
+
+    Args:
+        path: the path of the file to write.
+        what: the content of the file, for messages.
+        others: the paths of the other files; None stands for no file.
+        logs: the status of the logs.
+
+    Raises:
+        Failure: the run uses the file for something else.
+    """
     if any(other and os.path.realpath(other) == os.path.realpath(path) for other in others) or (
         os.path.exists(path) and any(is_same_file(os.stat(path), status) for status in logs)
     ):
@@ -32,9 +42,10 @@ def check_file(
 
 
 class Explanations:
-    """The explanations, as text as they come or as a page when all are there.
+    """Collects explanations for a file, or writes each one to standard error.
 
-    path: a file, a page if its name ends in .html; None for standard error.
+    Args:
+        path: the file to write, in HTML if its name ends in .html or .htm; None for standard error.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -44,7 +55,7 @@ class Explanations:
         self.remarks: list[str] = []
 
     def add(self, proof: Proof, title: str | None = None) -> None:
-        """Add an explanation; title: what it is about, where that is not clear."""
+        """Add an explanation, with a title if there are several policies or keys."""
         if self.is_page:
             from mtlmon.explanation.html import section
 
@@ -55,13 +66,14 @@ class Explanations:
             self.show(proof, title)
 
     def remark(self, text: str) -> None:
+        """Add a remark, to follow the explanations."""
         if self.path is None:
             note(text)
         else:
             self.remarks.append(text)
 
     def show(self, proof: Proof, title: str | None) -> None:
-        """Write to standard error, if that is open."""
+        """Write an explanation to standard error, if that is open."""
         if sys.stderr is None:
             return
         width = WIDTH
@@ -71,9 +83,10 @@ class Explanations:
         say(f"{heading(title)}{shown}\n\n")
 
     def write(self) -> None:
-        """Write the file, if one is asked for.
+        """Write the file, unless the explanations go to standard error.
 
-        Raises WriteFailure.
+        Raises:
+            WriteFailure: the file cannot be written.
         """
         if self.path is None:
             return
@@ -91,10 +104,12 @@ class Explanations:
 
 
 def heading(title: str | None) -> str:
+    """Return the line that precedes an explanation, if it has a title."""
     return "" if title is None else f"{title}\n"
 
 
 def _shows_marks(encoding: str) -> bool:
+    """Whether an encoding has the marks that explanations use."""
     try:
         "✓✗└─…".encode(encoding)
     except (LookupError, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""The files of the command: formula, log and verdicts.
+"""Open, read and write the files of the command: the formula, the log and the verdicts.
 
 Logs and verdicts are read and written in large blocks through file descriptors.
 """
@@ -159,14 +159,14 @@ class VerdictFile:
         return os.fstat(self.descriptor).st_size
 
     def size_written(self) -> int:
-        """Return how many bytes of the file this run has written or taken over."""
+        """Return how many bytes of verdicts this run and the runs it continues have written."""
         return os.lseek(self.descriptor, 0, os.SEEK_CUR)
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Read bytes that were written before, at least one.
+        """Read at least one and at most `size` bytes that were written before.
 
         Raises:
-            Failure: they cannot be read.
+            Failure: the bytes cannot be read.
         """
         try:
             block = os.pread(self.descriptor, size, position)
@@ -281,6 +281,7 @@ def open_or_create(path: str, access: int) -> tuple[int, bool]:
 
 
 def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether two statuses belong to the same regular file."""
     return stat.S_ISREG(one.st_mode) and os.path.samestat(one, other)
 
 

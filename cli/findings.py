@@ -61,7 +61,7 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
 
 
 class Findings:
-    """The violations of a run, as far as explanations and reports show them.
+    """Collects the violations of a run for explanations and the report.
 
     Args:
         check: the check that finds violations.
@@ -111,14 +111,14 @@ class Findings:
                 collector.add_violations(own["time_stamp"], own["offset"], keys)
 
     def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
-        """What explanations need: of each policy, how many violations there are, and the first."""
+        """Return, for each policy, the number of violations and the first ones, for `restore`."""
         return [
             (collector.false, collector.first_violations(self.options.explain_limit))
             for collector in self.collectors
         ]
 
     def restore(self, snapshot: list[tuple[int, list[tuple[int, int, int | None]]]]) -> None:
-        """Go on from the violations of an earlier run."""
+        """Continue with the violations of an earlier run."""
         for collector, (count, first) in zip(self.collectors, snapshot, strict=True):
             if first:
                 stamps, offsets, keys = zip(*first, strict=True)
@@ -149,7 +149,7 @@ class Findings:
                 explanations.add(proof, title)
         if sum(collector.false for collector in self.collectors) > limit:
             explanations.remark(
-                f"explained {plural(limit, 'violation')}, there are more (--explain-limit)"
+                f"explained {plural(limit, 'violation')}; there are more (--explain-limit)"
             )
         explanations.write()
 
@@ -164,12 +164,14 @@ class Findings:
         return ", ".join(parts) or None
 
     def key_text(self, number: int) -> str:
+        """Return the key with this number as text."""
         assert self.source.keys is not None
         return ", ".join(self.source.keys.key(number))
 
     def explained(
         self, violations: list[Violation], source: TextLog | TableEvents
     ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+        """Yield each violation with its proof, or with the error that says why there is none."""
         return explain_violations(
             self.check.policies,
             self.check.atoms,
@@ -235,6 +237,7 @@ class Findings:
             raise WriteFailure(str(error)) from None
 
     def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
+        """Yield the report's remarks about the run as a whole."""
         if is_interrupted:
             yield INTERRUPTED
         if self.check.is_stopped:
@@ -246,7 +249,7 @@ class Findings:
             yield NOT_EXPLAINED
 
     def explain_in_report(self, source: TextLog | TableEvents) -> None:
-        """Explain the first violations of each policy."""
+        """Add explanations of the first violations of each policy to the report."""
         violations = [
             Violation(policy, key or 0, time_stamp, offset)
             for policy, collector in enumerate(self.collectors)
@@ -258,7 +261,11 @@ class Findings:
 
 
 def check_place(path: str) -> None:
-    """Raise Failure when a file cannot be written for where it is."""
+    """Check that a file could exist at a path.
+
+    Raises:
+        Failure: there is no such directory, or the path is a directory.
+    """
     directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
         raise Failure(f"cannot write {path}: there is no directory {directory}")
@@ -267,6 +274,6 @@ def check_place(path: str) -> None:
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size if sys.platform == "darwin" else size * 1024

@@ -1,4 +1,4 @@
-"""Monitor a text log for a single policy, from bytes to lines of verdicts in native code."""
+"""Monitor a text log for a single policy; native code converts text to lines of verdicts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ __all__ = ["can_monitor", "monitor_log"]
 
 
 def can_monitor(name: str | None, options: Options) -> bool:
-    """Whether `monitor_log` can do what the options ask for; `check_logs` can do more."""
+    """Whether `monitor_log` supports the options; otherwise use `check_logs`.
+
+    Args:
+        name: the name of the policy, if it has one.
+        options: the options of the command line.
+    """
     if options.report is not None or options.explain:
         return False
     return name is None or len(policy_label(name, line_format(options))) <= MAX_LABEL_BYTES
 
 
 def line_format(options: Options) -> Literal["text", "jsonl"]:
-    """The format of the lines of verdicts."""
+    """Return the format of the lines of verdicts."""
     return "jsonl" if options.output_format == "jsonl" else "text"
 
 
@@ -40,14 +45,14 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     """Monitor the log; return the exit status.
 
     Args:
-        name: that of the policy, which every line then begins with.
-        formula: what the policy says.
-        options: for which `can_monitor` holds.
+        name: the name of the policy, with which every line begins, or None.
+        formula: the formula of the policy.
+        options: options that `can_monitor` accepts.
 
     Raises:
         Failure: a file cannot be read or written.
-        ClosedPipe: nobody reads the verdicts.
-        MtlmonError: a line cannot be read, or the engine is at a limit.
+        ClosedPipe: the reader of the verdicts has closed the pipe.
+        MtlmonError: a line cannot be read, or the engine has reached a limit.
     """
     monitor = Monitor(formula, options.mode, bdd=options.bdd)
     if monitor.mode != options.mode:
@@ -90,7 +95,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
 
 
 def memory_limit(formula: Formula, options: Options) -> MemoryLimit:
-    """How much memory there is for the run, and how much of it the formula takes already."""
+    """Return the memory limit of the run, in which the formula is already counted."""
     memory = MemoryLimit(options.max_memory, COMMAND)
     if options.max_memory is not None:
         from mtlmon.engine.memory_limit import formula_bytes
@@ -106,9 +111,10 @@ def make_pump(
     signals: Signals,
     options: Options,
 ) -> tuple[Pump, TextWork]:
-    """The pump that the options ask for, and the work that it drives.
+    """Return a pump with or without checkpoints, as the options require, and its work.
 
-    Raises Failure when the files do not suit checkpoints.
+    Raises:
+        Failure: the files are not suitable for checkpoints.
     """
     progress = progress_for(log.size, verdicts, options)
     if options.checkpoint is None:

@@ -51,10 +51,14 @@ STANDARD_INPUT = 0
 def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     """Check the policies on the logs; return the exit status.
 
+    Args:
+        file: the formula or the policies to check.
+        options: the options of the command line.
+
     Raises:
-        Failure: a file cannot be read or written, options do not go together.
-        ClosedPipe: nobody reads the verdicts.
-        MtlmonError: a line or row cannot be read, or the engine is at a limit.
+        Failure: a file cannot be read or written, or the options contradict each other.
+        ClosedPipe: the reader of the verdicts has closed the pipe.
+        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     policies, predicates = contents(file)
     if predicates and not options.is_table:
@@ -90,7 +94,14 @@ def check_source(
     again: Callable[[], Source],
     options: Options,
 ) -> int:
-    """Check an open log, which `again` opens once more; return the exit status."""
+    """Check an open log; return the exit status.
+
+    Args:
+        check: the check of the policies.
+        source: the open log.
+        again: opens the log once more, for explanations.
+        options: the options of the command line.
+    """
     logs = statuses(source)
     can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
     findings = None
@@ -128,9 +139,10 @@ def check_source(
 
 
 def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: Options) -> Pump:
-    """The pump that the options ask for.
+    """Return a pump with or without checkpoints, as the options require.
 
-    Raises Failure when the files do not suit checkpoints.
+    Raises:
+        Failure: the files are not suitable for checkpoints.
     """
     progress = progress_for(work.source.size or 0, verdicts, options)
     if options.checkpoint is None:
@@ -149,24 +161,32 @@ def write_report(
     status: int,
     signals: Signals,
 ) -> None:
-    """Write the report; after a signal only if that does not take long."""
+    """Write the report; after a signal, give up if that takes too long.
+
+    Args:
+        findings: the violations of the run.
+        again: opens the log once more.
+        seconds: the duration of the run.
+        status: the exit status of the run.
+        signals: the signals that can interrupt the run.
+    """
     if status < SIGNALLED:
         findings.write_report(again, seconds, is_interrupted=False)
     elif not signals.at_last(
         lambda: findings.write_report(again, seconds, is_interrupted=True), REPORT_SECONDS
     ):
-        note(f"{findings.options.report} is not written: there was no time for it")
+        note(f"{findings.options.report} was not written: there was no time for it")
 
 
 def contents(file: Formula | PolicyFile) -> tuple[tuple[Policy, ...], dict[str, Predicate]]:
-    """The policies of a file, of which a formula is the smallest kind, and its predicates."""
+    """Return the policies and predicates of a file; a formula counts as a single policy."""
     if isinstance(file, PolicyFile):
         return file.policies, file.predicates
     return (Policy(None, file, file),), {}
 
 
 def note_modes(check: LogCheck, options: Options) -> None:
-    """Say once which policies run in another mode than the one asked for."""
+    """Mention once which policies cannot run in the requested mode."""
     unbounded = [
         (policy.name, monitors.mode)
         for policy, monitors in zip(check.policies, check.monitors, strict=True)
@@ -179,9 +199,16 @@ def note_modes(check: LogCheck, options: Options) -> None:
 
 
 def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Options) -> Source:
-    """The log, open.
+    """Open the log.
 
-    Raises Failure when it cannot be read, MtlmonError when options of tables are wrong.
+    Args:
+        check: the check that the log is opened for.
+        predicates: the predicates of the policy file, by the atom that each defines.
+        options: the options of the command line.
+
+    Raises:
+        Failure: the log cannot be read.
+        MtlmonError: the options for tables are contradictory or unknown.
     """
     if not options.is_table:
         log = open_log(options.log)
@@ -219,7 +246,7 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
 
 
 def position_of_input(options: Options) -> int | None:
-    """Where standard input begins, if it is a log and a file."""
+    """Return the present position of standard input if it is a log and seekable, else None."""
     if STANDARD_STREAM not in options.logs or sys.stdin is None:
         return None
     try:
@@ -229,7 +256,7 @@ def position_of_input(options: Options) -> int | None:
 
 
 def statuses(source: Source) -> dict[str, os.stat_result]:
-    """What the logs are, by name."""
+    """Return the status of the log's files by name."""
     if isinstance(source, TextLog):
         return {source.name: os.fstat(source.descriptor)}
     return {
@@ -239,7 +266,11 @@ def statuses(source: Source) -> dict[str, os.stat_result]:
 
 
 def make_output(check: LogCheck, source: Source, options: Options) -> Output | None:
-    """What makes bytes of verdicts; None when nothing is to be written."""
+    """Return the converter of verdicts to bytes, or None if no verdicts are wanted.
+
+    Raises:
+        Failure: the output is binary, but would go to a terminal.
+    """
     names = [policy.name for policy in check.policies]
     if options.verdicts == "none":
         return None
@@ -262,7 +293,7 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
 
 
 def report_end(work: PolicyWork) -> None:
-    """Say what a user should know who only looks at the verdicts."""
+    """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
     check, source, options = work.check, work.source, work.options
     if source.skipped:
         note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")

@@ -1,4 +1,4 @@
-"""Logs on their way through the policies of a check, for the pump; also with checkpoints."""
+"""Run the events of a log through the policies of a check, with or without checkpoints."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyWork", "unreadable"]
 
-# after so many rows of a live log a column that none of them has is worth a word
+# After this many rows of a live log, mention the columns that no row has had.
 ABSENT_ROWS = 100
 SMALLEST_STEP_EVENTS = 1 << 8
 
 MAGIC = b"mtlmon policies\x01"
 PARTS = 4
 SIZE_BYTES = 8
-"""Of the size of each part of a snapshot."""
+"""The width of the size that precedes each part of a snapshot."""
 
 
 class NoWriter:
-    """Where verdicts go that nobody wants."""
+    """Stands in for a writer when no verdicts are wanted; it is always empty."""
 
     def __len__(self) -> int:
         return 0
@@ -53,14 +53,19 @@ class NoWriter:
 
 
 class PolicyWork:
-    """The events of logs on their way through a check.
+    """Reads the events of a log, checks them, and converts the verdicts to bytes.
 
-    output: what makes bytes of verdicts; None when nothing is to be written.
-    findings: what remembers violations for explanations, if that is wanted.
-    logs: what the files of the log are, by name.
+    Args:
+        check: the check that monitors the events.
+        source: the log.
+        output: converts verdicts to bytes; None if no verdicts are wanted.
+        findings: collects violations for explanations and the report; None if neither is wanted.
+        logs: the status of the log's files by name.
+        options: the options of the command line.
 
     Attributes:
-        is_complete: the log was read to its end.
+        is_complete: whether the log has been read to its end.
+        name: the name of the log in messages.
     """
 
     def __init__(
@@ -82,14 +87,14 @@ class PolicyWork:
         self.writer: Writer = NoWriter() if output is None else output.writer
         self.is_complete = False
         self.batches: Iterator[TextBatch | EventBatch] = iter(source)
-        # the last row, which no line feed ends
+        # the last row of the log, if no line feed ends it
         self.tail: TextBatch | EventBatch | None = None
         self.has_ended = False
         self.has_noted_absent = source.size is not None or isinstance(source, TextLog)
 
     @property
     def wait(self) -> Callable[[int], None]:
-        """Called before reading from a log that may have nothing to read yet."""
+        """The function to call before reading from a log that may have nothing to read yet."""
         assert self.source.wait is not None
         return self.source.wait
 
@@ -112,6 +117,7 @@ class PolicyWork:
     # ---- the work --------------------------------------------------------------------------
 
     def read(self) -> Iterator[None]:
+        """Check the log up to a last row without a line feed; yield now and then."""
         while not self.check.is_stopped and (batch := self.next_batch()) is not None:
             if batch.is_tail:
                 self.tail = batch
@@ -120,9 +126,10 @@ class PolicyWork:
             self.note_absent()
 
     def next_batch(self) -> TextBatch | EventBatch | None:
-        """The next events; None at the end of the log.
+        """Return the next events, or None at the end of the log.
 
-        Raises Failure when the log cannot be read.
+        Raises:
+            Failure: the log cannot be read.
         """
         try:
             return next(self.batches, None)
@@ -130,11 +137,13 @@ class PolicyWork:
             raise unreadable(error) from None
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Check the events of a batch; yield now and then."""
         for _ in self.check.feed(batch, self.source):
             self.take()
             yield
 
     def end(self, end_time: EndTime) -> Iterator[None]:
+        """Check a last row without a line feed, and end the log; yield now and then."""
         self.has_ended = True
         while self.tail is not None:
             batch, self.tail = self.tail, None
@@ -148,14 +157,14 @@ class PolicyWork:
         self.is_complete = not self.check.is_stopped
 
     def take(self) -> None:
-        """Take out the verdicts."""
+        """Take the verdicts and violations out of the check."""
         if self.findings is not None:
             self.findings.take()
         if self.output is not None and len(self.check.verdicts):
             self.output.put(self.check.verdicts)
 
     def note_absent(self) -> None:
-        """Say of a live log, whose end may never come, which columns its rows do not have."""
+        """Mention columns that are missing from a live log, whose end may never come."""
         source = self.source
         if self.has_noted_absent or isinstance(source, TextLog) or source.rows < ABSENT_ROWS:
             return
@@ -164,7 +173,7 @@ class PolicyWork:
             note(message)
 
     def finish(self) -> None:
-        """Give the writer the verdicts that are left, and what ends the file."""
+        """Convert the remaining verdicts, and write the end of the file to the writer."""
         self.take()
         if self.output is not None:
             self.output.close()
@@ -176,6 +185,7 @@ class PolicyWork:
 
     @property
     def position(self) -> int:
+        """The number of events of the log that have been checked, in this and all earlier runs."""
         return self.check.position
 
     @property
@@ -184,16 +194,20 @@ class PolicyWork:
 
     @property
     def is_settled(self) -> bool:
+        """Whether `snapshot` can be called: always, until the log has ended."""
         return not self.has_ended
 
     def settle(self) -> bool:
+        """Do nothing: a check is always between two events."""
         return False
 
     def log_digest(self) -> bytes:
+        """Return the digest of the events up to the position."""
         assert self.source.digest is not None
         return self.source.digest.up_to(self.check.position)
 
     def snapshot(self) -> bytes:
+        """Return the settings, check, keys and findings as bytes for `restore`."""
         keys = b"" if self.source.keys is None else self.source.keys.snapshot()
         findings = None if self.findings is None else self.findings.snapshot()
         settings = [value for _, value in self.settings()]
@@ -206,6 +220,11 @@ class PolicyWork:
         return MAGIC + b"".join(len(one).to_bytes(SIZE_BYTES, "big") + one for one in parts)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
+        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
+
+        Raises:
+            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
+        """
         settings, check, keys, findings = parts_of(snapshot)
         for (what, value), before in zip(self.settings(), json.loads(settings), strict=True):
             if value != before:
@@ -224,7 +243,7 @@ class PolicyWork:
             self.output.has_header = True
 
     def settings(self) -> list[tuple[str, object]]:
-        """What must be as it was, with the words that say that it is not."""
+        """Return the settings that must not change, each with the words for an error message."""
         options = self.options
         return [
             ("from tables" if not options.is_table else "from a text log", options.is_table),
@@ -234,19 +253,26 @@ class PolicyWork:
         ]
 
     def skip(self) -> Iterator[None]:
+        """Read the events up to the position without checking them; yield now and then.
+
+        Raises:
+            LogEnds: the log has fewer events than that.
+        """
         yield from self.source.skip(self.check.position)
         assert self.source.digest is not None
         if self.source.digest.size < self.check.position:
             raise LogEnds
 
     def work_in_small_steps(self, events: int) -> None:
+        """Yield after about this many events."""
         self.check.slice_events = min(self.check.slice_events, max(SMALLEST_STEP_EVENTS, events))
 
 
 def parts_of(snapshot: bytes) -> list[bytes]:
-    """The parts that `PolicyWork.snapshot` has joined.
+    """Split a snapshot into the parts that `PolicyWork.snapshot` has joined.
 
-    Raises SnapshotError when these are not such parts.
+    Raises:
+        SnapshotError: the snapshot is damaged, or was made by a run of another kind.
     """
     if not snapshot.startswith(MAGIC):
         raise SnapshotError("it was made by a run over a text log with a single policy")
@@ -266,5 +292,6 @@ def damaged() -> SnapshotError:
 
 
 def unreadable(error: OSError) -> Failure:
+    """Convert the error of a log that cannot be read."""
     name = f" {error.filename}" if error.filename else " the log"
     return Failure(f"cannot read{name}: {error.strerror or error}")

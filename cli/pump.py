@@ -1,4 +1,4 @@
-"""Moving a log through monitors: events in, verdicts out, in time for whoever waits for them."""
+"""Move a log through monitors, and write the verdicts before a reader has to wait for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     EndTime = int | Literal["last", "inf"] | None
 
     class Loop(Protocol):
-        """A native loop from blocks of text to a writer."""
+        """A native loop that reads blocks of text and fills a writer."""
 
         @property
         def writer(self) -> Writer: ...
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
         def end(self, end_time: EndTime = None) -> None: ...
 
     class Work(Protocol):
-        """A log and the monitors that it goes through: what a pump drives.
+        """A log and its monitors, driven by a pump.
 
         Attributes:
-            wait: to be called with a descriptor before what is read from it may take long to come;
-                the pump sets it.
+            wait: a function to call with a descriptor before a read that may block for long; the
+                pump sets it.
         """
 
         wait: Callable[[int], None]
@@ -50,53 +50,57 @@ if TYPE_CHECKING:
 
         @property
         def is_stopped(self) -> bool:
-            """Nothing more will be written."""
+            """Whether nothing more will be written."""
 
         @property
         def is_complete(self) -> bool:
-            """The log was read to its end."""
+            """Whether the log has been read to its end."""
 
         @property
         def event_count(self) -> int:
-            """How many events were worked on."""
+            """The number of events that have been monitored."""
 
         @property
         def bytes_read(self) -> int:
-            """How much of the log was read."""
+            """The number of bytes of the log that have been read."""
 
         def read(self) -> Iterator[None]:
-            """Work on the log, but not on an unfinished line at its end; yield now and then."""
+            """Monitor the log up to an unfinished line at its end; yield now and then."""
 
         def end(self, end_time: EndTime) -> Iterator[None]:
-            """Work on that line, and end the log; yield now and then."""
+            """Monitor that line, and end the log; yield now and then."""
 
         def finish(self) -> None:
-            """Give the writer all that is earned; no more work follows."""
+            """Pass all remaining verdicts to the writer; no more work follows."""
 
         def close(self) -> None:
-            """Release what is held for reading."""
+            """Release the resources for reading."""
 
 
 __all__ = ["BLOCK_BYTES", "LogEnds", "Pump", "TextWork"]
 
 BLOCK_BYTES = 1 << 18
-# verdicts are written when there are so many bytes of them, or after so many seconds
+# Write the verdicts when there are this many bytes, or after this many seconds.
 FLUSH_BYTES = 1 << 16
 FLUSH_SECONDS = 0.1
 
 
 class LogEnds(Exception):
-    """The log has less than was read of it before."""
+    """The log is shorter than the part that an earlier run has read."""
 
 
 class TextWork:
-    """A text log on its way through a native loop.
+    """Moves a text log through a native loop.
+
+    Args:
+        loop: reads and monitors the text.
+        log: the open log.
 
     Attributes:
-        wait: called before reading from a log that may have nothing to read yet.
-        is_complete: the log was read to its end.
-        bytes_read: of the log.
-        head: the beginning of the log, or of what this run reads of it.
+        wait: the function to call before reading from a log that may have nothing to read yet.
+        is_complete: whether the log has been read to its end.
+        bytes_read: the number of bytes of the log that have been read.
+        head: the beginning of the log, or of the part that this run monitors.
     """
 
     block_bytes = BLOCK_BYTES
@@ -107,7 +111,7 @@ class TextWork:
         self.log = log
         self.is_complete = False
         self.bytes_read = 0
-        # for messages about names that never occurred
+        # for messages about atoms that never occur
         self.head = LogHead()
 
     @property
@@ -123,6 +127,7 @@ class TextWork:
         return self.loop.event_count
 
     def read(self) -> Iterator[None]:
+        """Monitor the log up to an unfinished line at its end; yield now and then."""
         block = memoryview(bytearray(self.block_bytes))
         while not self.loop.is_stopped:
             size = self.read_block(block)
@@ -134,7 +139,7 @@ class TextWork:
             yield from self.run()
 
     def read_block(self, block: memoryview) -> int:
-        """Read a block; 0 at the end of the log."""
+        """Read part of the log; return the number of bytes, or 0 at the end of the log."""
         size = None
         while size is None:
             if not self.log.is_regular:
@@ -144,16 +149,18 @@ class TextWork:
         return size
 
     def load(self, block: memoryview) -> None:
+        """Pass a block to the loop."""
         self.loop.load(block)
 
     def run(self) -> Iterator[None]:
-        """Work on what is loaded."""
+        """Monitor the loaded text; yield now and then."""
         more = True
         while more:
             more = self.loop.run()
             yield
 
     def end(self, end_time: EndTime) -> Iterator[None]:
+        """Monitor an unfinished last line, and end the log; yield now and then."""
         self.loop.load_end()
         yield from self.run()
         self.is_complete = not self.loop.is_stopped
@@ -162,17 +169,23 @@ class TextWork:
             yield from self.run()
 
     def finish(self) -> None:
-        """All that is earned is with the writer already."""
+        """Do nothing: the writer has all verdicts already."""
 
     def close(self) -> None:
         self.loop.unload()
 
 
 class Pump:
-    """Moves a log through its work to the file of verdicts.
+    """Drives the work on a log, writes the verdicts to their file, and handles signals.
+
+    Args:
+        work: the log and its monitors.
+        verdicts: the file for the verdicts.
+        signals: the signals that can interrupt the run.
+        progress: shows how far the run has come.
 
     Attributes:
-        events_before: events that were worked on before this run.
+        events_before: the number of events that earlier runs have monitored.
     """
 
     def __init__(
@@ -187,9 +200,15 @@ class Pump:
         work.wait = self.wait
 
     def run(self, end_time: EndTime = None) -> None:
-        """Read the log to its end.
+        """Monitor the log to its end.
 
-        Whatever ends it before, the verdicts earned are written. Raises `Interrupted` on a signal.
+        If the run ends early, for whatever reason, it still writes the verdicts known so far.
+
+        Args:
+            end_time: what is known about the time after the log.
+
+        Raises:
+            Interrupted: a signal has come.
         """
         try:
             self.begin()
@@ -199,9 +218,10 @@ class Pump:
             self.progress.erase()
 
     def begin(self) -> None:
-        """What comes before the first block."""
+        """Prepare for the first block."""
 
     def move(self, end_time: EndTime) -> None:
+        """Drive the work to its end, and write all verdicts."""
         try:
             for _ in self.work.read():
                 self.after_step()
@@ -220,21 +240,21 @@ class Pump:
             raise
 
     def wait(self, descriptor: int) -> None:
-        """Wait until there is something to read; before that, what is earned is written."""
+        """Wait until there is something to read; write the verdicts before waiting."""
         if not self.signals.wait(descriptor, 0):
             self.flush()
             self.wait_for_log(descriptor)
         self.signals.check()
 
     def wait_for_log(self, descriptor: int) -> None:
-        """Wait until there is something to read, or a signal."""
+        """Wait until there is something to read or a signal comes."""
         self.signals.wait(descriptor, None)
 
     def reach_end(self) -> None:
-        """What comes before an unfinished line, or when nothing more will be written."""
+        """Prepare for an unfinished last line, or for the end of a run that has stopped."""
 
     def after_step(self) -> None:
-        """What is done every now and then."""
+        """Between two pieces of work, write verdicts, show progress and look for signals."""
         if len(self.work.writer) >= FLUSH_BYTES or (
             time.monotonic() - self.flushed_at > FLUSH_SECONDS
         ):
@@ -243,14 +263,15 @@ class Pump:
         self.signals.check()
 
     def finish_at_last(self) -> None:
-        """After a signal: write what is earned."""
+        """After a signal, write the verdicts known so far."""
         self.signals.at_last(self.finish)
 
     def finish(self) -> None:
-        """Write all that is earned."""
+        """Finish the work, and write all verdicts."""
         self.work.finish()
         self.flush()
 
     def flush(self) -> None:
+        """Write the verdicts that wait in the writer."""
         self.verdicts.flush(self.work.writer)
         self.flushed_at = time.monotonic()

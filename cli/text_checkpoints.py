@@ -1,4 +1,4 @@
-"""A text log and its monitor, so that checkpoints can be made and gone on from."""
+"""Monitor a text log so that checkpoints can be written and a later run can continue."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["CheckpointedText"]
 
 SMALLEST_BLOCK_BYTES = 1 << 12
 EVENT_BYTES = 8
-"""Of a short line, to read not many more events at a time than lie between two checkpoints."""
+"""The length of a short line, for blocks with about as many events as a checkpoint interval."""
 
 
 class LogDigest:
-    """The digest of what the monitor is done with, which ends before what was read."""
+    """The digest of the monitored part of a log; more than that part may have been read."""
 
     def __init__(self) -> None:
         self.digest = blake2b(digest_size=DIGEST_BYTES)
@@ -31,11 +31,11 @@ class LogDigest:
         self.ahead = bytearray()
 
     def add(self, block: memoryview) -> None:
-        """More was read."""
+        """Add bytes that have been read, but not monitored yet."""
         self.ahead += block
 
     def up_to(self, position: int) -> bytes:
-        """The digest of so many bytes of the log, not fewer than the last time."""
+        """Return the digest of the first bytes; `position` must not decrease between calls."""
         count = position - self.size
         with memoryview(self.ahead) as ahead:
             self.digest.update(ahead[:count])
@@ -45,7 +45,12 @@ class LogDigest:
 
 
 class CheckpointedText(TextWork):
-    """A text log on its way through a monitor, whose position counts bytes."""
+    """Moves a text log through a monitor; its position is a number of bytes.
+
+    Args:
+        monitor: monitors the text.
+        log: the open log.
+    """
 
     def __init__(self, monitor: TextMonitor, log: LogFile) -> None:
         super().__init__(monitor, log)
@@ -82,7 +87,11 @@ class CheckpointedText(TextWork):
         self.monitor.restore(snapshot)
 
     def skip(self) -> Iterator[None]:
-        """Read what was read before, for its digest only."""
+        """Read the log up to the position for its digest only; yield now and then.
+
+        Raises:
+            LogEnds: the log is shorter than that.
+        """
         count = self.monitor.position
         if self.log.is_regular and self.log.size < count:
             raise LogEnds
@@ -99,7 +108,7 @@ class CheckpointedText(TextWork):
         self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))
 
     def load(self, block: memoryview) -> None:
-        # what is digested need not be kept
+        # Bytes that are part of the digest need not be kept.
         self.log_digest()
         self.digest.add(block)
         super().load(block)

@@ -111,9 +111,9 @@ def test_what_is_refused_changes_nothing(files: Files) -> None:
     refused("another selection of verdicts", "--resolve", "--verdicts", "false")
 
     files.log.write_text(LOG.replace("@1001 ", "@1001  ", 1))
-    refused("are not those that were read", "--resolve")
+    refused("differ from those that were read", "--resolve")
     files.log.write_text(LOG.replace("@7 p\n", "@7 r\n"))
-    refused("are not those that were read", "--resolve")
+    refused("differ from those that were read", "--resolve")
     files.log.write_text(LOG[:-1])
     refused("ends within the", "--resolve")
     files.log.write_text(LOG)
@@ -133,7 +133,7 @@ def test_what_is_refused_changes_nothing(files: Files) -> None:
 
     whole = files.output.read_bytes()
     files.output.write_bytes(whole[:100])
-    refused("has 100 bytes of the", "--resolve")
+    refused("has only 100 of the", "--resolve")
     files.output.write_bytes(whole)
     assert files.run("--resolve").status == 1
     assert files.output.read_text() == undisturbed("--resolve").output
@@ -144,7 +144,7 @@ def test_a_log_on_standard_input_is_compared_too(files: Files) -> None:
     done = mtlmon(*files.options(), log=LOG)
     assert (done.status, done.errors) == (1, undisturbed().errors)
     assert files.output.read_text() == undisturbed().output
-    for log, why in [(LOG[:-5], "<stdin> ends within"), ("@0 q\n" + LOG[5:], "are not those")]:
+    for log, why in [(LOG[:-5], "<stdin> ends within"), ("@0 q\n" + LOG[5:], "differ from those")]:
         done = mtlmon(*files.options(), log=log)
         assert done.status == 2
         assert why in done.errors
@@ -160,7 +160,7 @@ def test_files_of_another_use(files: Files, tmp_path: Path) -> None:
             "-o", str(files.output), "--checkpoint", str(path), str(policy), str(files.log)
         )
         assert done.status == 2
-        assert "has another use" in done.errors
+        assert "cannot hold the checkpoint" in done.errors
     assert files.log.read_text() == LOG
     assert policy.read_text() == FORMULA
     other = tmp_path / "other"
@@ -171,7 +171,7 @@ def test_files_of_another_use(files: Files, tmp_path: Path) -> None:
     assert other.read_text() == "of value"
     done = mtlmon("-e", "p", "-o", "/dev/null", "--checkpoint", str(files.checkpoint), log=LOG)
     assert done.status == 2
-    assert "no file that can be cut" in done.errors
+    assert "is not a regular file, and --checkpoint" in done.errors
 
 
 def test_files_that_are_not_regular(files: Files, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_files_that_are_not_regular(files: Files, tmp_path: Path) -> None:
     for path in pipe, tmp_path, Path("/dev/null"):
         done = mtlmon("-e", "p", "-o", str(files.output), "--checkpoint", str(path), log=LOG)
         assert (done.status, done.errors) == (
-            2, f"mtlmon: {path} is no regular file, as checkpoints are\n"
+            2, f"mtlmon: {path} is not a regular file, as a checkpoint must be\n"
         )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def test_two_processes_do_not_write_the_same_verdicts(files: Files) -> None:
         files.wait_for_checkpoint()
         done = files.run()
         assert done.status == 2
-        assert "another process writes" in done.errors
+        assert "another process is writing" in done.errors
         assert live.end().status == 1
     assert files.output.read_text() == undisturbed().output
 
@@ -252,8 +252,8 @@ def test_two_processes_do_not_use_the_same_checkpoint(files: Files, tmp_path: Pa
             )  # fmt: skip
             assert (done.status, done.errors) == (
                 2,
-                f"mtlmon: another process uses {files.checkpoint}: give every run a checkpoint of "
-                "its own\n",
+                f"mtlmon: another process is using {files.checkpoint}: give every run its own "
+                "checkpoint\n",
             )
             assert not (tmp_path / "other").exists()
         assert live.end().status == 1
@@ -295,7 +295,7 @@ def test_an_output_is_refused_where_nothing_was_written_yet(files: Files, tmp_pa
     files.output.write_text(UNRELATED)
     done = files.run("--verdicts", "false", formula="true")
     assert done.status == 2
-    assert "150,000 bytes more than the 0 that were" in done.errors
+    assert "150,000 bytes after the 0 that were written" in done.errors
     assert files.output.read_text() == UNRELATED
 
 
@@ -314,12 +314,12 @@ def test_text_that_was_changed_in_place_is_noticed(files: Files, place: int) -> 
 def test_a_refused_run_leaves_no_new_file(files: Files, tmp_path: Path) -> None:
     assert files.run().status == 1
     files.output = tmp_path / "new"
-    assert "has 0 bytes of the" in files.run().errors
+    assert "has only 0 of the" in files.run().errors
     files.checkpoint = tmp_path / "text"
     files.checkpoint.write_text("a letter to a friend")
     assert "not a checkpoint" in files.run().errors
     files.checkpoint = files.log
-    assert "has another use" in files.run().errors
+    assert "cannot hold the checkpoint" in files.run().errors
     assert not files.output.exists()
 
 

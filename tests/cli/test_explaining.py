@@ -65,7 +65,7 @@ def test_limit(log: Path) -> None:
         "40:0 violates",
     ]
     assert done.errors.endswith(
-        "mtlmon: explained 2 violations, there are more (--explain-limit)\n"
+        "mtlmon: explained 2 violations; there are more (--explain-limit)\n"
     )
     for wrong in "0", "-1", "x", "":
         done = run("--explain", f"--explain-limit={wrong}", "-e", FORMULA, str(log))

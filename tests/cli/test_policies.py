@@ -141,7 +141,7 @@ def test_explanations(command: Command, tmp_path: Path) -> None:
     limited = command(*asked, "--explain-limit", "1", policies, log)
     assert limited.errors.startswith("policy late, key a, x\n1:0 violates")
     assert limited.errors.endswith(
-        "mtlmon: explained 1 violation, there are more (--explain-limit)\n"
+        "mtlmon: explained 1 violation; there are more (--explain-limit)\n"
     )
     page = tmp_path / "why.html"
     done = command(*asked, "--explain-output", page, policies, log)

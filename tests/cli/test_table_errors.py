@@ -70,8 +70,8 @@ CASES = [
      "convert that once the log is read (see mtlmon --help)"),
     ("-e p --checkpoint c --report r -o out log.csv", "--report does not work with --checkpoint: a "
      "resumed run is only part of a whole (see mtlmon --help)"),
-    ("-e p --checkpoint log.csv -o out log.csv", "log.csv is to hold the checkpoint, but has "
-     "another use"),
+    ("-e p --checkpoint log.csv -o out log.csv", "log.csv cannot hold the checkpoint: "
+     "this run uses it for something else"),
     ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),
     # files
     ("-e p none.csv", "cannot read none.csv: No such file or directory"),
