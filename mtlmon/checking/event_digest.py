@@ -1,4 +1,4 @@
-"""A digest of the events of a log, to find out whether a log is still the same."""
+"""Digest the events of a log, to find out later whether the log is still the same."""
 
 from __future__ import annotations
 
@@ -17,50 +17,55 @@ DIGEST_BYTES = 32
 
 
 class Texts(NamedTuple):
-    """A text for each of some events.
+    """One text for each event of a batch.
 
     Attributes:
-        starts: the start of each text, and the end of the last text: integers of 64 bits.
-        joined: the texts one after the other.
+        starts: the start of each text and the end of the last text, as 64-bit integers.
+        joined: the concatenated texts.
     """
 
     starts: bytes
     joined: bytes
 
     def part(self, first: int, last: int) -> memoryview:
-        """Some of the texts, one after the other."""
+        """Return the concatenated texts from number `first` to number `last`, exclusive."""
         starts = memoryview(self.starts).cast("q")
         return memoryview(self.joined)[starts[first] : starts[last]]
 
 
 class EventDigest:
-    """A digest of the events up to a position, however they were cut into batches.
+    """The digest of the events up to a position; it does not depend on how they are batched.
 
     Attributes:
-        size: the number of events that were added.
-        position: the number of events that are digested.
+        size: the number of events that have been added.
+        position: the number of events that are part of the digest.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self.position = 0
         self._digests: list[blake2b] = []
-        # the events behind the position: the number of the first of them, and their columns
+        # the events after the position: for each batch, its first event, size and columns
         self._ahead: deque[tuple[int, int, tuple[Buffer | Texts, ...]]] = deque()
 
     def add(self, count: int, columns: Sequence[Buffer | Texts]) -> None:
-        """Add some events.
+        """Add a batch of events.
 
         Args:
             count: the number of events, at least one.
-            columns: what distinguishes the events: always as many columns, each with a fixed number
-                of bytes for each event, or texts, whose lengths must be in another column.
+            columns: the data that the digest depends on. Every batch has the same number of
+                columns. A column has a fixed number of bytes per event, or it consists of texts,
+                whose lengths must be in another column.
         """
         self._ahead.append((self.size, count, tuple(columns)))
         self.size += count
 
     def up_to(self, position: int) -> bytes:
-        """The digest of the first events, not fewer than the last time, and at most `size`."""
+        """Return the digest of the first `position` events.
+
+        Args:
+            position: a number of events, at most `size`; it must not decrease between calls.
+        """
         # Imported on use, as it loads OpenSSL, which takes 8 ms and 3 MB.
         from hashlib import blake2b
 

@@ -58,15 +58,15 @@ def explain_violations(
         end_time: the end time that the check used.
 
     Yields:
-        Each violation with its proof, or with the error that says why there is none; as the log is
-            read.
+        Each violation with its proof, or with the error that says why there is none, as soon as
+            enough of the log has been read.
     """
     traces: dict[int, list[tuple[int, TraceParts]]] = {}
     for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
         names = [(one.time_stamp, one.offset) for one in group]
         parts = TraceParts(policies[policy].formula, names, atoms)
         traces.setdefault(number, []).append((policy, parts))
-    # whether the trace with this number is wanted; traces with higher numbers are not
+    # For each trace number, whether a violation is on that trace; False for all higher numbers.
     is_wanted = np.zeros(max(traces, default=0) + 2, bool)
     is_wanted[list(traces)] = True
     clock = 0
@@ -94,7 +94,7 @@ def explain_violations(
 def _chosen(
     batch: EventBatch, count: int, is_wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> Iterator[tuple[int, int, int]]:
-    """The trace, time-stamp and letter of the first events of a batch, in wanted traces only."""
+    """Yield trace, time-stamp and letter of the first `count` events, for wanted traces only."""
     numbers = np.asarray(
         np.zeros(count, np.uint32) if batch.numbers is None else batch.numbers[:count]
     )
@@ -108,6 +108,15 @@ def _chosen(
 def _explained(
     policy: Policy, policy_number: int, number: int, names: list[tuple[int, int]], trace: Trace
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+    """Explain violations of one policy on part of a trace.
+
+    Args:
+        policy: the policy.
+        policy_number: the number of the policy.
+        number: the number of the trace.
+        names: the time-stamp and offset of each violation.
+        trace: the part of the trace that decides them.
+    """
     positions = [trace.position(*name) for name in names]
     proofs = explain_positions(policy.formula, trace, positions)
     for (time_stamp, offset), proof in zip(names, proofs, strict=True):

@@ -1,4 +1,4 @@
-"""Check policies on a log: batches of events in, verdicts out, until the log ends."""
+"""Check policies on a log: read batches of events and produce verdicts until the log ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _VERDICT_BYTES = 100
 
 
 def _short_digest(data: bytes) -> bytes:
-    """A digest that protects against damage, not against forgery."""
+    """Return a digest that reveals damage, but not forgery."""
     # Imported on use, as it loads OpenSSL, which takes 8 ms and 3 MB.
     from hashlib import blake2b
 
@@ -68,7 +68,7 @@ def _or_none(number: int) -> int | None:
 
 
 def _executor(policy_count: int) -> ThreadPoolExecutor | None:
-    """Threads for policies, each of which runs on its own; None if there is nothing to share."""
+    """Return threads that run policies in parallel, or None if one thread is enough."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     count = min(processors, policy_count)
     if count == 1:
@@ -79,7 +79,15 @@ def _executor(policy_count: int) -> ThreadPoolExecutor | None:
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:
-    """What is known about the time after every trace of a log with this last time-stamp."""
+    """Return what is known about the time after every trace of a log.
+
+    Args:
+        clock: the last time-stamp of the log.
+        end_time: what is known about the time after the log.
+
+    Returns:
+        The time up to which no more events come, "inf", or None if nothing is known.
+    """
     following = clock_at_end(clock, end_time)
     if following is None:
         return "inf"
@@ -101,6 +109,7 @@ class PolicyCounts(NamedTuple):
 
     @property
     def undecided(self) -> int:
+        """The number of time-points that have no verdict."""
         return self.events - self.true - self.false
 
 
@@ -113,14 +122,15 @@ class LogCheck:
     Args:
         policies: the policies to check on the log.
         mode: as for `Monitor`.
-        bdd: likewise.
-        verdicts: which verdicts are wanted; "first" is the earliest violation, after which nothing
-            is read: by time-point and policy, or, with keys, by time-stamp, policy and key.
+        bdd: as for `Monitor`.
+        verdicts: which verdicts are wanted. "first" means only the earliest violation, by
+            time-point and policy, or, with keys, by time-stamp, policy and key. The check stops
+            once that is known.
         resolve: whether to report the Boolean verdict of every time-point instead of equivalences.
         collect: whether to keep all violations, resolved, in `violations`; with "first", only the
             first one.
-        advance_every: whenever this much time has passed, advance all keys, so that what time alone
-            decides does not wait for the key's next event.
+        advance_every: whenever this much time has passed, advance all keys, so that verdicts that
+            time alone decides do not wait for the key's next event.
         keep_keys: whether to never forget a key, so that its number stays the same; `collect`
             implies this.
         max_memory: how much memory the formulas, monitors, keys, sorting and waiting verdicts may
@@ -131,9 +141,10 @@ class LogCheck:
         atoms: the atoms of the policies, in order of first occurrence.
         monitors: the native monitors, by policy.
         first_time_stamp: the first time-stamp of the log, or None before the first event.
-        position: the number of events of the log that were taken, in all runs that continued from
-            each other's snapshots.
-        slice_events: after how many events at most there are verdicts to take out. You can set it.
+        position: the number of events of the log that have been checked, including those of the
+            runs whose snapshots this one continues.
+        slice_events: the largest number of events to process before `run` and `feed` yield. You can
+            set it.
         is_stopped: whether the first violation has been found. The counts then cover the events up
             to the one at which it was known to be the first, although more may have been read.
         keys_forgotten: the number of keys that had nothing left to remember and were forgotten.
@@ -179,7 +190,7 @@ class LogCheck:
         # Kept violations refer to keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._collects_first = collect and self._wants_first
-        # threads, once they have proved worth their cost, or it is known that there are none
+        # the threads that share the policies; None until they are worth their cost
         self._executor: ThreadPoolExecutor | None = None
         self._may_share = len(self.monitors) > 1
         delays = None
@@ -201,10 +212,10 @@ class LogCheck:
         self._advance_every = advance_every
         self._idle_keys = _IDLE_KEYS
         self.position = 0
-        # the number of keys, as far as they count
+        # once the check has stopped: the number of keys up to the first violation
         self._keys: int | None = None
         self._clock: int | None = None
-        # once the log has ended: no event is below this time-stamp
+        # once the log has ended: a time-stamp that no further event is below
         self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
         self.is_stopped = False
@@ -234,7 +245,7 @@ class LogCheck:
 
     @property
     def event_count(self) -> int:
-        """The number of events that were checked."""
+        """The number of events that have been checked and count for the verdicts."""
         first = self._native.first
         return first.event_count if self.is_stopped and first is not None else self.position
 
@@ -250,8 +261,9 @@ class LogCheck:
 
     @property
     def open_first(self) -> tuple[FirstViolation, int] | None:
-        """A violation that may not be the first one, and the time-stamp of the earliest undecided
-        time-point.
+        """The earliest violation so far and the time-stamp of the earliest undecided time-point.
+
+        None unless there are both, and the undecided time-point may become the first violation.
         """
         first = self._native.first
         earliest = self._earliest_pending()
@@ -260,24 +272,24 @@ class LogCheck:
         return first, earliest[0]
 
     def pending_keys(self, policy: int) -> list[int]:
-        """The numbers of the traces with undecided time-points of a policy."""
+        """Return the numbers of the traces on which a policy has undecided time-points."""
         return self.monitors[policy].pending_streams
 
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
-        """The undecided time-points of a policy on one trace."""
+        """Return the undecided time-points of a policy on one trace."""
         return self.monitors[policy].pending(number, self._end_clock or 0)
 
     def run(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """Check the log; whenever this yields, there may be verdicts to take out.
 
         Args:
-            source: the log, with `atoms` at least.
+            source: the log; its batches must have all of `atoms`.
             end_time: what is known about the time after the log, for all keys. If nothing is known,
                 all keys advance to the last time-stamp of the log, as they share the same time.
 
         Raises:
-            LimitError, LogError, TableError, OSError: raised by monitors and sources. The verdicts
-                on the events before the error are available.
+            LimitError, LogError, TableError, OSError: a monitor or the source has failed. The
+                verdicts on the events before the error are available.
             MemoryLimitError: more memory is held than allowed; the verdicts are available as above.
         """
         try:
@@ -292,10 +304,15 @@ class LogCheck:
             yield
 
     def feed(self, batch: EventBatch, source: EventSource) -> Generator[None, None, None]:
-        """Check the next events of the log; for callers that do what `run` does step by step.
+        """Check the next events of the log, for callers that replace `run` by their own loop.
 
-        Whenever this yields, there may be verdicts to take out, and `snapshot` can be called. The
-        caller must take the verdicts out at least when this ends, as keys may be forgotten then.
+        Whenever this yields, there may be verdicts to take out. Once they are taken out, `snapshot`
+        can be called. The caller must have taken all of them out before this ends, because keys may
+        be forgotten then.
+
+        Args:
+            batch: the events.
+            source: the log that the events come from.
         """
         if self._native.first is not None and source.keys is not None:
             self._native.first.with_keys()
@@ -323,7 +340,7 @@ class LogCheck:
         self._forget_idle(source)
 
     def end(self, source: EventSource, end_time: EndTime = None) -> None:
-        """End the log: no more events come. There may be verdicts to take out then.
+        """End the log: no more events come. After this, there may be verdicts to take out.
 
         Args:
             source: the log.
@@ -339,9 +356,9 @@ class LogCheck:
         self._look_for_first()
 
     def snapshot(self) -> bytes:
-        """All that the check knows after `position` events, as bytes for `restore`.
+        """Return the state of the check after `position` events as bytes for `restore`.
 
-        The texts of the keys are not included.
+        The snapshot does not include the texts of the keys.
 
         Raises:
             MtlmonError: verdicts wait to be taken out, an event was interrupted, or the log has
@@ -363,10 +380,10 @@ class LogCheck:
         return _MAGIC + bytes([_VERSION]) + _short_digest(body) + body
 
     def restore(self, snapshot: bytes) -> None:
-        """Continue from the snapshot of another check; this one must be new.
+        """Continue from the snapshot of another check; this check must be new.
 
-        The next event to check is the one after `position` events of the log, and its key must have
-        the number that it had.
+        The caller goes on with the event that follows the first `position` events of the log. All
+        keys must have the same numbers as before.
 
         Raises:
             SnapshotError: the bytes are not a snapshot, or are damaged, or belong to other policies
@@ -374,7 +391,7 @@ class LogCheck:
             MtlmonError: events were checked before.
         """
         if self.position:
-            raise MtlmonError("a check is restored before its first event")
+            raise MtlmonError("a check can only be restored before its first event")
         head = len(_MAGIC) + 1
         body = snapshot[head + _DIGEST_BYTES :]
         if not snapshot.startswith(_MAGIC) or len(snapshot) < head + _DIGEST_BYTES:
@@ -408,7 +425,7 @@ class LogCheck:
         self.keys_forgotten = forgotten
 
     def _settings(self) -> list[tuple[str, object]]:
-        """What a snapshot depends on, with the words that say of what another one is."""
+        """Return the settings that a snapshot depends on, each with words for an error message."""
         modes = [one.mode for one in self.monitors]
         texts = [(policy.name, str(policy.formula)) for policy in self.policies]
         return [
@@ -453,10 +470,10 @@ class LogCheck:
     def _feed_policies(
         self, events: list[EventColumns], numbers: StreamNumbers, first: int, count: int
     ) -> None:
-        """Process so many events; if that takes long, let threads share the policies from now on.
+        """Process `count` events; if that takes long, let threads share the policies from now on.
 
-        With light policies, threads cost more than they save: two of them on a text log take 20 %
-        more processor time and no less time.
+        With cheap policies, threads cost more than they save: on a text log,
+        two threads take 20 % more processor time, and the check is not done any sooner.
         """
         start = time.perf_counter()
         self._native.feed(events, numbers, first, count)
@@ -465,7 +482,7 @@ class LogCheck:
             self._executor = self._native.executor = _executor(len(self.monitors))
 
     def _look_for_first(self) -> None:
-        """Keep the earliest violation; stop once no earlier or simultaneous one can come."""
+        """Look for the earliest violation; stop once no earlier or simultaneous one can come."""
         first = self._native.first
         if first is None or not first.is_found:
             return
@@ -486,7 +503,7 @@ class LogCheck:
                 self.violations.add_false(*violation)
 
     def _earliest_pending(self) -> tuple[int, int, int] | None:
-        """The earliest undecided time-point of all traces: time-stamp, offset and policy."""
+        """Return time-stamp, offset and policy of the earliest undecided time-point."""
         if self._end_clock is None:
             return self._native.earliest_pending
         # What the end has decided is not saved with the other states.
@@ -499,6 +516,7 @@ class LogCheck:
         return min(pending, default=None)
 
     def _forget_idle(self, source: EventSource) -> None:
+        """Forget the keys that have nothing left to remember, if there are many keys."""
         if (
             self._keeps_keys
             or self._clock is None

@@ -19,7 +19,7 @@ _FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 
 
 def unique_key_columns(key_columns: Sequence[str]) -> list[str]:
-    """The names of key columns beside those of verdicts.
+    """Return names for the key columns that differ from the names of the verdict columns.
 
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
@@ -54,10 +54,10 @@ class Output(Protocol):
         """Holds the bytes to be written."""
 
     def put(self, rows: VerdictRows) -> None:
-        """Take the verdicts out of the rows."""
+        """Convert the verdicts, and remove them from the rows."""
 
     def close(self) -> None:
-        """Declare that there are no more verdicts: the writer gets the end of the file."""
+        """Write the end of the file to the writer; no more verdicts follow."""
 
 
 class TimeTexts(Protocol):
@@ -68,11 +68,16 @@ class TimeTexts(Protocol):
         """Whether the log has the time-stamps themselves; known once rows have been read."""
 
     def texts(self, time_stamps: Iterable[int], /) -> list[str]:
-        """Write time-stamps as the log does."""
+        """Return time-stamps in the notation of the log."""
 
 
 class TextOutput:
-    """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...`."""
+    """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...`.
+
+    Args:
+        names: the names of the policies, in order.
+        keys: the keys of the traces by number, or None if there is one trace.
+    """
 
     def __init__(self, names: Sequence[str | None], keys: KeyTable | None) -> None:
         self._lines = PolicyLines(list(names), keys)

@@ -19,7 +19,7 @@ __all__ = ["EventBatch", "EventSource"]
 
 
 class EventBatch(Protocol):
-    """Some events of a log, in order."""
+    """A part of a log: consecutive events, in order."""
 
     @property
     def time_stamps(self) -> TimeStamps:
@@ -27,14 +27,14 @@ class EventBatch(Protocol):
 
     @property
     def numbers(self) -> NDArray[np.uint32] | None:
-        """The traces that the events belong to, by number; None if there is only one trace."""
+        """For each event, the number of its trace; None if there is only one trace."""
 
     @property
     def letters(self) -> NDArray[np.uint64]:
         """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
-        """The events for a monitor with these atoms."""
+        """Return the events as input for a monitor with these atoms."""
 
 
 class EventSource(Protocol):
@@ -46,7 +46,7 @@ class EventSource(Protocol):
 
     @property
     def can_forget_keys(self) -> bool:
-        """Whether future batches take the numbers of their keys from `keys` as it is then."""
+        """Whether future batches use the numbers that `keys` has by then, so that keys can go."""
 
     @property
     def clock(self) -> int | None:

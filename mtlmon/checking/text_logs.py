@@ -26,17 +26,17 @@ _BLOCK_BYTES = 1 << 18
 
 
 class TextBatch:
-    """Events of a text log.
+    """A batch of events of a text log.
 
     Args:
         times: the time-stamps, 64 bits each.
         masks: the letters, in words of 64 bits.
-        atoms: the names of the atoms that the bits of a letter stand for.
+        atoms: the names of the atoms, in the order of the bits of a letter.
 
     Attributes:
         time_stamps: the time-stamps of the events.
         numbers: None, as there is one trace.
-        is_tail: whether this is a last line without a line feed, of which more may be written.
+        is_tail: whether this is a last line without a line feed, which may still be incomplete.
     """
 
     numbers = None
@@ -52,11 +52,11 @@ class TextBatch:
 
     @property
     def columns(self) -> tuple[memoryview, memoryview]:
-        """What distinguishes the events, for their digest."""
+        """The data of the events that goes into their digest."""
         return self.time_stamps, self._masks
 
     def behind(self, count: int) -> TextBatch:
-        """All events but the first ones; at least one is left."""
+        """Return the events after the first `count` ones; at least one event must be left."""
         masks = self._masks[count * self._words :]
         return TextBatch(self.time_stamps[count:], masks, self._atoms)
 
@@ -68,7 +68,7 @@ class TextBatch:
         return np.frombuffer(self._masks, np.uint64).reshape(-1, self._words)
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
-        """The events for a monitor with these atoms."""
+        """Return the events as input for a monitor with these atoms."""
         events = EventColumns(self.time_stamps, len(self.time_stamps))
         if tuple(atoms) == tuple(self._atoms):
             for word in range(self._words if atoms else 0):
@@ -80,21 +80,21 @@ class TextBatch:
         return events
 
     def _column(self, word: int) -> memoryview:
-        """This word of every letter."""
+        """Return one word of every letter."""
         return self._masks[word :: self._words]
 
 
 class TextLog:
-    """The events of a text log, one trace: an iterator of batches, which can be read once.
+    """Reads a text log, which is one trace, as batches of events; it can be iterated once.
 
-    For a pipe or a terminal, a batch is what is available.
+    From a pipe or a terminal, a batch has the events that are available.
 
     Args:
         descriptor: the descriptor of the file, which stays open.
-        name: the name of the log, for messages.
+        name: the name of the log in messages.
         atoms: the atoms of all policies.
         skip_errors: whether to skip lines that cannot be read.
-        memory: the limit of the run, which also counts what this object holds.
+        memory: the memory limit of the run, which also counts the memory of this object.
 
     Attributes:
         descriptor: as given.
@@ -104,9 +104,9 @@ class TextLog:
         bytes_read: the number of bytes of the log that have been read.
         is_regular: whether the log is a regular file, whose bytes all exist already.
         size: for a regular file, the bytes that were left to read at the beginning; else None.
-        digest: of all events that were read, if it is set before the first event.
-        wait: if it is set, it is called with the descriptor before every read from anything but a
-            regular file, until there is something to read.
+        digest: set this before the first event to get a digest of all events that are read.
+        wait: set this to a function that blocks until there is something to read. It is called with
+            the descriptor before every read, except from a regular file.
     """
 
     keys = None
@@ -164,10 +164,10 @@ class TextLog:
         return self
 
     def __next__(self) -> TextBatch:
-        """The next batch.
+        """Return the next batch.
 
         Raises:
-            LogError: a line cannot be read; the events before it have been in batches.
+            LogError: a line cannot be read; earlier batches have all events before it.
             OSError: the file cannot be read.
         """
         while (batch := next(self._batches)) is None:
@@ -175,9 +175,12 @@ class TextLog:
         return batch
 
     def skip(self, count: int) -> Iterator[None]:
-        """Read the first events, which do not come in batches then; call before anything is read.
+        """Read the first events without returning them in batches; call this before iterating.
 
-        This yields now and then. The log may end before.
+        This yields now and then, and ends early if the log has fewer events.
+
+        Args:
+            count: the number of events to skip.
         """
         self._to_skip = count
         while self._to_skip:
@@ -188,7 +191,7 @@ class TextLog:
             yield
 
     def _read(self) -> Iterator[TextBatch | None]:
-        """The batches, and None for a batch that is skipped."""
+        """Yield the batches, and None for each batch that is skipped."""
         block = memoryview(bytearray(_BLOCK_BYTES))
         while count := self._read_into(block):
             self.bytes_read += count
@@ -207,7 +210,7 @@ class TextLog:
         """Do nothing: the file belongs to the caller."""
 
     def _read_into(self, block: memoryview) -> int:
-        """Read what is available, at least one byte unless the log has ended."""
+        """Wait for bytes and read them; return their number, or 0 at the end of the log."""
         while True:
             if self.wait is not None and not self.is_regular:
                 self.wait(self.descriptor)
@@ -219,6 +222,7 @@ class TextLog:
                 poll.poll()
 
     def _loaded(self) -> Iterator[TextBatch | None]:
+        """Yield the batches of the loaded text, and None for each batch that is skipped."""
         while True:
             times, masks = self._events.read()
             if not times:

@@ -8,8 +8,7 @@ from mtlmon.text.native cimport Writer
 
 
 cdef struct Fields:
-    # text for the beginning of lines: escaped fields, each followed by a tab, or members of a JSON
-    # object
+    # the beginning of a line: escaped fields, each followed by a tab, or members of a JSON object
     uint8_t *text
     uint32_t size, room
 
@@ -17,14 +16,14 @@ cdef struct Fields:
 cdef class PolicyLines:
     cdef readonly Writer writer
     cdef KeyTable keys
-    cdef Fields *names              # of the policies
+    cdef Fields *names              # the names of the policies
     cdef uint32_t policy_count
-    cdef Fields key                 # of the stream of the last line
+    cdef Fields key                 # the key of the last line
     cdef Fields both                # the name of a policy, followed by that key
-    # for JSON lines with keys: what precedes the key in each key column, and the time-stamp
+    # for JSON lines with keys: the text before each part of the key, and before the time-stamp
     cdef Fields *members
     cdef size_t member_count
-    # for JSON lines: the members with the texts of times, one after the other, with their ends
+    # for JSON lines: the concatenated members with the texts of times, and where each member ends
     cdef Fields times
     cdef uint32_t *time_ends
     cdef uint32_t time_room

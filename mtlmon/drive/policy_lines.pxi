@@ -5,7 +5,7 @@ A line of text is `[policy TAB][key TAB ...]ts:offset ...`. In names and keys, a
 carriage return or backslash is written as a backslash followed by t, n, r or a backslash.
 
 A JSON line is `{"policy":policy,"key column":key,...,"time":ts,"offset":offset,...}`. Names and
-keys are escaped as `json.dumps(..., ensure_ascii=False)` does it.
+keys are escaped as by `json.dumps(..., ensure_ascii=False)`.
 """
 
 cimport cython
@@ -27,8 +27,8 @@ cdef class PolicyLines:
     """Writes verdicts as lines.
 
     Args:
-        names: the names of the policies in order; None for a policy without a name, which has no
-            field.
+        names: the names of the policies in order; None for a policy without a name. A text line of
+            such a policy has no field for the name.
         keys: the KeyTable of the streams' keys; None if streams have no keys.
         format: the format of lines, "text" or "jsonl".
         key_columns: for JSON lines, the names of the key columns as JSON.
@@ -84,12 +84,12 @@ cdef class PolicyLines:
 
         Args:
             rows: the verdicts.
-            time_texts: for JSON lines, the texts of times as the log writes them; None if lines do
-                not have them.
-            places: for each row, the place of its time in `time_texts`: an array of uint32.
+            time_texts: for JSON lines, the texts of times in the notation of the log; None if lines
+                have no such text.
+            places: an array of uint32 with the index in `time_texts` for each row.
 
         Raises:
-            IndexError: a row has a policy, key or text of its time that does not exist.
+            IndexError: the policy, key or time text of a row does not exist.
         """
         cdef Memory memory
         cdef const uint32_t *place_of = NULL
@@ -98,7 +98,7 @@ cdef class PolicyLines:
             if rows.policies[k] >= self.policy_count or (
                 self.keys is not None and rows.streams[k] >= self.keys.count
             ):
-                raise IndexError("a verdict on no policy or key that there is")
+                raise IndexError("a verdict on a policy or key that does not exist")
         if time_texts is not None:
             memory = Memory(places, sizeof(uint32_t), rows.count)
             if rows.count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
@@ -124,6 +124,7 @@ cdef class PolicyLines:
         return 0
 
     cdef int put_rows(self, VerdictRows rows, const uint32_t *places) except -1 nogil:
+        """Write the rows as lines; `places` are indices of time texts, or NULL."""
         cdef const Fields *fields
         cdef const Fields *name
         cdef uint32_t time_start = 0
@@ -160,6 +161,7 @@ cdef class PolicyLines:
         return 0
 
     cdef int set_key(self, uint32_t stream) except -1 nogil:
+        """Set the fields for the key of a stream."""
         cdef Text text
         cdef size_t column
         self.key.size = 0
@@ -176,9 +178,12 @@ cdef class PolicyLines:
 
 
 def policy_label(str name, str format not None="text"):
-    """The text that starts the lines of a policy, in the format "text" or "jsonl".
+    """Return the text with which the lines of a policy begin.
 
-    In text, it is empty for a policy without a name. A JSON line has it up to the value of `time`.
+    Args:
+        name: the name of the policy, or None. A text line of a policy without a name has no label.
+        format: the format of the lines: "text", or "jsonl", whose label ends before the value of
+            `time`.
     """
     cdef Fields fields
     memset(&fields, 0, sizeof(Fields))
@@ -192,7 +197,7 @@ def policy_label(str name, str format not None="text"):
 
 
 cdef int add_name(Fields *fields, str name, bint is_json) except -1:
-    """Append what starts the lines of a policy."""
+    """Append the name with which the lines of a policy begin; None means no name."""
     cdef bytes text
     if is_json:
         add_bytes(fields, b'{"policy":')
@@ -218,7 +223,7 @@ cdef int add_json(Fields *fields, str text) except -1:
 
 
 cdef int make_room(Fields *fields, size_t size) except -1 nogil:
-    """Make room for texts of so many characters in total."""
+    """Make room for `size` bytes in total."""
     return reserve(<void **> &fields.text, &fields.room, size, 1)
 
 
@@ -265,12 +270,12 @@ cdef int add_fields(Fields *fields, const Fields *others) except -1 nogil:
 
 
 cdef int add_quoted(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:
-    """Append a text of UTF-8 as a JSON string, with the escapes that JSON requires."""
+    """Append a UTF-8 text as a JSON string, with the escapes that JSON requires."""
     cdef const uint8_t *hexadecimal = b"0123456789abcdef"
     cdef uint8_t *place
     cdef uint8_t escape
     cdef size_t k
-    # A control character becomes six characters.
+    # Escaping can turn one character into six.
     make_room(fields, fields.size + 6 * min(length, SIZE_MAX // 16) + 2)
     place = fields.text + fields.size
     place[0] = c'"'
@@ -296,7 +301,7 @@ cdef int add_quoted(Fields *fields, const uint8_t *text, size_t length) except -
 
 
 cdef uint8_t json_escape(uint8_t character) noexcept nogil:
-    """What follows the backslash where JSON escapes a character; `u` if its number follows."""
+    """Return the character after the backslash of a JSON escape; `u` if a number follows it."""
     if character == c'\n':
         return c'n'
     if character == c'\r':

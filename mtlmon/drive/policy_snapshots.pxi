@@ -10,7 +10,9 @@ from mtlmon.errors import MtlmonError
 
 
 def policies_snapshot(PolicyMonitors policies not None):
-    """All that the monitors remember, as bytes for `restore_policies` in any process; no digest.
+    """Return the state of the monitors as bytes for `restore_policies` in any process.
+
+    The bytes contain no digest: the caller must protect them against damage.
 
     Raises:
         MtlmonError: verdicts wait to be taken out, or an event was interrupted.
@@ -34,7 +36,7 @@ def policies_snapshot(PolicyMonitors policies not None):
 
 
 def restore_policies(PolicyMonitors policies not None, snapshot):
-    """Continue from the snapshot of other monitors; these must be new.
+    """Continue from the snapshot of other monitors; these monitors must be new.
 
     Raises:
         SnapshotError: the bytes are damaged, or belong to other policies or another mode. The
@@ -66,6 +68,7 @@ def restore_policies(PolicyMonitors policies not None, snapshot):
 
 
 cdef int put_first_violation(NumberWriter writer, FirstViolation first) except -1:
+    """Write what is known about the first violation."""
     cdef uint32_t k
     writer.put(first.has_keys)
     writer.put(first.is_past)
@@ -87,6 +90,11 @@ cdef int put_first_violation(NumberWriter writer, FirstViolation first) except -
 cdef int read_first_violation(
     NumberReader reader, FirstViolation first, uint32_t stream_count
 ) except -1:
+    """Read what is known about the first violation.
+
+    Raises:
+        SnapshotError: the numbers are damaged.
+    """
     cdef uint32_t k
     first.has_keys = <bint> reader.get(1)
     first.is_past = <bint> reader.get(1)

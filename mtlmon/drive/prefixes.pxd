@@ -10,24 +10,24 @@ cdef struct Prefix:
     uint8_t *text
     size_t size
     uint64_t hash
-    # for the caller: how many time-points with this prefix are open
+    # for the caller: the number of open time-points with this prefix
     uint64_t open_count
     # in a free entry: the next free entry
     size_t next
 
 
-# not the number of any prefix
+# stands for no prefix: never the number of one
 cdef size_t NO_PREFIX
 
 
 cdef class PrefixTable:
     cdef Prefix *prefixes
     cdef size_t size, room, first_free
-    # numbers, or NONE
+    # the number of a prefix in each slot, or NO_PREFIX
     cdef size_t *slots
     cdef size_t slot_mask, used_count
-    cdef size_t text_bytes          # bytes that the texts take
-    # the prefix that was looked up last, or NONE
+    cdef size_t text_bytes          # the memory that the texts take
+    # the prefix that was found or added last, or NO_PREFIX
     cdef size_t latest
 
     cdef size_t find(self, const uint8_t *text, size_t size) noexcept nogil

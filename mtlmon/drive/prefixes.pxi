@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""A table that numbers the prefixes of lines, for as long as they are needed.
+"""A table that gives numbers to the prefixes of lines, for as long as they are needed.
 
-The table uses open addressing. A number that has become free is given to the next prefix.
+The table uses open addressing. It reuses the numbers of removed prefixes.
 """
 
 cimport cython
@@ -17,7 +17,7 @@ NO_PREFIX = SIZE_MAX
 
 @cython.final
 cdef class PrefixTable:
-    """Prefixes by number."""
+    """Maps prefixes to numbers, and numbers to prefixes."""
 
     def __cinit__(self):
         self.first_free = self.latest = NO_PREFIX
@@ -30,7 +30,7 @@ cdef class PrefixTable:
         free(self.slots)
 
     cdef size_t find(self, const uint8_t *text, size_t size) noexcept nogil:
-        """The number of a prefix, or NO_PREFIX if it has none."""
+        """Return the number of a prefix, or NO_PREFIX if it has none."""
         cdef size_t number = self.latest
         if number != NO_PREFIX and is_text(self.prefixes + number, text, size):
             return number
@@ -42,7 +42,7 @@ cdef class PrefixTable:
         return number
 
     cdef size_t add(self, const uint8_t *text, size_t size) noexcept nogil:
-        """Number a prefix that has no number; NO_PREFIX if there is no memory."""
+        """Add a prefix that has no number; return its number, or NO_PREFIX if memory is out."""
         cdef size_t number, slot
         cdef uint64_t hash
         cdef uint8_t *copy
@@ -73,7 +73,7 @@ cdef class PrefixTable:
         return number
 
     cdef void remove(self, size_t number) noexcept nogil:
-        """Free a number, moving up the slots behind its own that would not be found any more."""
+        """Remove a prefix; move up the entries after its slot that could not be found otherwise."""
         cdef Prefix *prefix = self.prefixes + number
         cdef size_t slot = self.slot_of(prefix.text, prefix.size, prefix.hash)
         cdef size_t hole = slot
@@ -91,14 +91,14 @@ cdef class PrefixTable:
             if self.slots[slot] == NO_PREFIX:
                 break
             home = <size_t> self.prefixes[self.slots[slot]].hash & self.slot_mask
-            # distances run forward from the home slot and wrap around the table's end
+            # Distances count forward from the home slot, and wrap around at the end of the table.
             if ((slot - home) & self.slot_mask) >= ((slot - hole) & self.slot_mask):
                 self.slots[hole] = self.slots[slot]
                 hole = slot
         self.slots[hole] = NO_PREFIX
 
     cdef size_t slot_of(self, const uint8_t *text, size_t size, uint64_t hash) noexcept nogil:
-        """The slot of a prefix, or the free slot where it belongs."""
+        """Return the slot of a prefix, or the free slot where it belongs."""
         cdef size_t slot = <size_t> hash & self.slot_mask
         while self.slots[slot] != NO_PREFIX and not (
             self.prefixes[self.slots[slot]].hash == hash
@@ -108,12 +108,12 @@ cdef class PrefixTable:
         return slot
 
     cdef size_t held_bytes(self) noexcept nogil:
-        """The bytes that prefixes take."""
+        """Return the number of bytes that the table takes."""
         cdef size_t slots = 0 if self.slots == NULL else self.slot_mask + 1
         return self.text_bytes + self.room * sizeof(Prefix) + slots * sizeof(size_t)
 
     cdef bint reserve(self) noexcept nogil:
-        """Make room for one more prefix; False if there is no memory."""
+        """Make room for one more prefix; return False if memory is out."""
         cdef size_t wanted, number, slot
         cdef void *larger
         if self.first_free == NO_PREFIX and self.size == self.room:
@@ -146,14 +146,14 @@ cdef class PrefixTable:
 
 
 cdef inline bint is_text(const Prefix *prefix, const uint8_t *text, size_t size) noexcept nogil:
+    """Whether a prefix has this text."""
     return (
         prefix.text != NULL and prefix.size == size and memcmp(prefix.text, text, size) == 0
     )
 
 
 cdef inline uint64_t hash_text(const uint8_t *text, size_t size) noexcept nogil:
-    """A multiplicative hash of words of eight bytes, with high bits mixed into low ones at the end.
-    """
+    """Hash a text by multiplication of 8-byte words; high bits are mixed into low ones."""
     cdef uint64_t value = size * <uint64_t> 0x9E3779B97F4A7C15
     cdef uint64_t word
     while size > 0:

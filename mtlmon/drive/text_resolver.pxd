@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Declarations for the loop from verdict lines to Boolean verdict lines."""
+"""Declarations for the loop that converts verdict lines to Boolean verdict lines."""
 
 from libc.stddef cimport size_t
 
@@ -14,14 +14,15 @@ cdef class TextResolver(MemoryHolder):
     cdef readonly Writer writer
     cdef Resolver resolver
     cdef PrefixTable prefixes
-    # None unless verdicts are wanted in the order of their streams
+    # puts the verdicts of each stream in order, if `in_order` is set
     cdef Sequencer sequencer
     cdef bint in_order
     cdef VerdictFilter filter
     cdef LineStatus status
-    # the stream whose verdicts are being written: 0 without a prefix, else its number + 1
+    # the current stream: 0 for lines without a prefix, else the number of the prefix + 1, or
+    # NO_PREFIX if the prefix has no number
     cdef size_t stream
-    # the log has ended, and the verdicts held for the streams before this one are written
+    # whether the text has ended; if so, the verdicts of the streams before this one are written
     cdef bint is_ended
     cdef size_t ended_stream
     cdef Block block

@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""The loop from verdict lines to Boolean verdict lines: text in, text out.
+"""The loop that converts verdict lines to Boolean verdict lines: text in, text out.
 
-reader -> resolver -> sequencer, if order is wanted -> writer, without Python and without the GIL.
-The caller reads and writes the files, as for `TextMonitor`.
+A verdict goes from the reader to the resolver, then to the sequencer if verdicts are wanted in
+order, and then to the writer, all without Python and the GIL. The caller reads and writes the
+files, as for `TextMonitor`.
 """
 
 cimport cython
@@ -39,22 +40,24 @@ cdef enum:
 
 @cython.final
 cdef class TextResolver:
-    """Resolves a text of verdict lines.
+    """Resolves the equivalences in a text of verdict lines.
 
-    path: the text's name in error messages.
-    verdicts: which lines to write: "all", "false" or "none".
-    in_order: write the verdicts of each prefix in the order of its time-points.
-    reach: how far apart in time a time-point and the verdicts written before its own may be; None
-        if that is not known, and then everything is held to the end when `in_order` is asked for.
-    memory: how much all of it may hold.
+    Args:
+        path: the name of the text in error messages.
+        verdicts: which lines to write: "all", "false" or "none".
+        in_order: whether to write the verdicts of each prefix in the order of its time-points.
+        reach: how far apart in time a time-point and the verdicts before its own may be. None means
+            that this is not known: with `in_order`, all verdicts are then held until the end.
+        memory: the memory limit of the resolver and its buffers; None means no limit.
 
     Attributes:
-        memory: as given, or a counter without a limit.
+        lines: reads the verdict lines.
+        memory: the limit, which also counts the memory that is held.
         writer: holds the lines until they are flushed.
-        true_count: time-points resolved to true.
-        false_count: time-points resolved to false.
-        open_count: time-points whose equivalence has no value yet.
-        held_count: resolved time-points that wait for their turn.
+        true_count: the number of time-points that were resolved to true.
+        false_count: the number of time-points that were resolved to false.
+        open_count: the number of time-points whose equivalence has no value yet.
+        held_count: the number of resolved time-points that wait for their turn.
     """
 
     def __cinit__(
@@ -122,12 +125,12 @@ cdef class TextResolver:
     def run(self):
         """Process part of the loaded block; return whether there is more to do.
 
-        Returns early when a block of output waits in the writer; continues once the caller has
-        taken it.
+        This returns early when a block of output waits in the writer; call it again after taking
+        the output.
 
         Raises:
-            LogError: a line cannot be read, or comes too late for the reach. The verdicts resolved
-                before it are in the writer.
+            LogError: a line cannot be read, or it comes too late for the reach. The writer has the
+                verdicts that were resolved before it.
             MemoryLimitError: more memory is held than allowed; the writer has the verdicts as
                 above.
         """
@@ -137,12 +140,12 @@ cdef class TextResolver:
         return more
 
     def end(self, end_time=None):
-        """End the text: `run` then writes what is held. The end time has no meaning here."""
+        """End the text: `run` then writes the verdicts that are held; `end_time` is ignored."""
         self.sequencer.release_all()
         self.is_ended = True
 
     cdef int work(self) except -1 nogil:
-        """The loop; returns 1 if it stops before the block is used up, else 0."""
+        """Run the loop; return 1 if there is more to do, else 0."""
         cdef int64_t deadline = nanoseconds() + RUN_NANOSECONDS
         cdef VerdictRecord verdict
         cdef size_t count = 0
@@ -172,7 +175,7 @@ cdef class TextResolver:
         held.of[HELD_BUFFERS] += self.writer.room + self.lines.carry_room
 
     cdef int take(self, const VerdictRecord *verdict) except -1 nogil:
-        """Resolve the time-points that a verdict settles; `write_some` writes them."""
+        """Resolve the time-points that a verdict decides; `write_some` writes them."""
         cdef uint64_t open_count = self.resolver.open_count
         cdef Prefix *prefix
         cdef bint has_memory = self.find_stream(verdict)
@@ -189,7 +192,7 @@ cdef class TextResolver:
         return 0
 
     cdef bint find_stream(self, const VerdictRecord *verdict) noexcept nogil:
-        """Set `stream` to the stream of the last line read; False if there is no memory.
+        """Set `stream` to the stream of the last line read; return False if memory is out.
 
         A prefix without a number has no open time-points: its Boolean verdicts pass through.
         """
@@ -206,7 +209,7 @@ cdef class TextResolver:
         return True
 
     cdef int hold(self, const VerdictRecord *verdict) except -1 nogil:
-        """Pass the time-points that a verdict settles to the sequencer."""
+        """Pass the time-points that a verdict decides to the sequencer."""
         cdef size_t k
         for k in range(self.resolver.outcome_count):
             if self.sequencer.is_late(
@@ -216,7 +219,7 @@ cdef class TextResolver:
             ):
                 with gil:
                     raise self.lines.failure(
-                        "later time-points are written: the reach is too small"
+                        "later time-points have been written: the reach is too small"
                     )
             if not self.sequencer.add(self.stream, self.resolver.outcomes + k):
                 with gil:
@@ -228,7 +231,7 @@ cdef class TextResolver:
         return 0
 
     cdef bint write_some(self) except -1 nogil:
-        """Write what the last verdict settled; False if a block of output waits before that."""
+        """Write the time-points that the last verdict decided; return False if output waits."""
         cdef VerdictRecord records[RESOLVED_AT_ONCE]
         cdef size_t count = RESOLVED_AT_ONCE
         while count == RESOLVED_AT_ONCE:
@@ -252,7 +255,7 @@ cdef class TextResolver:
         return True
 
     cdef bint write_held(self) except -1 nogil:
-        """Write what is held of all streams; False if a block of output waits before that."""
+        """Write the verdicts that are held for all streams; return False if output waits."""
         while self.ended_stream < self.sequencer.stream_count:
             self.stream = self.ended_stream
             if not self.write_some():
@@ -261,7 +264,7 @@ cdef class TextResolver:
         return True
 
     cdef bint write(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
-        """Write lines of the current stream; False if there is no memory."""
+        """Write lines of the current stream; return False if memory is out."""
         cdef const uint8_t *text = self.lines.prefix
         cdef size_t size = self.lines.prefix_size
         cdef size_t k

@@ -1,4 +1,4 @@
-"""Read the files of a table as batches of events."""
+"""Read the rows of tables as batches of events."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# The number of rows whose names are remembered, for messages about atoms that never occur.
+# The number of rows whose names are kept for messages about atoms that never occur.
 _NAMED_ROWS = 1000
 
 
 class EventBatch:
-    """Events, one for each usable row, in order.
+    """A batch of events, one for each usable row, in order.
 
     Attributes:
         events: the input for monitors, with the atoms in the requested order.
-        numbers: the stream numbers of the events, as in `TableEvents.keys`; None without keys.
+        numbers: for each event, the number of its key in `TableEvents.keys`; None without keys.
         time_stamps: the time-stamps of the events.
         source: the name of the file, or None if the events have been sorted.
         rows: the numbers of the rows in the file, from 1; None if the events have been sorted.
-        is_tail: whether this is the last row of a log, and no line feed ends it, so that more of it
-            may be written.
+        is_tail: whether this is the last row of a log without a line feed, which may still be
+            incomplete.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class EventBatch:
 
     @property
     def first_row(self) -> int | None:
-        """The number of the first row in the file, from 1."""
+        """The number of the first row in the file, from 1; None if there is none."""
         return int(self.rows[0]) if self.rows is not None and len(self.rows) else None
 
     @property
@@ -98,28 +98,29 @@ class EventBatch:
         return self._letters.words(len(self), len(self._atoms))
 
     def events_of(self, atoms: Sequence[str]) -> EventColumns:
-        """The events for a monitor that knows only some of the atoms, in this order."""
+        """Return the events as input for a monitor that has only these atoms, in this order."""
         return self._letters.events(self.time_stamps, [self._atoms.index(name) for name in atoms])
 
 
 class TableEvents:
-    """The events of tables: an iterator of batches, which can be read once.
+    """Reads tables as batches of events; it can be iterated once.
 
-    It is a context manager; leaving it closes the files.
+    It is also a context manager, which closes the files at the end.
 
     Attributes:
         sources: the files and objects that the events are read from.
         files: the sources that are files.
         keys: the numbers of the keys, or None if there are no key columns.
         key_columns: the names of the key columns.
-        can_forget_keys: whether future batches take their numbers from the then current `keys`.
+        can_forget_keys: whether future batches use the numbers that `keys` has by then, so that it
+            can forget keys.
         times: converts times to time-stamps, and time-stamps to texts.
-        digest: of all events that were read, if it is set before the first event; not if they are
-            sorted.
-        wait: if it is set before the first event, it is called with a descriptor before every read
-            from standard input or a pipe, until there is something to read.
+        digest: set this before the first event to get a digest of all events that are read; sorted
+            events have no digest.
+        wait: set this before the first event to a function that blocks until there is something to
+            read. It is called with a descriptor before every read from standard input or a pipe.
         rows: the number of rows that have been read.
-        row_name: what a row is called, for messages.
+        row_name: the word for a row in messages.
         size: the size of all files in bytes, or None if some source is not a regular file.
     """
 
@@ -156,7 +157,7 @@ class TableEvents:
         )
         self.keys = KeyTable(len(selection.keys)) if selection.keys else None
         self.key_columns = selection.keys
-        # Sorting happens between the numbering and the batches.
+        # Sorted rows get their numbers long before they come in a batch.
         self.can_forget_keys = sort_memory is None
         self.times = times
         self._memory = MemoryLimit() if memory is None else memory
@@ -167,7 +168,7 @@ class TableEvents:
         self._names: list[str] | None = None
         self._stream: ByteStream | None = None
         self._bytes_done = 0
-        # of the thread that reads ahead
+        # runs the thread that reads ahead
         self._executor: ThreadPoolExecutor | None = None
         self._batches: Generator[EventBatch | None, None, None]
         self._batches = self._ordered() if sort_memory is None else self._sorted(sort_memory)
@@ -183,10 +184,13 @@ class TableEvents:
         return batch
 
     def skip(self, count: int) -> Iterator[None]:
-        """Read the first events, which do not come in batches then; call before anything is read.
+        """Read the first events without returning them in batches; call this before iterating.
 
-        Their keys do not come to `keys`. This yields now and then. The log may end before. Events
-        that are sorted cannot be skipped.
+        The keys of these events are not added to `keys`. Sorted events cannot be skipped. This
+        yields now and then, and ends early if the log has fewer events.
+
+        Args:
+            count: the number of events to skip.
         """
         self._to_skip = count
         while self._to_skip:
@@ -225,7 +229,7 @@ class TableEvents:
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes of the files have been read, before decompression."""
+        """The number of bytes of the files that have been read, before decompression."""
         stream = self._stream
         return self._bytes_done + (0 if stream is None else stream.bytes_read)
 
@@ -233,8 +237,8 @@ class TableEvents:
     def absent_columns(self) -> tuple[str, ...]:
         """Messages about columns that no row of JSON lines has had so far.
 
-        If no row has them at the end, this is an error; for a live log, the messages may be of
-        interest sooner.
+        If there are still such columns at the end, that is an error. A live log may never end, so
+        the messages can be shown earlier.
         """
         return tuple(self._json_lines.absent("so far no row has a column"))
 
@@ -245,11 +249,11 @@ class TableEvents:
 
     @property
     def seen_names(self) -> list[str]:
-        """Names in the first rows of a column of names; an absent atom may be a misspelt one."""
+        """The names in the first rows of a column of names, for hints about misspelt atoms."""
         return self._names or []
 
     def _blocks(self) -> Generator[Block | BadRow, None, None]:
-        """The rows of all sources, one source after the other."""
+        """Yield the rows of all sources, one source after the other."""
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
         json_lines = self._json_lines
         binary = BinaryReader(self._selection)
@@ -284,6 +288,7 @@ class TableEvents:
         return True
 
     def _usable(self) -> Generator[UsableRows, None, None]:
+        """Yield the usable rows, and count the others or raise their errors."""
         blocks = self._blocks()
         if self.size is not None:
             self._executor = ThreadPoolExecutor(1, "mtlmon-tables")
@@ -302,7 +307,7 @@ class TableEvents:
                     raise rows.error
 
     def _ordered(self) -> Generator[EventBatch | None, None, None]:
-        """The batches, and None for a batch that is skipped."""
+        """Yield the batches in the order of the rows, and None for each batch that is skipped."""
         with closing(self._usable()) as usable:
             for rows in usable:
                 if self._unseen:
@@ -338,6 +343,7 @@ class TableEvents:
     def _add_to_digest(
         self, rows: UsableRows, keys: KeyTable | None, numbers: NDArray[np.uint32] | None
     ) -> None:
+        """Add rows to the digest, if one is wanted, with the texts of their keys, if any."""
         if self.digest is None:
             return
         count = len(rows.time_stamps)
@@ -353,6 +359,7 @@ class TableEvents:
         self.digest.add(count, columns)
 
     def _sorted(self, memory: int) -> Generator[EventBatch | None, None, None]:
+        """Yield the batches in the order of time; `memory` is the number of bytes for sorting."""
         with EventSorter(max(1, (len(self._atoms) + 63) // 64), memory) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
@@ -372,6 +379,11 @@ class TableEvents:
                 yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
 
     def _numbers(self, rows: UsableRows, keys: KeyTable) -> NDArray[np.uint32]:
+        """Return the number of each row's key, and add new keys to the table.
+
+        Raises:
+            TableError: a key cannot be written as text.
+        """
         columns = [self._selection.cells(rows.batch, name) for name in self._selection.keys]
         try:
             numbers = number_rows(keys, columns)
@@ -381,11 +393,12 @@ class TableEvents:
             reason = " ".join(str(error).split())
             names = listed(self._selection.keys)
             raise TableError(
-                f"no text for the key of {names}: {reason}; make it text before",
+                f"cannot write the key of {names} as text: {reason}; convert it to text first",
                 path=rows.block.path,
             ) from None
 
     def _note_seen(self, rows: UsableRows) -> None:
+        """Remove the atoms that hold in some row from the unseen ones; keep names for hints."""
         if self._names is None and self._selection.event is not None:
             cells = self._selection.cells(rows.batch, self._selection.event)
             names: dict[str, None] = {}
@@ -425,35 +438,35 @@ def open_tables(
 ) -> TableEvents:
     """Read tables as events, in batches.
 
-    Each row is an event. By default, its atoms are the Boolean columns of the same names; with
-    `event`, they are the names that this column lists. An atom of `predicates` holds if its
-    predicate is true. Null is false. Files are read one after the other. Each must have the wanted
-    columns, in any order. At most some megabytes of a file are in memory, and each row of standard
-    input or a pipe is available as soon as it is read.
+    Each row is an event. By default, an atom holds if the Boolean column of the same name is true;
+    with `event`, it holds if this column lists its name. An atom of `predicates` holds if its
+    predicate is true. Null counts as false. Files are read one after the other. Each file must have
+    all columns that are used, in any order. At most a few megabytes of a file are in memory at a
+    time, and each row of standard input or a pipe is available as soon as it is read.
 
     Args:
         tables: files, patterns, directories and `-` for standard input, as for `table_files`; or an
-            object with `__arrow_c_stream__`: a pyarrow table, a pandas data frame (from 2.2 on) or
-            a polars data frame, a reader of batches; or several of these.
+            object with `__arrow_c_stream__`, such as a pyarrow table, a reader of record batches,
+            or a data frame of pandas (from 2.2 on) or polars; or several of these.
         atoms: the atoms of the formula, in the order that monitors use.
         predicates: the predicates by the name of the atom that each defines, as in
             `PolicyFile.predicates`.
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
             imply. Compression (gzip, zstd, bz2) is recognised from the content.
-        time: the column of times; `ts` if not given.
-        time_unit: as `Times` takes them.
-        time_format: as `Times` takes them.
-        resolution: as `Times` takes them.
-        event: the column of names of events: lists of texts, or texts in which `event_separator`
-            separates the names.
+        time: the column of times; the default is `ts`.
+        time_unit: as for `Times`.
+        time_format: as for `Times`.
+        resolution: as for `Times`.
+        event: the column with the names of events: lists of texts, or texts in which
+            `event_separator` separates the names.
         key: one or more columns; rows with equal values in these columns form a separate stream.
-        null_values: for CSV, the cells that mean null if they are not quoted.
+        null_values: for CSV, the texts that mean null in cells without quotes.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
         sort: whether to sort the rows by time first, keeping the order of rows with equal times.
-            Sorting uses about `sort_memory` bytes of memory (by default 256 MiB, or a quarter of
-            what `memory` allows if that is less), and temporary files for the rest.
-        memory: the limit of the run, which also counts what keys and sorting hold.
+        sort_memory: how many bytes of memory sorting may use, approximately; the rest goes to
+            temporary files. The default is 256 MiB, or a quarter of `memory` if that is less.
+        memory: the memory limit of the run, which also counts the memory for keys and sorting.
         option_names: how messages write the options that they recommend.
 
     Raises:
@@ -461,8 +474,8 @@ def open_tables(
         OSError: a file cannot be opened.
 
     Iterating raises:
-        TableError: a file is not of its format, a column is missing or not of a type that fits, a
-            row is not usable.
+        TableError: a file is not in its format, a column is missing or has the wrong type, or a row
+            is not usable.
         PolicyError: a predicate does not fit the types of its columns.
 
     >>> from tempfile import TemporaryDirectory
@@ -480,7 +493,7 @@ def open_tables(
     if on_error not in ("stop", "skip"):
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
-        raise MtlmonError("the separator of names of events is empty: it needs a character")
+        raise MtlmonError("the separator of event names is empty: it needs at least one character")
     predicates = predicates or {}
     keys = (key,) if isinstance(key, str) else tuple(key)
     for name in keys:
@@ -507,7 +520,7 @@ def open_tables(
 
 
 def _sort_memory(memory: MemoryLimit | None) -> int:
-    """How many bytes sorting may use by default."""
+    """Return how many bytes sorting may use by default."""
     if memory is None or memory.limit is None:
         return DEFAULT_MEMORY
     return min(DEFAULT_MEMORY, memory.limit // 4)
@@ -518,9 +531,8 @@ def _ahead(
 ) -> Generator[_Item, None, None]:
     """Yield the same items, with a second thread that prepares the next item.
 
-    The end of this generator does not wait for that thread, as the end may come wherever memory is
-    cleaned up, even within the code that starts threads. The thread closes the items when it is
-    done.
+    When this generator ends, it does not wait for that thread. The garbage collector may end it
+    anywhere, even within the code that starts threads. The thread closes the items when it is done.
     """
     following = executor.submit(next, items, None)
     try:

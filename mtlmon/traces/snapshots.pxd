@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Declarations for the states of many streams as bytes."""
+"""Declarations for snapshots of the states of many streams."""
 
 from libc.stdint cimport uint64_t
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The states of many streams as numbers, for snapshots.
+"""Write the states of many streams to a snapshot, and read them back.
 
-Streams of one configuration differ only in their time-stamps and registers, so the state of the
-first of them is written as a snapshot, and of the others only what differs. The numbers that are
-read are not trusted: streams are rebuilt from them, and must come out in the configuration of the
-first one.
+Streams in the same configuration differ only in their time-stamps and registers. So a snapshot has
+the whole state of the first of these streams, and only the differences of the others. The reader
+does not trust the numbers: it rebuilds each stream, and checks that the result has the same
+configuration as the first stream.
 """
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
@@ -30,14 +30,19 @@ from mtlmon.engine.native cimport (
 from mtlmon.errors import SnapshotError
 
 cdef enum:
-    # What a stream is written as; larger numbers are those of known configurations.
+    # The kinds of streams in a snapshot; larger numbers are those of known configurations.
     BLANK = 0
     WHOLE = 1
     FIRST_SHARED = 2
 
 
 cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) except -1:
-    """Write the states of all streams; no event after `clock` has come.
+    """Write the states of all streams.
+
+    Args:
+        writer: receives the numbers.
+        streams: the streams.
+        clock: a time-stamp that no event so far exceeds.
 
     Raises:
         MonitorBrokenError: a stream was interrupted in the middle of an event.
@@ -46,7 +51,7 @@ cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) excep
     cdef uint32_t known = 0
     cdef uint32_t number
     cdef Resting *resting
-    # The number of each configuration in the snapshot, or 0 if it has none yet.
+    # For each configuration, its number in the snapshot, or 0 if it has none yet.
     cdef uint32_t *shared = <uint32_t *> calloc(
         <size_t> table.configuration_count + 1, sizeof(uint32_t)
     )
@@ -97,6 +102,7 @@ cdef int put_first(NumberWriter writer, Streams streams, Resting *resting) excep
 
 
 cdef int put_registers(NumberWriter writer, const Resting *resting, uint64_t clock) except -1:
+    """Write only what distinguishes a stream from others in the same configuration."""
     cdef uint32_t i
     writer.put(clock - resting.time_stamp)
     writer.put(resting.offset)
@@ -109,15 +115,21 @@ cdef int put_registers(NumberWriter writer, const Resting *resting, uint64_t clo
 
 
 cdef int read_streams(NumberReader reader, Streams streams, uint64_t clock) except -1:
-    """Read the states of streams, of which there must be none yet.
+    """Read the states of streams.
+
+    Args:
+        reader: contains the numbers from `put_streams`.
+        streams: receives the states; it must have no streams yet.
+        clock: the same time-stamp as for `put_streams`.
 
     Raises:
-        SnapshotError: what was written is damaged, or of another formula, mode or version. The
-            streams must not be used after that.
+        SnapshotError: the numbers are damaged, or belong to another formula or mode. The streams
+            must not be used after that.
     """
     cdef uint64_t count, events, true_count, false_count, kind
     cdef uint32_t number
-    # The first stream of each configuration, whose number changes when the table forgets others.
+    # The first stream in each configuration. The configuration itself cannot be kept here: its
+    # number changes when the table forgets other configurations.
     cdef list firsts = []
     if reader.get_bytes() != kind_of(streams.worker.engine, streams.mode_number):
         raise SnapshotError("the snapshot is of another formula or mode")
@@ -176,7 +188,7 @@ cdef int read_state_of(
 cdef int read_registers(
     NumberReader reader, Streams streams, uint32_t number, uint32_t first, uint64_t clock
 ) except -1:
-    """Read what distinguishes a stream from the first one of the same configuration."""
+    """Read what distinguishes a stream from the first one in the same configuration."""
     cdef State *state = &streams.worker.state
     cdef Register *registers
     cdef uint64_t time_stamp = clock - reader.get(clock)

@@ -50,7 +50,8 @@ def test_a_reach_that_is_too_small() -> None:
     assert done == (
         2,
         "3:0 true\n",
-        "mtlmon: <stdin>:4:1: later time-points are written: the reach is too small (1:0 true)\n",
+        "mtlmon: <stdin>:4:1: later time-points have been written: the reach is too small "
+        "(1:0 true)\n",
     )
 
 

@@ -274,7 +274,7 @@ def test_duplicate_columns_are_errors_where_they_are_wanted(tmp_path: Path) -> N
         ({"time_format": "at"}, "neither a date nor a time of day"),
         ({"key": ["a", "a"]}, "the key column 'a' is given twice"),
         ({"on_error": "ignore"}, "on_error must be 'stop' or 'skip'"),
-        ({"event_separator": ""}, "separator of names of events is empty"),
+        ({"event_separator": ""}, "separator of event names is empty"),
     ],
 )
 def test_options_that_are_wrong(options: dict[str, Any], message: str, tmp_path: Path) -> None:

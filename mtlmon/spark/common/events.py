@@ -110,7 +110,7 @@ def event_source(
     if len(set(keys)) != len(keys):
         raise MtlmonError("a key column is given twice")
     if not separator:
-        raise MtlmonError("the separator of names of events is empty")
+        raise MtlmonError("the separator of event names is empty")
     if on_error not in ("stop", "skip"):
         raise MtlmonError(f"on_error is 'stop' or 'skip', not {on_error!r}")
     predicates = dict(policies.predicates)
