@@ -42,6 +42,8 @@ def feed_columns(Session monitor not None, list batches not None):
     try:
         if monitor.memory is not None:
             monitor.memory.hold_to(monitor)
+        # Every time-point has one verdict; memory that is not written to costs nothing.
+        rows.grow(count + monitor.pending_count())
         for batch in batches:
             with nogil:
                 loop.run_columns(batch, NULL, 0, &end)

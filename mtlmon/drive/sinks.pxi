@@ -6,7 +6,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, realloc
 
 from mtlmon.engine.native cimport (
     Session,
@@ -94,6 +94,11 @@ cdef class VerdictRows(Sink):
     cdef object take_records(self):
         """Remove all rows and return their records, as a buffer that is not copied."""
         cdef VerdictBuffer buffer = VerdictBuffer()
+        cdef void *smaller = realloc(
+            self.records, max(<size_t> 1, self.count * sizeof(VerdictRecord))
+        )
+        if smaller != NULL:
+            self.records = <VerdictRecord *> smaller
         buffer.records = self.records
         buffer.size = self.count * sizeof(VerdictRecord)
         self.records = NULL
@@ -112,6 +117,11 @@ cdef class VerdictRows(Sink):
             needed > self.stream_room or needed > self.policy_room
         ):
             self.grow(needed)
+        if filter == FILTER_ALL and not self.has_owners:
+            for k in range(count):
+                copy_record(&self.records[self.count + k], &records[k])
+            self.count = <uint32_t> needed
+            return 0
         for k in range(count):
             if passes(filter, records[k].kind):
                 copy_record(&self.records[self.count], &records[k])
