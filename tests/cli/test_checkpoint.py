@@ -160,7 +160,7 @@ def test_files_of_another_use(files: Files, tmp_path: Path) -> None:
             "-o", str(files.output), "--checkpoint", str(path), str(policy), str(files.log)
         )
         assert done.status == 2
-        assert "cannot hold the checkpoint" in done.errors
+        assert "cannot hold the checkpoint: this run uses it for something else" in done.errors
     assert files.log.read_text() == LOG
     assert policy.read_text() == FORMULA
     other = tmp_path / "other"
@@ -319,7 +319,7 @@ def test_a_refused_run_leaves_no_new_file(files: Files, tmp_path: Path) -> None:
     files.checkpoint.write_text("a letter to a friend")
     assert "not a checkpoint" in files.run().errors
     files.checkpoint = files.log
-    assert "cannot hold the checkpoint" in files.run().errors
+    assert "cannot hold the checkpoint: this run uses it for something else" in files.run().errors
     assert not files.output.exists()
 
 
