@@ -221,6 +221,7 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
         )
     from mtlmon.tables import open_tables
 
+    take_signals_from_arrow()
     if sys.stdin is None and "-" in options.logs:
         raise Failure("cannot read standard input: it is closed")
     try:
@@ -243,6 +244,13 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
         )
     except OSError as error:
         raise unreadable(error) from None
+
+
+def take_signals_from_arrow() -> None:
+    """Keep Arrow from handling signals while it reads: it would raise an error of its own."""
+    from pyarrow import enable_signal_handlers
+
+    enable_signal_handlers(False)
 
 
 def position_of_input(options: Options) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -150,3 +152,35 @@ def test_a_table_as_standard_input(tmp_path: Path) -> None:
     assert done.output == "1:0 false\n9:0 true\n"
     assert done.errors.startswith(f"mtlmon: no event has the atom q\n1:0 violates {RESPONSE}\n")
     assert "rows                3\n" in done.errors
+
+
+ARROW_AND_SIGTERM = """
+import io, os, signal, sys, threading
+from pyarrow import ArrowCancelled, csv
+from mtlmon.cli.policies import take_signals_from_arrow
+
+# as a command with checkpoints does while it works
+signal.signal(signal.SIGTERM, lambda *_: None)
+if sys.argv[1:] == ["taken"]:
+    take_signals_from_arrow()
+text = b"a,b\\n" + b"12345,67890\\n" * 6_000_000
+threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM)).start()
+try:
+    csv.read_csv(io.BytesIO(text), csv.ReadOptions(use_threads=False, block_size=1 << 20))
+except ArrowCancelled:
+    print("cancelled")
+else:
+    print("read")
+"""
+
+
+@pytest.mark.parametrize(("arguments", "outcome"), [(["taken"], "read"), ([], "cancelled")])
+def test_arrow_leaves_signals_to_the_command(arguments: list[str], outcome: str) -> None:
+    """The second case shows what Arrow does otherwise."""
+    done = subprocess.run(
+        [sys.executable, "-c", ARROW_AND_SIGTERM, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{outcome}\n"

@@ -64,7 +64,8 @@ def _delimited_schema(stream: pa.NativeFile, delimiter: str) -> pa.Schema:
     text = block.decode(errors="replace").encode()
     table = csv.read_csv(
         pa.BufferReader(text),
-        read_options=csv.ReadOptions(block_size=2 * _BLOCK_BYTES),
+        # Threads do not pay for a single block, and may still be starting when the process ends.
+        read_options=csv.ReadOptions(use_threads=False, block_size=2 * _BLOCK_BYTES),
         parse_options=csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
         ),
