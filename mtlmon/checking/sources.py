@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     TimeStamps = NDArray[np.int64] | memoryview
     StreamNumbers = NDArray[np.uint32] | memoryview
 
-__all__ = ["EventBatch", "EventSource"]
+__all__ = ["BatchReader", "EventBatch", "EventSource"]
+
+_Batch = TypeVar("_Batch")
 
 
 class EventBatch(Protocol):
@@ -53,3 +55,44 @@ class EventSource(Protocol):
         """The largest time-stamp so far, or None before the first event."""
 
     def __iter__(self) -> Iterator[EventBatch]: ...
+
+
+class BatchReader(Generic[_Batch]):
+    """The base of logs: an iterator of batches, the first events of which can be skipped.
+
+    Args:
+        batches: yields the batches, and None for a batch all of whose events are skipped; it counts
+            the events that it skips off `to_skip`.
+
+    Attributes:
+        to_skip: the number of events that are yet to be skipped.
+    """
+
+    def __init__(self, batches: Generator[_Batch | None, None, None]) -> None:
+        self._batches = batches
+        self.to_skip = 0
+
+    def __iter__(self) -> Iterator[_Batch]:
+        return self
+
+    def __next__(self) -> _Batch:
+        """Return the next batch."""
+        while (batch := next(self._batches)) is None:
+            pass
+        return batch
+
+    def skip(self, count: int) -> Iterator[None]:
+        """Read the first events without returning them in batches; call this before iterating.
+
+        This yields now and then, and ends early if the log has fewer events.
+
+        Args:
+            count: the number of events to skip.
+        """
+        self.to_skip = count
+        while self.to_skip:
+            try:
+                next(self._batches)
+            except StopIteration:
+                return
+            yield

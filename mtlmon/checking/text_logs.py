@@ -8,12 +8,13 @@ import stat
 from typing import TYPE_CHECKING
 
 from mtlmon.arrays.native import EventColumns
+from mtlmon.checking.sources import BatchReader
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.text.head import LogHead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -84,7 +85,7 @@ class TextBatch:
         return self._masks[word :: self._words]
 
 
-class TextLog:
+class TextLog(BatchReader[TextBatch]):
     """Reads a text log, which is one trace, as batches of events; it can be iterated once.
 
     From a pipe or a terminal, a batch has the events that are available.
@@ -122,6 +123,7 @@ class TextLog:
         skip_errors: bool = False,
         memory: MemoryLimit | None = None,
     ) -> None:
+        super().__init__(self._read())
         self.descriptor = descriptor
         self.name = name
         self._atoms = tuple(atoms)
@@ -131,8 +133,6 @@ class TextLog:
         self.bytes_read = 0
         self.digest: EventDigest | None = None
         self.wait: Callable[[int], None] | None = None
-        self._to_skip = 0
-        self._batches: Iterator[TextBatch | None] = self._read()
         self._head = LogHead()
         status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
@@ -160,38 +160,13 @@ class TextLog:
         """The names of atoms in the first lines, including atoms that no policy has."""
         return self._head.names()
 
-    def __iter__(self) -> Iterator[TextBatch]:
-        return self
-
-    def __next__(self) -> TextBatch:
-        """Return the next batch.
+    def _read(self) -> Generator[TextBatch | None, None, None]:
+        """Yield the batches, and None for each batch that is skipped.
 
         Raises:
             LogError: a line cannot be read; earlier batches have all events before it.
             OSError: the file cannot be read.
         """
-        while (batch := next(self._batches)) is None:
-            pass
-        return batch
-
-    def skip(self, count: int) -> Iterator[None]:
-        """Read the first events without returning them in batches; call this before iterating.
-
-        This yields now and then, and ends early if the log has fewer events.
-
-        Args:
-            count: the number of events to skip.
-        """
-        self._to_skip = count
-        while self._to_skip:
-            try:
-                next(self._batches)
-            except StopIteration:
-                return
-            yield
-
-    def _read(self) -> Iterator[TextBatch | None]:
-        """Yield the batches, and None for each batch that is skipped."""
         block = memoryview(bytearray(_BLOCK_BYTES))
         while count := self._read_into(block):
             self.bytes_read += count
@@ -232,9 +207,9 @@ class TextLog:
             self.rows += count
             if self.digest is not None:
                 self.digest.add(count, batch.columns)
-            if self._to_skip:
-                skipped = min(count, self._to_skip)
-                self._to_skip -= skipped
+            if self.to_skip:
+                skipped = min(count, self.to_skip)
+                self.to_skip -= skipped
                 yield None
                 if skipped == count:
                     continue

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
+from mtlmon.checking.sources import BatchReader
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import compile_predicates
@@ -35,7 +36,7 @@ from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
@@ -102,10 +103,11 @@ class EventBatch:
         return self._letters.events(self.time_stamps, [self._atoms.index(name) for name in atoms])
 
 
-class TableEvents:
+class TableEvents(BatchReader[EventBatch]):
     """Reads tables as batches of events; it can be iterated once.
 
-    It is also a context manager, which closes the files at the end.
+    It is also a context manager, which closes the files at the end. Skipped events do not add their
+    keys to `keys`; sorted events cannot be skipped.
 
     Attributes:
         sources: the files and objects that the events are read from.
@@ -141,7 +143,7 @@ class TableEvents:
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
-        self._to_skip = 0
+        super().__init__(self._ordered() if sort_memory is None else self._sorted(sort_memory))
         self.sources = tuple(sources)
         self.files = tuple(one for one in sources if isinstance(one, TableFile))
         self._atoms = tuple(atoms)
@@ -170,35 +172,8 @@ class TableEvents:
         self._bytes_done = 0
         # runs the thread that reads ahead
         self._executor: ThreadPoolExecutor | None = None
-        self._batches: Generator[EventBatch | None, None, None]
-        self._batches = self._ordered() if sort_memory is None else self._sorted(sort_memory)
         sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
-
-    def __iter__(self) -> TableEvents:
-        return self
-
-    def __next__(self) -> EventBatch:
-        while (batch := next(self._batches)) is None:
-            pass
-        return batch
-
-    def skip(self, count: int) -> Iterator[None]:
-        """Read the first events without returning them in batches; call this before iterating.
-
-        The keys of these events are not added to `keys`. Sorted events cannot be skipped. This
-        yields now and then, and ends early if the log has fewer events.
-
-        Args:
-            count: the number of events to skip.
-        """
-        self._to_skip = count
-        while self._to_skip:
-            try:
-                next(self._batches)
-            except StopIteration:
-                return
-            yield
 
     def __enter__(self) -> TableEvents:
         return self
@@ -313,7 +288,7 @@ class TableEvents:
                 if self._unseen:
                     self._note_seen(rows)
                 count = len(rows.time_stamps)
-                skipped = min(count, self._to_skip)
+                skipped = min(count, self.to_skip)
                 if skipped:
                     if self.digest is not None and self.keys is not None:
                         # Of the keys, only the texts matter.
@@ -321,7 +296,7 @@ class TableEvents:
                         self._add_to_digest(rows, keys, self._numbers(rows, keys))
                     else:
                         self._add_to_digest(rows, None, None)
-                    self._to_skip -= skipped
+                    self.to_skip -= skipped
                     yield None
                     if skipped == count:
                         continue
