@@ -85,6 +85,8 @@ class PolicyWork:
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
         self.options = options
         self.writer: Writer = NoWriter() if output is None else output.writer
+        if output is not None and output.lines is not None:
+            check.deliver_to(output.lines)
         self.is_complete = False
         self.batches: Iterator[TextBatch | EventBatch] = iter(source)
         # the last row of the log, if no line feed ends it

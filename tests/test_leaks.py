@@ -212,11 +212,11 @@ def test_lines_of_policies_come_and_go() -> None:
                 for number in range(3):
                     rows.add_false(number, 0, 0, number)
                 if key_table is None:
-                    lines.put(rows, ["a", "b" * 50], places)
+                    lines.write(rows, ["a", "b" * 50], places)
                     assert lines.writer.take().count(b"\n") == 3
                     continue
                 with pytest.raises(IndexError):
-                    lines.put(rows)
+                    lines.write(rows)
             policy_label(names[1], format)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="1 names"):
             PolicyLines(names, keys, format="jsonl", key_columns=(b"",))

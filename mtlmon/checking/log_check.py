@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import EventColumns
     from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers, TimeStamps
-    from mtlmon.drive.native import FirstViolation, VerdictRows
+    from mtlmon.drive.native import FirstViolation, PolicyLines, VerdictRows
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
 
@@ -278,6 +278,13 @@ class LogCheck:
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
         """Return the undecided time-points of a policy on one trace."""
         return self.monitors[policy].pending(number, self._end_clock or 0)
+
+    def deliver_to(self, lines: PolicyLines) -> None:
+        """From now on, write wanted verdicts as lines instead of collecting them in `verdicts`.
+
+        The first violation, if only that is wanted, is still collected.
+        """
+        self._native.deliver_to(lines)
 
     def run(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """Check the log; whenever this yields, there may be verdicts to take out.

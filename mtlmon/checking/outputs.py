@@ -53,6 +53,10 @@ class Output(Protocol):
     def writer(self) -> Writer:
         """Holds the bytes to be written."""
 
+    @property
+    def lines(self) -> PolicyLines | None:
+        """The sink for verdicts that need no `put`, or None if all of them need it."""
+
     def put(self, rows: VerdictRows) -> None:
         """Convert the verdicts, and remove them from the rows."""
 
@@ -80,12 +84,13 @@ class TextOutput:
     """
 
     def __init__(self, names: Sequence[str | None], keys: KeyTable | None) -> None:
-        self._lines = PolicyLines(list(names), keys)
+        self.lines: PolicyLines | None
+        self.lines = self._lines = PolicyLines(list(names), keys)
         self.writer: Writer = self._lines.writer
 
     def put(self, rows: VerdictRows) -> None:
         """Write the verdicts as lines."""
-        self._lines.put(rows)
+        self._lines.write(rows)
 
     def close(self) -> None:
         """Do nothing: lines need no end."""
@@ -114,6 +119,7 @@ class JsonLinesOutput:
 
             members = tuple(json.dumps(name).encode() for name in unique_key_columns(key_columns))
         self._lines = PolicyLines(list(names), keys, format="jsonl", key_columns=members)
+        self.lines: PolicyLines | None = self._lines if times is None else None
         self._times = times
         self._has_time_texts: bool | None = None
         self.writer: Writer = self._lines.writer
@@ -123,14 +129,14 @@ class JsonLinesOutput:
         if self._has_time_texts is None:
             self._has_time_texts = self._times is not None and not self._times.is_plain
         if self._times is None or not self._has_time_texts:
-            self._lines.put(rows)
+            self._lines.write(rows)
             return
         import numpy as np
 
         time_stamps = np.frombuffer(rows.time_stamps(), np.uint64)
         distinct, places = np.unique(time_stamps, return_inverse=True)
         texts = self._times.texts(distinct.tolist())
-        self._lines.put(rows, texts, places.astype(np.uint32))
+        self._lines.write(rows, texts, places.astype(np.uint32))
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

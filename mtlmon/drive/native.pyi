@@ -205,6 +205,7 @@ class PolicyMonitors:
         executor: Executor | None = None,
         memory: MemoryLimit | None = None,
     ) -> None: ...
+    def deliver_to(self, lines: PolicyLines) -> None: ...
     def feed(
         self, events: list[EventColumns], numbers: _Array, first: int = 0, count: int = ...
     ) -> None: ...
@@ -236,7 +237,7 @@ class PolicyLines:
         format: Literal["text", "jsonl"] = "text",
         key_columns: tuple[bytes, ...] = (),
     ) -> None: ...
-    def put(
+    def write(
         self,
         rows: VerdictRows,
         time_texts: list[str] | None = None,

@@ -24,6 +24,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef uint32_t policy_count
     cdef size_t batch               # events, or streams, that the policies process in turn
     cdef Delivery delivery
+    cdef PolicyLines lines          # the sink of the delivery if it is not `verdicts`, else None
     cdef public object executor
     cdef readonly VerdictRows verdicts, violations
     cdef readonly FirstViolation first

@@ -104,6 +104,10 @@ cdef class PolicyMonitors(MemoryHolder):
     def __dealloc__(self):
         free(self.parts)
 
+    def deliver_to(self, PolicyLines lines not None):
+        """From now on, write verdicts as lines instead of collecting them in `verdicts`."""
+        self.lines = self.delivery.sink = lines
+
     def feed(self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX):
         """Process some events.
 
@@ -186,6 +190,8 @@ cdef class PolicyMonitors(MemoryHolder):
         if self.delivery.resolver is not None:
             held.of[HELD_EQUIVALENTS] += self.delivery.resolver.held_bytes()
         held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
+        if self.lines is not None:
+            held.of[HELD_VERDICTS] += self.lines.held_bytes()
 
     cdef bint relieve(self) except -1 with gil:
         cdef KeyedMonitors one
@@ -353,6 +359,8 @@ cdef class PolicyMonitors(MemoryHolder):
                 numbers, self.policy_count
             ):
                 raise MemoryError("mtlmon: out of memory")
+            if self.lines is not None:
+                self.lines.has_key = False
             return (<const char *> numbers)[:total * sizeof(uint32_t)]
         finally:
             free(numbers)
@@ -377,6 +385,8 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef size_t next_place
         cdef uint32_t policy, first
         cdef bint finds_first = self.first is not None and columns is not None
+        # PERF: saves 2 % of a check of two cheap policies on a text log
+        cdef bint is_direct = self.lines is not None and self.delivery.resolver is None
         while place < count:
             next_place = count
             if finds_first:
@@ -386,7 +396,12 @@ cdef class PolicyMonitors(MemoryHolder):
                 first = part.taken
                 while part.taken < part.count and part.places[part.taken] == place:
                     part.taken += 1
-                if part.taken > first:
+                if part.taken > first and is_direct:
+                    self.lines.put(
+                        part.records + first, part.taken - first, self.delivery.filter,
+                        part.streams[first], policy
+                    )
+                elif part.taken > first:
                     self.delivery.put(
                         part.records + first, part.taken - first, part.streams[first], policy
                     )

@@ -13,13 +13,16 @@ cdef struct Fields:
     uint32_t size, room
 
 
-cdef class PolicyLines:
+cdef class PolicyLines(Sink):
     cdef readonly Writer writer
     cdef KeyTable keys
     cdef Fields *names              # the names of the policies
     cdef uint32_t policy_count
-    cdef Fields key                 # the key of the last line
+    cdef Fields key                 # the key of the last line, whose number was `key_stream`
+    cdef uint32_t key_stream
+    cdef bint has_key               # whether `key` is set, and keys have the same numbers since
     cdef Fields both                # the name of a policy, followed by that key
+    cdef uint32_t both_policy       # the number of that policy, or NO_POLICY
     # for JSON lines with keys: the text before each part of the key, and before the time-stamp
     cdef Fields *members
     cdef size_t member_count
@@ -29,5 +32,8 @@ cdef class PolicyLines:
     cdef uint32_t time_room
 
     cdef int set_times(self, list texts) except -1
-    cdef int put_rows(self, VerdictRows rows, const uint32_t *places) except -1 nogil
+    cdef int put_line(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy,
+        const uint32_t *time_text
+    ) except -1 nogil
     cdef int set_key(self, uint32_t stream) except -1 nogil

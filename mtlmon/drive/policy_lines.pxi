@@ -16,15 +16,18 @@ from libc.string cimport memcpy, memset
 
 from mtlmon.arrays.native cimport KeyTable, Memory, Text
 from mtlmon.engine.native cimport reserve
-from mtlmon.text.native cimport Writer
+from mtlmon.text.native cimport WORD_SIZE, Writer
+
+cdef enum:
+    NO_POLICY = 0xFFFFFFFF
 
 # precedes the time-stamp of a JSON line
 _TIME = b',"time":'
 
 
 @cython.final
-cdef class PolicyLines:
-    """Writes verdicts as lines.
+cdef class PolicyLines(Sink):
+    """Writes verdicts as lines, without the texts of times if it is used as a sink.
 
     Args:
         names: the names of the policies in order; None for a policy without a name. A text line of
@@ -79,7 +82,7 @@ cdef class PolicyLines:
         free(self.times.text)
         free(self.time_ends)
 
-    def put(self, VerdictRows rows not None, list time_texts=None, places=None):
+    def write(self, VerdictRows rows not None, list time_texts=None, places=None):
         """Write the rows as lines, and remove them from `rows`.
 
         Args:
@@ -95,10 +98,8 @@ cdef class PolicyLines:
         cdef const uint32_t *place_of = NULL
         cdef size_t k
         for k in range(rows.count):
-            if rows.policies[k] >= self.policy_count or (
-                self.keys is not None and rows.streams[k] >= self.keys.count
-            ):
-                raise IndexError("a verdict on a policy or key that does not exist")
+            if rows.policies[k] >= self.policy_count:
+                raise IndexError("a verdict on a policy that does not exist")
         if time_texts is not None:
             memory = Memory(places, sizeof(uint32_t), rows.count)
             if rows.count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
@@ -108,8 +109,15 @@ cdef class PolicyLines:
                 if place_of[k] >= <size_t> len(time_texts):
                     raise IndexError("a verdict at a time that has no text")
             self.set_times(time_texts)
+        # Keys may have been renumbered since the last call.
+        self.has_key = False
         with nogil:
-            self.put_rows(rows, place_of)
+            for k in range(rows.count):
+                self.put_line(
+                    &rows.records[k], rows.streams[k], rows.policies[k],
+                    NULL if place_of == NULL else place_of + k
+                )
+        self.has_key = False
         rows.count = 0
 
     cdef int set_times(self, list texts) except -1:
@@ -123,47 +131,63 @@ cdef class PolicyLines:
             self.time_ends[number] = self.times.size
         return 0
 
-    cdef int put_rows(self, VerdictRows rows, const uint32_t *places) except -1 nogil:
-        """Write the rows as lines; `places` are indices of time texts, or NULL."""
-        cdef const Fields *fields
-        cdef const Fields *name
+    cdef int put(
+        self, const VerdictRecord *records, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        cdef size_t k
+        for k in range(count):
+            if passes(filter, records[k].kind):
+                self.put_line(&records[k], stream, policy, NULL)
+        return 0
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        return self.writer.room
+
+    cdef int put_line(
+        self, const VerdictRecord *record, uint32_t stream, uint32_t policy,
+        const uint32_t *time_text
+    ) except -1 nogil:
+        """Write a verdict as a line; `time_text` points to the index of a text, or is NULL."""
+        cdef const Fields *name = &self.names[policy]
+        cdef const Fields *fields = name
         cdef uint32_t time_start = 0
         cdef uint32_t time_end = 0
-        cdef bint is_written, is_new_key
-        cdef size_t k
-        for k in range(rows.count):
-            name = fields = &self.names[rows.policies[k]]
-            if self.keys is not None:
-                # Keys may have been renumbered since the last call.
-                is_new_key = k == 0 or rows.streams[k] != rows.streams[k - 1]
-                if is_new_key:
-                    self.set_key(rows.streams[k])
-                fields = &self.key
-                if name.size:
-                    if is_new_key or rows.policies[k] != rows.policies[k - 1]:
-                        self.both.size = 0
-                        add_fields(&self.both, name)
-                        add_fields(&self.both, &self.key)
-                    fields = &self.both
-            if self.writer.is_json:
-                if places != NULL:
-                    time_start = self.time_ends[places[k] - 1] if places[k] else 0
-                    time_end = self.time_ends[places[k]]
-                is_written = self.writer.write_object(
-                    fields.text, fields.size, self.times.text + time_start,
-                    time_end - time_start, &rows.records[k]
-                )
-            else:
-                is_written = self.writer.write_behind(fields.text, fields.size, &rows.records[k])
-            if not is_written:
-                with gil:
-                    raise MemoryError("mtlmon: out of memory")
+        cdef bint is_written
+        if self.keys is not None:
+            if not self.has_key or stream != self.key_stream:
+                self.set_key(stream)
+            fields = &self.key
+            if name.size:
+                if policy != self.both_policy:
+                    self.both.size = 0
+                    add_fields(&self.both, name)
+                    add_fields(&self.both, &self.key)
+                    self.both_policy = policy
+                fields = &self.both
+        if self.writer.is_json:
+            if time_text != NULL:
+                time_start = self.time_ends[time_text[0] - 1] if time_text[0] else 0
+                time_end = self.time_ends[time_text[0]]
+            is_written = self.writer.write_object(
+                fields.text, fields.size, self.times.text + time_start, time_end - time_start,
+                record
+            )
+        else:
+            is_written = self.writer.write_behind(fields.text, fields.size, record)
+        if not is_written:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
         return 0
 
     cdef int set_key(self, uint32_t stream) except -1 nogil:
         """Set the fields for the key of a stream."""
         cdef Text text
         cdef size_t column
+        self.has_key = False
+        if stream >= self.keys.count:
+            with gil:
+                raise IndexError("a verdict on a key that does not exist")
         self.key.size = 0
         for column in range(self.keys.columns):
             text = self.keys.column_text(stream, column)
@@ -174,6 +198,9 @@ cdef class PolicyLines:
                 add(&self.key, text.place, text.length)
         if self.writer.is_json:
             add_fields(&self.key, &self.members[self.keys.columns])
+        self.has_key = True
+        self.key_stream = stream
+        self.both_policy = NO_POLICY
         return 0
 
 
@@ -223,8 +250,10 @@ cdef int add_json(Fields *fields, str text) except -1:
 
 
 cdef int make_room(Fields *fields, size_t size) except -1 nogil:
-    """Make room for `size` bytes in total."""
-    return reserve(<void **> &fields.text, &fields.room, size, 1)
+    """Make room for `size` bytes in total, and for as much as the writer may read."""
+    return reserve(
+        <void **> &fields.text, &fields.room, max(size, <size_t> 2 * WORD_SIZE), 1
+    )
 
 
 cdef int add(Fields *fields, const uint8_t *text, size_t length) except -1 nogil:

@@ -136,14 +136,19 @@ cdef class VerdictRows(Sink):
         uint32_t first_place
     ) except -1 nogil:
         """Take the verdicts of one policy; `policies` then has their places instead."""
+        cdef const VerdictRecord *records = verdicts.records
+        cdef VerdictRecord *copies
+        cdef uint32_t count = self.count
         cdef uint32_t k
-        self.grow(<size_t> self.count + verdicts.count)
+        self.grow(<size_t> count + verdicts.count)
+        copies = self.records
         for k in range(verdicts.count):
-            if passes(filter, verdicts.records[k].kind):
-                copy_record(&self.records[self.count], &verdicts.records[k])
-                self.streams[self.count] = streams[k]
-                self.policies[self.count] = first_place + verdicts.records[k].place
-                self.count += 1
+            # Those that do not pass are overwritten.
+            copy_record(&copies[count], &records[k])
+            self.streams[count] = streams[k]
+            self.policies[count] = first_place + records[k].place
+            count += passes(filter, records[k].kind)
+        self.count = count
         return 0
 
     cdef int grow(self, size_t needed) except -1 nogil:

@@ -85,6 +85,8 @@ class CsvOutput:
         has_header: whether the header is written; set it to continue a file that has one.
     """
 
+    lines = None
+
     def __init__(self, table: VerdictTable) -> None:
         self.has_header = False
         self.writer = ByteWriter()
@@ -115,6 +117,8 @@ class CsvOutput:
 
 class ParquetOutput:
     """Writes Parquet, in groups of some hundred thousand rows."""
+
+    lines = None
 
     def __init__(self, table: VerdictTable) -> None:
         self.writer = ByteWriter()

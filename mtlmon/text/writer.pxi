@@ -197,13 +197,18 @@ cdef class Writer:
     cdef bint write_behind(
         self, const uint8_t *text, size_t size, const VerdictRecord *verdict
     ) noexcept nogil:
-        """Append a line that begins with a text; False if there is no memory."""
+        """Append a line that begins with a text; False if there is no memory.
+
+        A text that is not empty must have room for two words, which may be read.
+        """
         if size > self.room - self.size or self.room - self.size - size < LINE_ROOM:
             if not self.reserve(size // LINE_ROOM + LINES_AT_ONCE):
                 return False
-        if size:
-            # the text may be NULL otherwise
+        if size > 2 * WORD_SIZE:
             memcpy(self.data + self.size, text, size)
+        elif size:
+            # PERF: a copy whose size the compiler knows
+            memcpy(self.data + self.size, text, 2 * WORD_SIZE)
         self.size = <size_t> (
             put_line(self, self.data + self.size + size, verdict) - self.data
         )

@@ -190,7 +190,7 @@ def test_rows_that_refer_to_nothing() -> None:
     lines = PolicyLines(["x"], keys, format="jsonl", key_columns=(b'"k"',))
     for row in (1, 0, 1, 0), (1, 0, 0, 1):
         with pytest.raises(IndexError):
-            lines.put(false_rows(row))
+            lines.write(false_rows(row))
     rows = false_rows((1, 0, 0, 0), (2, 0, 0, 0))
     wrong: list[tuple[NDArray[Any], type[Exception]]] = [
         (np.array([0, 2], np.uint32), IndexError),
@@ -200,12 +200,12 @@ def test_rows_that_refer_to_nothing() -> None:
     ]
     for places, error in wrong:
         with pytest.raises(error):
-            lines.put(rows, ["1", "2"], places)
+            lines.write(rows, ["1", "2"], places)
     with pytest.raises(TypeError):
-        lines.put(rows, ["1", 2], np.array([0, 1], np.uint32))  # type: ignore[list-item]
+        lines.write(rows, ["1", 2], np.array([0, 1], np.uint32))  # type: ignore[list-item]
     assert len(rows) == 2
     assert lines.writer.take() == b""
-    lines.put(rows, ["1", "2"], np.array([1, 0], np.uint32))
+    lines.write(rows, ["1", "2"], np.array([1, 0], np.uint32))
     assert [json.loads(line)["time_text"] for line in lines.writer.take().splitlines()] == [
         "2",
         "1",

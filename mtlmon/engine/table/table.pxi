@@ -269,16 +269,15 @@ cdef class Table:
             for k in range(verdicts.count, verdicts.count + count):
                 verdicts.records[k].place = <uint32_t> place
         verdicts.count += count
-        if not self.is_shared:
-            if not self.is_used or self._is_paused():
-                return 0
-            if (
-                self.compactions != self.engine.workspace.compactions
-                or self.bytes() > self.budget
-            ):
-                self.compactions = self.engine.workspace.compactions
-                self.forget(NULL, 0, 0)
-                configuration = NO_CONFIGURATION
+        if not self.is_used or self._is_paused():
+            return 0
+        if not self.is_shared and (
+            self.compactions != self.engine.workspace.compactions
+            or self.bytes() > self.budget
+        ):
+            self.compactions = self.engine.workspace.compactions
+            self.forget(NULL, 0, 0)
+            configuration = NO_CONFIGURATION
         if not self._intern_state(state, &target):
             return 0
         if configuration != NO_CONFIGURATION:
