@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 from mtlmon.syntax.formula import Formula
-from tests.engines import Job, run_literally, run_steps
+from tests.engines import (
+    Job,
+    MakeMonitor,
+    make_shared,
+    run_by_definition,
+    run_literally,
+    run_steps,
+)
 from tests.formulas import is_bounded
 from tests.properties import (
     Answers,
     Output,
     Timeline,
+    check_merges,
     check_modes_agree,
     check_not_behind,
     check_on_other_streams,
     check_output,
     check_prefix,
+    check_same_values,
     has_advance,
     view_of,
 )
 from tests.reference.evaluator import evaluate
+from tests.reference.folding import is_mixed_on_top, is_unate
+from tests.reference.local import TooManyUnknownsError
 from tests.reference.paper import dense_size
 from tests.traces import MODES, Mode, TimePoint, Trace, format_step, prefix_of, time_points
 from tests.verdicts import Verdict, parse_verdict
@@ -33,9 +43,9 @@ def compare(
     formula: Formula,
     timeline: Timeline,
     *,
-    run: Callable[[Job], Output] = run_steps,
+    make: MakeMonitor = make_shared,
 ) -> dict[Mode, Output]:
-    """Runs the engine in all modes and checks all that is promised; returns the outputs.
+    """Runs monitors in all modes and checks all that is promised; returns the outputs.
 
     Raises:
         AssertionError: a promise is broken; the message names the case.
@@ -45,7 +55,7 @@ def compare(
         view = view_of(formula, timeline)
         for mode in MODES:
             job = Job(formula, timeline.steps, mode, timeline.end_time)
-            outputs[mode] = run(job)
+            outputs[mode] = run_steps(job, make)
             check_output(view, timeline, mode, outputs[mode])
             check_on_other_streams(formula, timeline, outputs[mode], Random(0))
         check_modes_agree(outputs, view.bounded)
@@ -54,13 +64,13 @@ def compare(
     return outputs
 
 
-def compare_at_the_end(formula: Formula, steps: Trace) -> None:
+def compare_at_the_end(formula: Formula, steps: Trace, *, make: MakeMonitor = make_shared) -> None:
     """Checks every time-point's value once nothing follows: for traces too long for more.
 
     Raises:
         AssertionError: a value is wrong or missing, or the modes differ at some moment.
     """
-    outputs = {mode: run_steps(Job(formula, steps, mode, "inf")) for mode in MODES}
+    outputs = {mode: run_steps(Job(formula, steps, mode, "inf"), make) for mode in MODES}
     check_modes_agree(outputs, is_bounded(formula))
     actual = evaluate(formula, prefix_of(steps, closed=True))
     expected = dict(zip(time_points(steps), actual, strict=True))
@@ -87,7 +97,51 @@ def compare_literally(formula: Formula, timeline: Timeline, outputs: dict[Mode, 
             raise AssertionError(f"{error}\n  {case}") from error
 
 
-def compare_back_ends(formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]) -> None:
+def compare_by_definition(
+    formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]
+) -> None:
+    """Checks `naive` and `local` mode of bounded formulas against their definition.
+
+    For a unate formula:
+
+    - `naive`: the output is that of Kleene's three values, line by line.
+    - `local`: at every moment the same Boolean values are known, equivalences followed; and any two
+      time-points of one time-stamp that have the same Boolean function of what lies beyond it are
+      in one class. Further equivalences may be found.
+
+    For a formula that is mixed on top only, the second statement holds too, and `naive` mode knows
+    the same values; Kleene's can come later. For other formulas nothing is compared.
+
+    Raises:
+        AssertionError: something differs.
+    """
+    unate = is_unate(formula)
+    if not is_bounded(formula) or not (unate or is_mixed_on_top(formula)):
+        return
+    job = Job(formula, timeline.steps, "local", timeline.end_time)
+    try:
+        expected = run_by_definition(job)
+    except TooManyUnknownsError:
+        return
+    try:
+        check_merges(outputs["local"], expected)
+        if unate:
+            naive = run_by_definition(job._replace(mode="naive"))
+            assert outputs["naive"] == naive, f"naive: {naive} expected"
+        else:
+            check_same_values(outputs["naive"], expected)
+    except AssertionError as error:
+        case = f"{formula}\n  {timeline}\n  {outputs}\n  local, by definition {expected}"
+        raise AssertionError(f"{error}\n  {case}") from error
+
+
+def compare_back_ends(
+    formula: Formula,
+    timeline: Timeline,
+    outputs: dict[Mode, Output],
+    *,
+    make: MakeMonitor = make_shared,
+) -> None:
     """Checks that the slower BDD library gives the same lines.
 
     Raises:
@@ -95,11 +149,17 @@ def compare_back_ends(formula: Formula, timeline: Timeline, outputs: dict[Mode, 
     """
     for mode in MODES:
         job = Job(formula, timeline.steps, mode, timeline.end_time, "autoref")
-        again = run_steps(job)
+        again = run_steps(job, make)
         assert again == outputs[mode], f"{mode}, {formula}, {timeline}: {again} {outputs[mode]}"
 
 
-def compare_prefixes(formula: Formula, timeline: Timeline, outputs: dict[Mode, Output]) -> None:
+def compare_prefixes(
+    formula: Formula,
+    timeline: Timeline,
+    outputs: dict[Mode, Output],
+    *,
+    make: MakeMonitor = make_shared,
+) -> None:
     """Checks that each prefix of the trace yields a prefix of the output.
 
     Raises:
@@ -108,7 +168,7 @@ def compare_prefixes(formula: Formula, timeline: Timeline, outputs: dict[Mode, O
     for mode in MODES:
         for length in range(len(timeline.steps)):
             job = Job(formula, timeline.steps[:length], mode)
-            check_prefix(run_steps(job), outputs[mode], length)
+            check_prefix(run_steps(job, make), outputs[mode], length)
 
 
 def shift(timeline: Timeline, by: int) -> Timeline:

@@ -17,8 +17,18 @@ from mtlmon.drive.native import TextMonitor, policy_label
 from mtlmon.syntax.formula import Formula
 from tests.feeding import FORMS
 from tests.properties import Output
+from tests.reference.local import LocalEvaluator
 from tests.reference.paper import PaperMonitor
-from tests.traces import Advance, EndTime, Event, Mode, Step, format_step
+from tests.traces import (
+    Advance,
+    EndTime,
+    Event,
+    Mode,
+    Step,
+    ended,
+    format_step,
+    prefix_of,
+)
 from tests.verdicts import json_line
 
 BackEnd = Literal["auto", "cudd", "autoref"]
@@ -32,6 +42,10 @@ class Job(NamedTuple):
     mode: Mode
     end_time: EndTime = None
     bdd: BackEnd = "auto"
+
+
+MakeMonitor = Callable[[Job], mtlmon.Monitor]
+"""What makes the monitor of a job. The same tests run on all monitors that must agree."""
 
 
 class EntryPoint(NamedTuple):
@@ -55,9 +69,24 @@ def _program_of(formula: Formula) -> mtlmon.Program:
     return mtlmon.Monitor(formula).program
 
 
-def run_steps(job: Job) -> Output:
-    """`Monitor.step`, `advance` and `finish`, one call for each step, on a shared program."""
-    monitor = mtlmon.Monitor(_program_of(job.formula), mode=job.mode, bdd=job.bdd)
+def make_shared(job: Job) -> mtlmon.Monitor:
+    """A monitor of a program that all jobs of the formula share."""
+    return mtlmon.Monitor(_program_of(job.formula), mode=job.mode, bdd=job.bdd)
+
+
+def make_own(job: Job) -> mtlmon.Monitor:
+    """A monitor made from the formula."""
+    return mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+
+
+def make_from_text(job: Job) -> mtlmon.Monitor:
+    """A monitor made from the formula's text."""
+    return mtlmon.Monitor(str(job.formula), mode=job.mode, bdd=job.bdd)
+
+
+def run_steps(job: Job, make: MakeMonitor = make_shared) -> Output:
+    """`Monitor.step`, `advance` and `finish`, one call for each step."""
+    monitor = make(job)
     output = []
     for step in job.steps:
         if isinstance(step, Advance):
@@ -69,18 +98,18 @@ def run_steps(job: Job) -> Output:
     return tuple(output)
 
 
-def run_iterator(job: Job) -> Output:
-    """`monitor(events)`, from the formula's text."""
-    monitor = mtlmon.Monitor(str(job.formula), mode=job.mode, bdd=job.bdd)
+def run_iterator(job: Job, make: MakeMonitor = make_from_text) -> Output:
+    """`monitor(events)`."""
+    monitor = make(job)
     events = (step for step in job.steps if isinstance(step, Event))
     lines = [str(verdict) for verdict in monitor(events)]
     lines += map(str, monitor.finish(job.end_time))
     return (*((),) * len(job.steps), tuple(lines))
 
 
-def run_arrays(job: Job) -> Output:
+def run_arrays(job: Job, make: MakeMonitor = make_own) -> Output:
     """`Monitor.feed` with batches of a few events, each in another form."""
-    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    monitor = make(job)
     lines: list[str] = []
     batches = _batches(job.steps, [1, 2, 0, 3, 5])
     for batch, form in zip(batches, cycle(FORMS), strict=False):
@@ -109,18 +138,18 @@ def _batches(steps: Sequence[Step], sizes: Sequence[int]) -> Iterator[list[Event
     yield batch
 
 
-def run_text(job: Job) -> Output:
+def run_text(job: Job, make: MakeMonitor = make_own) -> Output:
     """The native loop over text, a line at a time."""
-    return _run_text(job, resolve=False)
+    return _run_text(job, make, resolve=False)
 
 
-def run_resolved(job: Job) -> Output:
+def run_resolved(job: Job, make: MakeMonitor = make_own) -> Output:
     """The same, with the Boolean value of every time-point instead of equivalences."""
-    return _run_text(job, resolve=True)
+    return _run_text(job, make, resolve=True)
 
 
-def _run_text(job: Job, *, resolve: bool) -> Output:
-    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+def _run_text(job: Job, make: MakeMonitor, *, resolve: bool) -> Output:
+    monitor = make(job)
     text = TextMonitor(monitor, resolve=resolve)
     output = []
     for step in job.steps:
@@ -131,9 +160,9 @@ def _run_text(job: Job, *, resolve: bool) -> Output:
     return (*output, _lines_of(text))
 
 
-def run_blocks(job: Job) -> Output:
+def run_blocks(job: Job, make: MakeMonitor = make_own) -> Output:
     """The same loop, fed with blocks of 3 bytes that end anywhere, the last line unfinished."""
-    text = TextMonitor(mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd))
+    text = TextMonitor(make(job))
     log = "\n".join(map(format_step, job.steps)).encode()
     lines: list[str] = []
     for start in range(0, len(log), 3):
@@ -146,9 +175,9 @@ def run_blocks(job: Job) -> Output:
     return (*((),) * len(job.steps), tuple(lines))
 
 
-def run_json_lines(job: Job) -> Output:
+def run_json_lines(job: Job, make: MakeMonitor = make_own) -> Output:
     """The same loop, with verdicts as JSON lines, which are turned back into text."""
-    monitor = mtlmon.Monitor(job.formula, mode=job.mode, bdd=job.bdd)
+    monitor = make(job)
     text = TextMonitor(monitor, label=policy_label("n", "jsonl"), format="jsonl")
     text.load("\n".join(map(format_step, job.steps)).encode())
     lines = list(_lines_of(text))
@@ -201,6 +230,14 @@ def run_literally(job: Job) -> Output:
         else:
             output.append(tuple(map(str, monitor.step(step.time_stamp, step.atoms))))
     return (*output, ())
+
+
+def run_by_definition(job: Job) -> Output:
+    """The definition of `naive` and `local` mode for bounded formulas, evaluated slowly."""
+    evaluator = LocalEvaluator(job.formula, job.mode)
+    moments = [prefix_of(job.steps[: k + 1]) for k in range(len(job.steps))]
+    moments.append(ended(prefix_of(job.steps), job.end_time))
+    return tuple(tuple(map(str, evaluator.verdicts(moment))) for moment in moments)
 
 
 STEPS = EntryPoint("steps", run_steps, by_step=True, takes_advance=True)

@@ -86,6 +86,19 @@ class Ledger:
             verdict = self.verdicts.get(verdict.reference)
         return None if verdict is None else verdict.value
 
+    def values(self) -> dict[TimePoint, bool]:
+        """All Boolean values written so far, equivalences followed."""
+        values = {point: self.value(point) for point in self.verdicts}
+        return {point: value for point, value in values.items() if value is not None}
+
+    def root(self, point: TimePoint) -> TimePoint:
+        """The time-point that this one is known to equal, equivalences followed to their end."""
+        verdict = self.verdicts.get(point)
+        while verdict is not None and verdict.reference is not None:
+            point = verdict.reference
+            verdict = self.verdicts.get(point)
+        return point
+
     def write(self, lines: Iterable[str]) -> list[Verdict]:
         batch = [parse_verdict(line) for line in lines]
         for verdict in batch:
@@ -231,8 +244,7 @@ class Answers:
         result: list[tuple[set[TimePoint], dict[TimePoint, bool]]] = []
         for lines in self.output:
             ledger.write(lines)
-            values = {point: ledger.value(point) for point in ledger.verdicts}
-            result.append((set(values), {point: v for point, v in values.items() if v is not None}))
+            result.append((set(ledger.verdicts), ledger.values()))
         return result
 
 
@@ -263,6 +275,39 @@ def check_not_behind(output: Output, literal: Output) -> None:
         assert not missing, f"moment {k}: the literal algorithm has answered {missing}"
         for point, value in literal_values.items():
             assert values.get(point) is value, f"moment {k}: {point} is literally {value}"
+
+
+def check_same_values(output: Output, expected: Output) -> None:
+    """At every moment the same Boolean values are known, equivalences followed.
+
+    Raises:
+        AssertionError: a value is another one, or it is known earlier or later.
+    """
+    pairs = zip(Answers(output).moments, Answers(expected).moments, strict=True)
+    for k, ((_, values), (_, others)) in enumerate(pairs):
+        wrong = sorted(set(values.items()) ^ set(others.items()))
+        assert not wrong, f"moment {k}: known in one output only: {wrong}"
+
+
+def check_merges(output: Output, least: Output) -> None:
+    """At every moment the same values are known, and what is merged in `least` is merged.
+
+    More may be merged. Where `least` has two time-points in one class, `output` must have them in
+    one class too at that moment, whatever equivalences say so.
+
+    Raises:
+        AssertionError: values differ, or a merge is missing.
+    """
+    check_same_values(output, least)
+    ledger, least_ledger = Ledger(), Ledger()
+    for k, (lines, least_lines) in enumerate(zip(output, least, strict=True)):
+        ledger.write(lines)
+        least_ledger.write(least_lines)
+        for point in least_ledger.verdicts:
+            other = least_ledger.root(point)
+            merged = least_ledger.value(point) is not None
+            merged = merged or ledger.root(point) == ledger.root(other)
+            assert merged, f"moment {k}: {format_point(point)} = {format_point(other)} is missing"
 
 
 def check_resolved(resolved: Output, output: Output) -> None:

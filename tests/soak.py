@@ -1,6 +1,10 @@
 """Hunts for counterexamples: random formulas on random traces, everything compared.
 
 python -m tests.soak --seconds 60 --seed 1
+python -m tests.soak --local
+
+With `--local`, `naive` and `local` mode are compared with their definition alone, on longer traces
+of all event rates.
 
 Faster than hypothesis, and without its shrinking: the first counterexample is cut down by dropping
 steps, atoms and operators while anything still fails, then printed as an entry for the corpus.
@@ -13,7 +17,8 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import cycle, product
 
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula, atom, make
@@ -22,12 +27,14 @@ from tests.comparison import (
     compare,
     compare_at_the_end,
     compare_back_ends,
+    compare_by_definition,
     compare_literally,
     compare_prefixes,
 )
-from tests.engines import Job, run_steps
+from tests.engines import Job, MakeMonitor, make_shared, run_steps
 from tests.properties import Timeline
-from tests.traces import MODES, Advance, EndTime, Event, Step, Trace, format_step
+from tests.reference.folding import folded, is_mixed_on_top, is_unate, looks_ahead
+from tests.traces import MODES, Advance, EndTime, Event, Mode, Step, Trace, format_step
 
 ATOMS = ("p", "q", "r")
 SHORT, LONG = 16, 200
@@ -37,6 +44,20 @@ _BINARY = [ops.AND, ops.OR, ops.IMPLIES, ops.IFF]
 _LEAVES = [*map(atom, ATOMS)] * 3 + [TRUE, FALSE]
 
 Example = tuple[Formula, Trace, EndTime]
+
+Check = Callable[[Example], None]
+"""Raises AssertionError if something is wrong with an example."""
+
+RATES = {1: 16, 3: 24, 6: 36, 30: 75}
+"""Event rates, and how many events a trace of that rate has."""
+
+GAPS: dict[str, Callable[[random.Random], int]] = {
+    "equal": lambda chance: 1,
+    "uniform": lambda chance: chance.randint(1, 5),
+    "exponential": lambda chance: 1 + int(chance.expovariate(0.5)),
+    "leaps": lambda chance: chance.choice([1, 1, 1, 40]),
+}
+"""How far apart neighbouring time-stamps are."""
 
 
 class Generator:
@@ -65,6 +86,34 @@ class Generator:
                 steps.append(Event(clock, letter))
         return formula, tuple(steps), chance.choice([None, None, "last", "inf", clock + 1])
 
+    def rated_example(self, rate: int, gaps: str) -> Example:
+        """A bounded formula that `local` mode has a definition for, and a trace of that rate.
+
+        The formula looks ahead. Now and then the trace has time that passes without an event.
+        """
+        chance = self.random
+        self.unbounded = 0.0
+        while True:
+            largest = chance.choice([1, 2, 4, 8])
+            formula = self.formula(chance.choice([2, 2, 3, 3, 4, 5]), largest)
+            if chance.random() < 0.3:
+                formula = self.compound(largest)
+            if looks_ahead(folded(formula)) and (is_unate(formula) or is_mixed_on_top(formula)):
+                break
+        density, advances = chance.choice([0.2, 0.5, 0.8]), chance.choice([0.0, 0.0, 0.1])
+        is_regular = chance.random() < 0.5
+        clock, steps = 0, list[Step]()
+        for i in range(RATES[rate]):
+            begins = i % rate == 0 if is_regular else chance.random() * rate < 1
+            if begins:
+                clock += GAPS[gaps](chance)
+            if chance.random() < advances:
+                clock += chance.randint(0, 2)
+                steps.append(Advance(clock))
+            letter = frozenset(name for name in ATOMS if chance.random() < density)
+            steps.append(Event(clock, letter))
+        return formula, tuple(steps), chance.choice([None, None, "last", "inf", clock + 1])
+
     def compound(self, largest: int) -> Formula:
         """A Boolean combination of shallow formulas: their outermost obligations meet."""
         chance = self.random
@@ -91,18 +140,32 @@ def check(example: Example, *, thorough: bool) -> None:
     timeline = Timeline(steps, end_time)
     outputs = compare(formula, timeline)
     compare_literally(formula, timeline, outputs)
+    compare_by_definition(formula, timeline, outputs)
     if thorough:
         compare_back_ends(formula, timeline, outputs)
         compare_prefixes(formula, timeline, outputs)
 
 
-def failure_of(example: Example) -> str | None:
+def check_all(example: Example) -> None:
+    """Raises AssertionError if anything fails that can be checked on a trace of that length."""
+    if len(example[1]) > SHORT:
+        compare_at_the_end(*example[:2])
+    else:
+        check(example, thorough=True)
+
+
+def check_by_definition(example: Example, *, make: MakeMonitor = make_shared) -> None:
+    """Raises AssertionError if `naive` or `local` mode differs from its definition."""
+    formula, steps, end_time = example
+    modes: tuple[Mode, ...] = ("naive", "local")
+    outputs = {mode: run_steps(Job(formula, steps, mode, end_time), make) for mode in modes}
+    compare_by_definition(formula, Timeline(steps, end_time), outputs)
+
+
+def failure_of(example: Example, check: Check = check_all) -> str | None:
     """What is wrong with the example; None if nothing is."""
     try:
-        if len(example[1]) > SHORT:
-            compare_at_the_end(*example[:2])
-        else:
-            check(example, thorough=True)
+        check(example)
     except Exception as error:  # whatever the engine raises is a finding
         return f"{type(error).__name__}: {error}"
     return None
@@ -152,11 +215,11 @@ def _simpler(formula: Formula) -> Iterator[Formula]:
             )
 
 
-def shrunk(example: Example) -> Example:
+def shrunk(example: Example, check: Check = check_all) -> Example:
     """The smallest example that descent finds to fail as well."""
     while True:
         for candidate in smaller(example):
-            if failure_of(candidate) is not None:
+            if failure_of(candidate, check) is not None:
                 example = candidate
                 break
         else:
@@ -180,13 +243,8 @@ def as_corpus_entry(example: Example) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: 60)")
-    parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
-    arguments = parser.parse_args()
-    generator = Generator(arguments.seed)
-    end = time.monotonic() + arguments.seconds
+def hunt(generator: Generator, end: float) -> tuple[int, Example | None]:
+    """Checks all that is promised; returns how many examples, and the one that failed."""
     count = 0
     while time.monotonic() < end:
         is_long = count % 40 == 39
@@ -198,11 +256,48 @@ def main() -> int:
             else:
                 check(example, thorough=count % 20 == 0)
         except Exception as error:  # whatever the engine raises is a finding
-            example = shrunk(example) if failure_of(example) else example
-            print(f"example {count}: {error}\n", failure_of(example), as_corpus_entry(example))
-            return 1
-    print(f"{count} examples, no counterexample")
-    return 0
+            print(error)
+            return count, example
+    return count, None
+
+
+def hunt_by_definition(generator: Generator, end: float) -> tuple[int, Example | None]:
+    """Checks `naive` and `local` mode, likewise."""
+    count = 0
+    for rate, gaps in cycle(product(RATES, GAPS)):
+        if time.monotonic() > end:
+            break
+        example = generator.rated_example(rate, gaps)
+        count += 1
+        try:
+            check_by_definition(example)
+        except Exception as error:  # whatever the engine raises is a finding
+            print(error)
+            return count, example
+    return count, None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: 60)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
+    parser.add_argument(
+        "--local", action="store_true", help="only compare naive and local with their definition"
+    )
+    arguments = parser.parse_args()
+    generator = Generator(arguments.seed)
+    end = time.monotonic() + arguments.seconds
+    hunting, check = (
+        (hunt_by_definition, check_by_definition) if arguments.local else (hunt, check_all)
+    )
+    count, example = hunting(generator, end)
+    if example is None:
+        print(f"{count} examples, no counterexample")
+        return 0
+    if failure_of(example, check):
+        example = shrunk(example, check)
+    print(f"example {count}:", failure_of(example, check), as_corpus_entry(example), sep="\n")
+    return 1
 
 
 if __name__ == "__main__":
