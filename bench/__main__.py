@@ -28,6 +28,7 @@ examples:
   python -m bench --contenders local,global --events 1e6 --repeats 3
   python -m bench --peer aerial='aerial -fmla {formula} -log {log}' --workloads f1,f3
   python -m bench families --contenders local,reelay,rtamt --events 1e5
+  python -m bench piles --match alternation --rates 1,30
   python -m bench memory --record                  and keep table and plot in docs/
   python -m bench targets                          what was aimed at, and what is reached
 
@@ -88,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--repeats", type=_count, metavar="N", help="runs of each command")
     add("--seed", type=int, metavar="N", help="of random logs and formulas")
     add("--limit", type=_count, metavar="SECONDS", help="give a run up after that")
+    add("--match", metavar="WORDS", help="only the piles or targets whose name contains WORDS")
     add("--peer", dest="peers", type=binary, action="append", metavar="NAME=COMMAND",
         help="another monitor; {formula} and {log} in COMMAND stand for files")  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="also write settings, machine and rows there")

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench import measures
+from bench.clocks import clocks
 from bench.contenders import CEILING, MODES
 from bench.first_verdict import first_verdict
+from bench.keyed import keyed
 from bench.length import length
 from bench.library import library
 from bench.memory import memory
+from bench.piles import RATES, piles
 from bench.settings import Settings
 from bench.spark import spark, spark_memory, spark_steps, spark_trace
 from bench.tables import tables
@@ -47,6 +50,7 @@ _THROUGHPUT = Settings(
     seed=1,
     limit=600,
 )
+_F_FORMULAS = ("f0", "f1", "f2", "f3", "f4a", "f4b", "f5")
 _SMALLER = replace(_THROUGHPUT, events=2_000_000, repeats=3)
 
 MEASURES = {
@@ -73,12 +77,29 @@ MEASURES = {
     "families": Measure(
         measures.families,
         "the property families of Timescales",
-        replace(_THROUGHPUT, contenders=("local", CEILING, "reelay"), events=1_000_000, repeats=3),
+        replace(_THROUGHPUT, contenders=("local", CEILING, "reelay"), repeats=3),
+    ),
+    "clocks": Measure(
+        clocks,
+        "regular and irregular gaps of time, and the engine's share of the time",
+        replace(
+            _SMALLER,
+            workloads=(*_F_FORMULAS, "n1"),
+            contenders=("local",),
+            densities=("dense",),
+            rates=(1, 30),
+            limit=10,
+        ),
+    ),
+    "piles": Measure(
+        piles,
+        "formulas for which undecided time-points pile up",
+        replace(_SMALLER, contenders=("local",), rates=RATES, limit=10),
     ),
     "formulas": Measure(
         measures.formulas,
         "60 random nested formulas",
-        replace(_SMALLER, contenders=("local",), rates=(1, 10)),
+        replace(_SMALLER, contenders=("local",), rates=(1, 10), limit=10),
     ),
     "wide": Measure(
         measures.wide,
@@ -89,6 +110,22 @@ MEASURES = {
         measures.pipes,
         "through two pipes against file to null device",
         replace(_THROUGHPUT, workloads=("f1", "f3"), rates=(1, 1000)),
+    ),
+    "outputs": Measure(
+        measures.outputs,
+        "--resolve against the default, -o FILE against > FILE",
+        replace(
+            _THROUGHPUT,
+            workloads=_F_FORMULAS,
+            densities=PLAIN_DENSITIES,
+            rates=(1, 1000),
+            events=5_000_000,
+        ),
+    ),
+    "keyed": Measure(
+        keyed,
+        "a table of 1,000 keys with irregular times, and a rule with a long window",
+        replace(_THROUGHPUT, events=5_000_000),
     ),
     "memory": Measure(
         memory,
@@ -107,7 +144,7 @@ MEASURES = {
     ),
     "first-verdict": Measure(
         first_verdict,
-        "from the start to the first verdict",
+        "from the start to the first verdict, and to the end of an empty log",
         replace(_THROUGHPUT, workloads=("f0", "f1", "f3", "n1"), contenders=("local",), repeats=20),
     ),
     "library": Measure(

@@ -28,9 +28,16 @@ class TookTooLong(BenchmarkError):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a command: wall-clock seconds and peak resident bytes."""
+    """One run of a command.
+
+    Attributes:
+        seconds: by the clock.
+        cpu_seconds: of all its threads and child processes together.
+        peak_bytes: resident memory at its peak.
+    """
 
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
 
 
@@ -47,16 +54,17 @@ def run(arguments: list[str], limit: float) -> Run:
         text=True,
         check=False,
         cwd=ROOT,
-        env=_environment(),
+        env=environment(),
     )
     fields = done.stdout.split()
-    if done.returncode or len(fields) != 3:
+    if done.returncode or len(fields) != 4:
         raise BenchmarkError(f"{' '.join(arguments)}\n{done.stderr or done.stdout}")
-    seconds, peak, status = float(fields[0]), int(fields[1]), fields[2]
+    seconds, cpu_seconds = map(float, fields[:2])
+    peak, status = int(fields[2]), fields[3]
     if status == _KILLED and seconds >= limit:
         raise TookTooLong(f"{' '.join(arguments)}\ntook more than {limit:g} s")
     _require_success(arguments, int(status), done.stderr)
-    return Run(seconds, peak)
+    return Run(seconds, cpu_seconds, peak)
 
 
 def output(arguments: list[str], limit: float) -> str:
@@ -68,7 +76,7 @@ def output(arguments: list[str], limit: float) -> str:
             text=True,
             check=False,
             cwd=ROOT,
-            env=_environment(),
+            env=environment(),
             timeout=limit,
         )
     except subprocess.TimeoutExpired:
@@ -97,7 +105,7 @@ def seconds_to_first_output(arguments: list[str], text: bytes) -> float:
     return seconds
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """In which `python -m bench.ceiling` finds its module in the working directory."""
     return {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
 

@@ -53,19 +53,33 @@ class Mtlmon:
 
     Attributes:
         piped: run as `cat LOG | mtlmon ... | cat`.
+        options: more of its options.
+        redirected: a file that the shell writes the output to.
     """
 
     mode: str
     piped: bool = False
     has_verdicts: bool = True
+    options: tuple[str, ...] = ()
+    redirected: Path | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.mode}, piped" if self.piped else self.mode
+        parts = [self.mode]
+        if self.piped:
+            parts.append("piped")
+        if self.options:
+            parts.append(self.options[0])
+        if self.redirected:
+            parts.append(">")
+        return ", ".join(parts)
 
     def command(self, formula: str, log: Path | str) -> list[str]:
         script = str(Path(sysconfig.get_path("scripts"), "mtlmon"))
-        arguments = [script, "--mode", self.mode, "-e", formula]
+        arguments = [script, "--mode", self.mode, *self.options, "-e", formula]
+        if self.redirected:
+            redirection = f"> {shlex.quote(str(self.redirected))}"
+            return [_path("sh"), "-c", f"exec {shlex.join([*arguments, str(log)])} {redirection}"]
         if not self.piped:
             return [*arguments, str(log)]
         pipeline = f"cat {shlex.quote(str(log))} | {shlex.join(arguments)} | cat"

@@ -122,7 +122,7 @@ def section(record: Record) -> str:
     shape = _TABLES.get(record["measure"])
     rows = shape(record["rows"]) if shape else record["rows"]
     parts = [where, markdown(rows)]
-    if record["notes"]:
+    if record["notes"] and record["measure"] not in _WITHOUT_NOTES:
         parts.append("\n".join(f"- {note}" for note in dict.fromkeys(record["notes"])))
     return "\n\n".join(parts)
 
@@ -139,7 +139,11 @@ def _by_contender(*labels: str, value: str = "M events/s") -> Callable[[list[Row
 def _throughput(rows: list[Row]) -> list[Row]:
     """The modes of mtlmon with the part of the ceiling that they reach."""
     return [
-        {key: value for key, value in row.items() if key not in ("seconds", "time by local")}
+        {
+            key: value
+            for key, value in row.items()
+            if key not in ("seconds", "time by local", "CPU ns per event")
+        }
         for row in rows
     ]
 
@@ -163,6 +167,9 @@ def _summary_of_formulas(rows: list[Row]) -> list[Row]:
     return summary
 
 
+# Their notes say how far each of many runs came; the speeds until then are in the tables.
+_WITHOUT_NOTES = ("piles",)
+
 _TABLES: dict[str, Callable[[list[Row]], list[Row]]] = {
     "throughput": _throughput,
     "rates": lambda rows: pivot(
@@ -174,6 +181,9 @@ _TABLES: dict[str, Callable[[list[Row]], list[Row]]] = {
     "size": _by_contender("rules", "operators", value="ns per event"),
     "nesting": _by_contender("rate", "depth", value="ns per event"),
     "families": _by_contender("family", "form", "bound"),
+    "clocks": lambda rows: pivot(rows, ["rate", "clock"], "workload", "CPU ns per event"),
+    "piles": lambda rows: pivot(rows, ["pile", "size", "density"], "rate", "M events/s"),
+    "outputs": _by_contender("workload", "density", "rate"),
     "formulas": _summary_of_formulas,
     "wide": _by_contender("atoms", "density", "events"),
     "pipes": _by_contender("workload", "density", "rate"),

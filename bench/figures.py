@@ -10,15 +10,20 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from bench import measures
+from bench.clocks import BASE, SHARE, clock_cases, with_shares
 from bench.commands import BenchmarkError, run
-from bench.compare import Comparison, in_turn
+from bench.compare import Comparison, in_turn, start_up
 from bench.contenders import Ceiling, Mtlmon, contender
 from bench.families import BOUNDS, FAMILIES, FORMS
 from bench.first_verdict import BDD_WORKLOAD, first_verdict
+from bench.keyed import FORMULAS as KEYED_FORMULAS
+from bench.keyed import keyed
 from bench.length import length
-from bench.library import library
+from bench.library import library, seconds_to_feed
 from bench.logs import random_log
 from bench.memory import FORMULAS, TIME_STAMPS
+from bench.piles import BOUNDS as PILE_BOUNDS
+from bench.piles import PILES, RATES, pile_cases
 from bench.workloads import PAIR, PLAIN_DENSITIES, SCALED, WORKLOADS
 
 if TYPE_CHECKING:
@@ -32,7 +37,11 @@ if TYPE_CHECKING:
 
 PLAIN = ("f0", "f1", "f2", "f3", "f4a", "f4b", "f5")
 HIGH_RATES = (1000, 100_000)
-_SLOWEST = 40_000
+# What takes longer in a pile or a random formula has missed every target.
+_MOST_SECONDS = 10.0
+# Runs of arrays are short, and so there are more of them.
+_LEAST_FEEDS = 9
+HYDRA = "hydra"
 _MODES_OF_BOUNDED_MEMORY = ("local", "global")
 _NESTED = (("n1", "dense"), ("n1", "p50-q2"), ("n1", "p90-q10"), ("n2", "dense"))
 
@@ -61,7 +70,7 @@ class Figures:
             published: million events per second where it is not measured.
         """
         ours = self._plain(" ".join(published), "dense", (rate,), "M events/s")
-        theirs = self._plain(" ".join(published), "dense", (rate,), "M events/s", who="hydra")
+        theirs = self._plain(" ".join(published), "dense", (rate,), "M events/s", who=HYDRA)
         return {
             case: speed / theirs.get(case, published[case.split()[0]])
             for case, speed in ours.items()
@@ -72,7 +81,7 @@ class Figures:
         return self._speeds(self._nested_rows, f"{name} {density}", ("workload", "density"))
 
     def nested_slowdown(self) -> Values:
-        """Time of n1 and n2 by that with bounds 60 times smaller."""
+        """Time of n1 and n2 by that with bounds 60 times smaller, the start left out."""
         return {
             f"{name} {density}": self._ratio(
                 *(self._workload_case(workload, density, 1) for workload in (name, f"{name}/60"))
@@ -81,11 +90,15 @@ class Figures:
         }
 
     def families(self) -> Values:
-        """Million events per second of each family, form and bound."""
-        return self._speeds(self._family_rows, "", ("family", "form", "bound"))
+        """Million events per second of each family, form and bound, the start left out."""
+        return {
+            self._title(row, ("family", "form", "bound")): 1e3 / float(row["ns per event"])
+            for row in self._family_rows
+            if row["contender"] == "local"
+        }
 
     def families_slowdown(self) -> Values:
-        """Time with bound 1000 by that with bound 10."""
+        """Time with bound 1000 by that with bound 10, the start left out."""
         cases = {case.title: case for case in measures.family_cases(self.settings)}
         least, most = min(BOUNDS), max(BOUNDS)
         return {
@@ -97,27 +110,127 @@ class Figures:
         }
 
     def times_reelay(self) -> Values:
-        """Time of reelay by ours on the past forms, on the same logs."""
+        """Time of reelay by ours on the past forms, on the same logs, the starts left out."""
         settings = replace(self.settings, events=max(1, self.settings.events // 10))
         cases = [c for c in measures.family_cases(settings) if c.labels["form"] == "past"]
         peers = [Mtlmon("local"), contender("reelay")]
-        rows = self._compared("reelay", peers, cases)
-        return {
-            self._title(row, ("family", "bound")): float(row["time by local"])
-            for row in rows
-            if row["contender"] == "reelay" and "time by local" in row
-        }
+        times: dict[str, dict[str, float]] = {peer.name: {} for peer in peers}
+        for row in self._compared("reelay", peers, cases):
+            if "ns per event" in row:
+                title = self._title(row, ("family", "bound"))
+                times[str(row["contender"])][title] = float(row["ns per event"])
+        ours, theirs = (times[peer.name] for peer in peers)
+        return {title: theirs[title] / ours[title] for title in theirs if title in ours}
 
     def scaled_slowdown(self) -> Values:
-        """Time with bounds and time-stamps 100,000 times larger."""
+        """The engine's time with bounds and time-stamps 100,000 times larger.
+
+        The events come as arrays, which are as large for large time-stamps as for small ones; text
+        is not.
+        """
+        settings = replace(self.settings, events=max(1, self.settings.events // 10))
+        values: Values = {}
+        for (large, small), density, rate in product(SCALED.items(), PLAIN_DENSITIES, (1, 1000)):
+            sides = {
+                name: (
+                    WORKLOADS[name].formula,
+                    measures.workload_log(name, density, rate, settings),
+                )
+                for name in (large, small)
+            }
+            title = f"{large} {density} {rate}"
+            seconds = seconds_to_feed(sides, max(_LEAST_FEEDS, settings.repeats), title)
+            values[title] = seconds[large] / seconds[small]
+        return values
+
+    def clocks(self, names: str) -> Values:
+        """Million events per second with irregular gaps of time."""
         return {
-            f"{large} {density} {rate}": self._ratio(
-                self._workload_case(large, density, rate),
-                self._workload_case(small, density, rate),
+            self._title(row, ("workload", "clock", "rate")): float(row["M events/s"])
+            for row in self._clock_rows
+            if row["clock"] != "equal" and row["workload"] in names.split()
+        }
+
+    def clock_shares(self) -> Values:
+        """Nanoseconds per event that formulas take more than f0, with irregular gaps of time."""
+        return {
+            self._title(row, ("workload", "clock", "rate")): float(row.get(SHARE, math.inf))
+            for row in self._clock_rows
+            if row["clock"] != "equal" and row["workload"] != BASE
+        }
+
+    def piles(self, names: str) -> Values:
+        """Million events per second of piles, whose names are given with commas."""
+        return {
+            self._title(row, ("pile", "size", "density", "rate")): float(row["M events/s"])
+            for row in self._rows_of_piles(names)
+            if row["contender"] == "local"
+        }
+
+    def piles_slowdown(self, names: str) -> Values:
+        """Time of piles with the largest bound by that with the smallest, the start left out."""
+        times: dict[str, dict[float, float]] = {}
+        for row in self._rows_of_piles(names):
+            if row["contender"] == "local":
+                title = self._title(row, ("pile", "density", "rate"))
+                times.setdefault(title, {})[float(row["size"])] = float(row["ns per event"])
+        least, most = min(PILE_BOUNDS), max(PILE_BOUNDS)
+        return {title: of_size[most] / of_size[least] for title, of_size in times.items()}
+
+    def pile_cpu(self, name: str) -> Values:
+        """Nanoseconds of the processors per event of a pile."""
+        return {
+            self._title(row, ("pile", "size", "density", "rate")): float(
+                row.get("CPU ns per event", math.inf)
             )
-            for large, small in SCALED.items()
-            for density in PLAIN_DENSITIES
-            for rate in (1, 1000)
+            for row in self._rows_of_piles(name)
+            if row["contender"] == "local"
+        }
+
+    def piles_by_hydra(self, names: str) -> Values:
+        """Throughput by that of the peer named hydra, if there is one."""
+        speeds: dict[str, dict[str, float]] = {}
+        for row in self._rows_of_piles(names):
+            title = self._title(row, ("pile", "size", "density", "rate"))
+            speeds.setdefault(title, {})[str(row["contender"])] = float(row["M events/s"])
+        return {
+            title: speed["local"] / speed[HYDRA]
+            for title, speed in speeds.items()
+            if speed.get(HYDRA)
+        }
+
+    def constants(self) -> Values:
+        """The part of the ceiling's throughput that `p IMPLIES EVENTUALLY[0,c] q` reaches."""
+        return {
+            f"c = {row['c']}": float(row.get("of ceiling", 0))
+            for row in self._constant_rows
+            if row["contender"] == "local"
+        }
+
+    def resolved(self) -> Values:
+        """Throughput with `--resolve` by that of the default."""
+        return self._outputs(measures.RESOLVED.name, "local")
+
+    def written(self) -> Values:
+        """Throughput with `-o FILE` by that with `> FILE`."""
+        return self._outputs("local, -o", "local, >")
+
+    def keyed(self) -> Values:
+        """Nanoseconds of the processors per row of a table with keys."""
+        result = keyed(replace(self.settings, events=max(1, self.settings.events // 5)))
+        self._keep("keyed", result["rows"], result["notes"])
+        return {
+            str(row["formula"]): float(row["CPU ns per row"])
+            for row in result["rows"]
+            if row["formula"] == KEYED_FORMULAS["response"]
+        }
+
+    def empty_log(self) -> Values:
+        """Milliseconds of the whole command on an empty log."""
+        return {
+            str(row["workload"]): float(row["empty log ms"])
+            for row in self._first_verdict_rows
+            if row["workload"] != BDD_WORKLOAD
         }
 
     def random(self, rate: int) -> Values:
@@ -242,11 +355,84 @@ class Figures:
     @cached_property
     def _random_rows(self) -> list[Row]:
         events = max(1, self.settings.events // 5)
-        settings = replace(self.settings, rates=(1, 10), events=events)
+        settings = replace(self.settings, rates=(1, 10, 30, 1000), events=events)
         cases = measures.random_cases(settings)
-        # Once is enough for so many, and what is slower than this has missed every target.
-        comparison = Comparison([Mtlmon("local")], 1, events / _SLOWEST)
+        # Once is enough for so many.
+        comparison = Comparison([Mtlmon("local")], 1, self._short_limit)
         return self._keep("random", comparison.rows(cases), comparison.notes)
+
+    @cached_property
+    def _clock_rows(self) -> list[Row]:
+        settings = replace(
+            self.settings,
+            workloads=(*PLAIN, "n1"),
+            densities=("dense",),
+            rates=(1, 30),
+        )
+        comparison = Comparison([Mtlmon("local")], settings.repeats, self._short_limit)
+        rows = with_shares(comparison.rows(clock_cases(settings)))
+        return self._keep("clocks", rows, comparison.notes)
+
+    @cached_property
+    def _pile_rows(self) -> dict[str, list[Row]]:
+        """The rows of each pile measured so far."""
+        return {}
+
+    def _rows_of_piles(self, names: str) -> list[Row]:
+        """The rows of these piles, whose names are given with commas."""
+        rows: list[Row] = []
+        for name in names.split(", "):
+            if name not in self._pile_rows:
+                settings = replace(
+                    self.settings,
+                    match=name,
+                    densities=PILES[name].densities,
+                    rates=RATES,
+                    events=max(1, self.settings.events // 5),
+                )
+                comparison = Comparison(
+                    [Mtlmon("local"), *settings.peers], settings.repeats, self._short_limit
+                )
+                found = [case for case in pile_cases(settings) if case.labels["pile"] == name]
+                self._pile_rows[name] = self._keep(name, comparison.rows(found), comparison.notes)
+            rows += self._pile_rows[name]
+        return rows
+
+    @cached_property
+    def _constant_rows(self) -> list[Row]:
+        settings = replace(self.settings, events=max(1, self.settings.events // 5))
+        cases = [
+            case
+            for case in measures.constant_cases(settings)
+            if case.labels["formula"] == measures.RESPONSE.format("c")
+        ]
+        return self._compared("constants", [Mtlmon("local"), Ceiling()], cases)
+
+    @cached_property
+    def _output_rows(self) -> list[Row]:
+        result = measures.outputs(
+            replace(
+                self.settings,
+                workloads=PLAIN,
+                densities=PLAIN_DENSITIES,
+                rates=(1, 1000),
+                events=max(1, self.settings.events // 2),
+            )
+        )
+        return self._keep("outputs", result["rows"], result["notes"])
+
+    def _outputs(self, ours: str, other: str) -> Values:
+        seconds: dict[str, dict[str, float]] = {}
+        for row in self._output_rows:
+            title = self._title(row, ("workload", "density", "rate"))
+            seconds.setdefault(title, {})[str(row["contender"])] = float(
+                row.get("seconds", math.inf)
+            )
+        return {title: times[other] / times[ours] for title, times in seconds.items()}
+
+    @property
+    def _short_limit(self) -> float:
+        return min(self.settings.limit, _MOST_SECONDS)
 
     @cached_property
     def _library_rows(self) -> list[Row]:
@@ -298,10 +484,11 @@ class Figures:
         return case
 
     def _ratio(self, slower: Case, faster: Case) -> float:
-        """Time per event of one case by that of another, the two run in turn."""
+        """Time per event of one case by that of another, the two run in turn, without the start."""
+        who = Mtlmon("local")
         runs = in_turn(
             {
-                side: Mtlmon("local").command(case.formula, case.log.path())
+                side: who.command(case.formula, case.log.path())
                 for side, case in (("slower", slower), ("faster", faster))
             },
             self.settings.repeats,
@@ -311,10 +498,12 @@ class Figures:
         )
         if len(runs) < 2:
             raise BenchmarkError(f"{slower.title} takes more than {self.settings.limit:g} s")
-        medians = [
-            statistics.median(run.seconds for run in runs[side]) for side in ("slower", "faster")
+        times = [
+            statistics.median(run.seconds for run in runs[side])
+            - start_up(who, case.formula, self.settings.repeats).seconds
+            for side, case in (("slower", slower), ("faster", faster))
         ]
-        return medians[0] / medians[1]
+        return times[0] / times[1]
 
     def _compared(self, name: str, who: list[Contender], cases: list[Case]) -> list[Row]:
         comparison = Comparison(who, self.settings.repeats, self.settings.limit)

@@ -1,4 +1,4 @@
-"""From the start of the command to its first verdict."""
+"""From the start of the command to its first verdict, and to the end of an empty log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import statistics
 from itertools import product
 from typing import TYPE_CHECKING
 
-from bench.commands import seconds_to_first_output
+from bench import commands
 from bench.compare import progress
 from bench.contenders import Mtlmon
+from bench.logs import empty_log
 from bench.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -24,16 +25,20 @@ OPENING = b"@0\n@4000000000\n"
 
 
 def first_verdict(settings: Settings) -> Result:
-    """Milliseconds on a live pipe, for the workloads and for a formula that needs BDDs."""
+    """Milliseconds on a live pipe, for the workloads and for a formula that needs BDDs.
+
+    `empty log ms` is the median time of the whole command on an empty log.
+    """
     rows: list[Row] = []
     formulas = {name: WORKLOADS[name].formula for name in settings.workloads}
     formulas[BDD_WORKLOAD] = BDD_FORMULA
     for (name, formula), mode in product(formulas.items(), settings.contenders):
-        arguments = Mtlmon(mode).command(formula, "-")
-        times = [
-            1e3 * seconds_to_first_output(arguments, OPENING)
-            for _ in progress(settings.repeats, f"{name} {mode}")
-        ]
+        live, empty = (Mtlmon(mode).command(formula, log) for log in ("-", empty_log()))
+        times = []
+        empty_times = []
+        for _ in progress(settings.repeats, f"{name} {mode}"):
+            times.append(1e3 * commands.seconds_to_first_output(live, OPENING))
+            empty_times.append(1e3 * commands.run(empty, settings.limit).seconds)
         rows.append(
             {
                 "workload": name,
@@ -41,6 +46,7 @@ def first_verdict(settings: Settings) -> Result:
                 "least ms": min(times),
                 "median ms": statistics.median(times),
                 "most ms": max(times),
+                "empty log ms": statistics.median(empty_times),
             }
         )
     return {"rows": rows, "notes": []}

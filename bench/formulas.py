@@ -20,6 +20,10 @@ DEPTHS = (1, 2, 3, 4, 6, 8)
 SIZE_ATOMS = tuple(f"a{i}" for i in range(10))
 """The atoms of the formulas of `of_size`."""
 
+# Windows of the nests, as long as makes them hard at one event per time-stamp.
+_NEST_LENGTH = 10
+_UNTIL_START = 3
+
 _UNARY = (ops.PREVIOUS, ops.ONCE, ops.HISTORICALLY, ops.NEXT, ops.EVENTUALLY, ops.ALWAYS)
 _BINARY = (ops.SINCE, ops.UNTIL)
 _BOOLEAN = (ops.AND, ops.OR, ops.IMPLIES)
@@ -60,6 +64,50 @@ def nested(depth: int) -> Formula:
             formula = make(ops.ALWAYS, formula, interval=Interval(0, 5))
             formula = make(ops.OR, atom("q"), formula)
     return formula
+
+
+def alternation(depth: int) -> Formula:
+    """So many EVENTUALLY and ALWAYS in turn, the innermost an EVENTUALLY, with nothing between."""
+    return _nest(depth, (ops.EVENTUALLY, ops.ALWAYS))
+
+
+def mixed_nest(depth: int) -> Formula:
+    """So many future and past operators in turn."""
+    return _nest(depth, (ops.EVENTUALLY, ops.ONCE, ops.ALWAYS, ops.HISTORICALLY))
+
+
+def until_nest(depth: int) -> Formula:
+    """So many UNTILs, each the right operand of the next."""
+    formula = atom("q")
+    interval = Interval(_UNTIL_START, _NEST_LENGTH)
+    for _ in range(depth):
+        formula = make(ops.UNTIL, make(ops.NOT, atom("p")), formula, interval=interval)
+    return formula
+
+
+def _nest(depth: int, operators: tuple[Operator, ...]) -> Formula:
+    formula = atom("q")
+    for level in range(depth):
+        operator = operators[level % len(operators)]
+        formula = make(operator, formula, interval=Interval(0, _NEST_LENGTH))
+    return formula
+
+
+def scaled(formula: Formula, factor: int) -> Formula:
+    """The formula with all bounds so many times as large."""
+    made: dict[int, Formula] = {}
+    for node in postorder(formula):
+        operands = [made[id(operand)] for operand in node.operands]
+        bounds = node.interval
+        if not operands:
+            made[id(node)] = node
+        elif bounds is None:
+            made[id(node)] = make(node.operator, *operands)
+        else:
+            upper = None if bounds.upper is None else bounds.upper * factor
+            interval = Interval(bounds.lower * factor, upper)
+            made[id(node)] = make(node.operator, *operands, interval=interval)
+    return made[id(formula)]
 
 
 def random_nested(count: int, seed: int) -> list[Formula]:

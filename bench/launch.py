@@ -1,10 +1,11 @@
-"""Run one command with its output to the null device; print its seconds, peak memory and status.
+"""Run one command with its output to the null device; print seconds, peak memory and status.
 
     python -I -S launch.py SECONDS COMMAND [ARGUMENT...]
 
 The kernel counts the memory of the process that forks into the peak of the child. So the measured
 command is started from this one, which is smaller than any of them, and not from the benchmark.
-The peak is in bytes, the status as a shell gives it. A command that takes longer than SECONDS is
+The seconds are those of the clock and those of the processors. The peak is in bytes, the status
+as a shell gives it. A command that takes longer than SECONDS is
 killed, with what it started, and has the status -9.
 """
 
@@ -27,7 +28,8 @@ def main() -> None:
     _, status, usage = os.wait4(child, 0)
     seconds = time.perf_counter() - start
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(seconds, peak, os.waitstatus_to_exitcode(status))
+    cpu_seconds = usage.ru_utime + usage.ru_stime
+    print(seconds, cpu_seconds, peak, os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":

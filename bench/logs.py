@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Part of every file name: to be raised when the same parameters make another log.
 _FORMAT = 1
+# How the gaps between neighbouring time-stamps vary around their mean.
+CLOCKS = ("equal", "uniform", "exponential")
 # Bytes of the matrices a piece of the log is made in.
 _PIECE_BYTES = 1 << 24
 
@@ -81,6 +83,7 @@ def random_log(
     alphabet: str = "pair",
     time_scale: int = 1,
     first: int = 0,
+    clock: str = "equal",
 ) -> Log:
     """Each atom holds or not, by chance and on its own, at each event.
 
@@ -88,11 +91,15 @@ def random_log(
         density: says how likely, see `bench.workloads`.
         rate: events to a time-stamp.
         alphabet: the name of the atoms in that of the file.
-        time_scale: the distance of neighbouring time-stamps.
+        time_scale: the mean distance of neighbouring time-stamps.
         first: the first time-stamp.
+        clock: one of CLOCKS. With `uniform`, gaps are between 1 and twice the mean less 1; with
+            `exponential`, they are geometrically distributed and at least 1. The atoms of an event
+            do not depend on the clock.
     """
     assert alphabet != "pair" or atoms == PAIR
     start = f"-t{first}" if first else ""
+    gaps = f"-{clock}" if clock != "equal" else ""
 
     def pieces() -> Iterator[Piece]:
         import numpy as np
@@ -100,13 +107,44 @@ def random_log(
         generator = np.random.default_rng(seed)
         chances = np.array([probability(atom, density) for atom in atoms], dtype=np.float32)
         step = piece_events(atoms)
+        stamps = _time_stamps(clock, rate, time_scale, seed)
         for begin in range(0, events, step):
             indices = np.arange(begin, min(begin + step, events))
             holds = generator.random((len(indices), len(chances)), np.float32) < chances
-            yield first + indices // rate * time_scale, holds
+            yield first + stamps(indices), holds
 
-    name = f"{alphabet}-{density}-r{rate}-x{time_scale}-n{events}-s{seed}{start}-v{_FORMAT}"
-    return Log(name, atoms, events, pieces, counts=(rate, time_scale, first) == (1, 1, 0))
+    name = f"{alphabet}-{density}-r{rate}-x{time_scale}{gaps}-n{events}-s{seed}{start}-v{_FORMAT}"
+    counts = (rate, time_scale, first, clock) == (1, 1, 0, "equal")
+    return Log(name, atoms, events, pieces, counts=counts)
+
+
+def _time_stamps(clock: str, rate: int, mean: int, seed: int) -> Callable[[Times], Times]:
+    """A function from the indices of events to their time-stamps, the first of which is 0.
+
+    It takes the indices from 0 on, some at a time.
+    """
+    import numpy as np
+
+    if clock == "equal":
+        return lambda indices: indices // rate * mean
+    generator = np.random.default_rng((seed, CLOCKS.index(clock)))
+    # The first group of events whose time-stamps are drawn next, and the time-stamp before.
+    group, now = 1, 0
+
+    def stamps(indices: Times) -> Times:
+        nonlocal group, now
+        last = int(indices[-1]) // rate
+        drawn = (
+            generator.integers(1, 2 * mean, last + 1 - group)
+            if clock == "uniform"
+            else generator.geometric(1 / mean, last + 1 - group)
+        )
+        times = np.concatenate([[now], now + np.cumsum(drawn)])
+        of_events: Times = times[indices // rate - (group - 1)]
+        group, now = last + 1, int(times[-1])
+        return of_events
+
+    return stamps
 
 
 def piece_events(atoms: tuple[str, ...]) -> int:

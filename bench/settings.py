@@ -22,6 +22,7 @@ class Settings:
         repeats: runs of each command.
         seed: of the random logs and formulas.
         limit: seconds after which a run is given up.
+        match: a part of the names of the piles or targets to measure.
         peers: more contenders, given on the command line.
     """
 
@@ -33,6 +34,7 @@ class Settings:
     repeats: int
     seed: int
     limit: float
+    match: str = ""
     peers: tuple[Binary, ...] = field(default=())
 
     def all_contenders(self) -> list[Contender]:

@@ -3,7 +3,8 @@
 A log has a *density*: how often each atom holds. In a `dense` log every atom that a formula names
 holds at half of the events. In a `sparse` one `p` and `request`, which open obligations, hold at
 one event in a thousand, `q` and `response` at one in a hundred, so that most lines hold none of
-them. Two more densities are for nested formulas: `p50-q2`, where q comes late, and `p90-q10`.
+them. More densities are for nested formulas: `p50-q2`, where q comes late, `p50-q0.1`, where it
+comes very late, `p90-q10`, and `outage`, where p holds at every event and q and r at none.
 Atoms that no formula names hold at one event in twenty, in wide logs at every event.
 """
 
@@ -12,17 +13,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PAIR = ("p", "q")
+TRIPLE = ("p", "q", "r")
 REQUESTS = ("request", "response", *(f"noise{i:02}" for i in range(98)))
 
 _OPENING = ("p", "request")
-_CLOSING = ("q", "response")
+_CLOSING = ("q", "r", "response")
 
 # How often atoms hold that open obligations, and atoms that close them.
 DENSITIES = {
     "sparse": (1 / 1000, 1 / 100),
     "dense": (1 / 2, 1 / 2),
     "p50-q2": (1 / 2, 1 / 50),
+    "p50-q0.1": (1 / 2, 1 / 1000),
     "p90-q10": (9 / 10, 1 / 10),
+    "outage": (1.0, 0.0),
 }
 PLAIN_DENSITIES = ("sparse", "dense")
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from bench import ROOT, commands
+from bench import ROOT, commands, pace
+from bench.catalogue import MEASURES
+from bench.clocks import SHARE, clocks, with_shares
 from bench.commands import BenchmarkError, TookTooLong
 from bench.compare import Case, Comparison
 from bench.contenders import CONTENDERS, Mtlmon, binary, contender
 from bench.families import FAMILIES
+from bench.formulas import nested
+from bench.keyed import KEYS, keyed, table
+from bench.library import seconds_to_feed
 from bench.logs import random_log
+from bench.piles import piles
 from bench.verdicts import read_verdicts, require_agreement
 from bench.workloads import PAIR
 
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.contenders import Contender
+    from bench.report import Row
 
 _LIMIT = 60.0
 
@@ -87,6 +96,159 @@ def test_commands_that_take_too_long_are_stopped() -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     with pytest.raises(TookTooLong):
         commands.run(sleep, limit=0.2)
+
+
+# An event takes milliseconds after some hundred of them.
+_SLOW = "(EVENTUALLY[500,3000] p) SINCE (EVENTUALLY[400,2500] q)"
+
+
+def test_the_pace_of_a_run_that_does_not_end() -> None:
+    log = random_log(PAIR, "dense", 1, 20_000, seed=1)
+    found = pace.measured("local", _SLOW, log.path(), 0.5)
+    assert 0 < found.events < 20_000
+    assert 0.5 <= found.seconds < 2
+    assert f"stopped after {found.events:,} events in {found.seconds:.1f} s" == str(found)
+
+
+def test_the_pace_of_a_run_that_ends() -> None:
+    log = random_log(PAIR, "dense", 1, 5000, seed=1)
+    assert pace.measured("local", "EVENTUALLY[0,5] p", log.path(), 30).events == 5000
+
+
+def test_the_pace_of_a_run_that_fails(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("@3\n@2\n")
+    with pytest.raises(BenchmarkError, match="time-stamp"):
+        pace.measured("local", "p", log, 30)
+
+
+def test_rows_of_runs_that_do_not_end_have_a_speed() -> None:
+    log = random_log(PAIR, "dense", 1, 20_000, seed=1)
+    comparison = Comparison([Mtlmon("local")], repeats=2, limit=1)
+    (row,) = comparison.rows([Case({"case": 1}, _SLOW, log)])
+    assert row["case"] == 1
+    assert 0 < int(row["stopped after"]) < 20_000
+    assert 0 < float(row["M events/s"]) < 0.02
+    assert float(row["ns per event"]) == pytest.approx(1e3 / float(row["M events/s"]))
+    took, stopped = comparison.notes
+    assert took.endswith("took more than 1 s")
+    assert "stopped after" in stopped
+
+
+def test_a_warm_up_leaves_out_the_first_events() -> None:
+    """The head of this log needs dd, whose import takes longer than the rest."""
+    log = random_log(PAIR, "dense", 1000, 20_000, seed=1)
+    formula = str(nested(2))
+    for warm_up, is_left_out in ((0, False), (10_000, True)):
+        comparison = Comparison([Mtlmon("local")], repeats=1, limit=_LIMIT, warm_up=warm_up)
+        (row,) = comparison.rows([Case({"case": 1}, formula, log)])
+        assert ("start ms" in row) is is_left_out
+        if is_left_out:
+            assert float(row["start ms"]) > 0
+
+
+def test_processor_time_is_that_of_all_processes() -> None:
+    busy = "i = 0\nwhile i < 3_000_000: i += 1"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    busy_run = commands.run([sys.executable, "-c", child], limit=60)
+    idle_run = commands.run([sys.executable, "-c", "import time; time.sleep(0.5)"], limit=60)
+    assert busy_run.cpu_seconds > idle_run.cpu_seconds
+    assert idle_run.cpu_seconds < 0.5 <= idle_run.seconds
+
+
+def test_the_share_of_the_engine_is_above_f0_of_the_same_log() -> None:
+    def row(workload: str, clock: str, **times: float) -> Row:
+        of_log: Row = {"density": "dense", "rate": 1, "clock": clock, "contender": "local"}
+        return {**of_log, "workload": workload, **times}
+
+    time = "CPU ns per event"
+    rows = with_shares(
+        [
+            row("f0", "equal", **{time: 10.0}),
+            row("f1", "equal", **{time: 15.0}),
+            row("f0", "uniform", **{time: 11.0}),
+            row("f1", "uniform", **{time: 111.0}),
+            row("f2", "uniform"),
+        ]
+    )
+    assert [found.get(SHARE) for found in rows] == [0, 5, 0, 100, None]
+
+
+def test_clocks() -> None:
+    settings = replace(
+        MEASURES["clocks"].defaults, workloads=("f1",), rates=(30,), events=300, repeats=1
+    )
+    rows = clocks(settings)["rows"]
+    assert [(row["clock"], row["workload"]) for row in rows] == [
+        (clock, name) for clock in ("equal", "uniform", "exponential") for name in ("f0", "f1")
+    ]
+    assert all(SHARE in row for row in rows)
+
+
+def test_piles_by_name_rate_and_density() -> None:
+    settings = replace(
+        MEASURES["piles"].defaults,
+        match="until",
+        rates=(1000,),
+        densities=("dense",),
+        events=2000,
+        repeats=1,
+    )
+    rows = piles(settings)["rows"]
+    assert [row["size"] for row in rows] == [2, 3, 4, 6, 8]
+    assert {(row["pile"], row["density"], row["rate"]) for row in rows} == {
+        ("until nest", "dense", 1000)
+    }
+
+
+def test_outputs() -> None:
+    settings = replace(
+        MEASURES["outputs"].defaults,
+        workloads=("f1",),
+        densities=("dense",),
+        rates=(1,),
+        events=300,
+        repeats=1,
+    )
+    rows = MEASURES["outputs"].function(settings)["rows"]
+    assert [row["contender"] for row in rows] == [
+        "local", "local, --resolve", "local, >", "local, -o",
+    ]  # fmt: skip
+
+
+def test_redirected_output_and_the_option_write_the_same(tmp_path: Path) -> None:
+    log = random_log(PAIR, "dense", 3, 300, seed=1).path()
+    texts = []
+    for name, who in {
+        "shell": Mtlmon("local", redirected=tmp_path / "shell"),
+        "option": Mtlmon("local", options=("-o", str(tmp_path / "option"))),
+    }.items():
+        commands.run(who.command("EVENTUALLY[0,5] p", log), limit=60)
+        texts.append((tmp_path / name).read_text())
+    assert texts[0] == texts[1] != ""
+
+
+def test_keyed() -> None:
+    settings = replace(MEASURES["keyed"].defaults, events=2000, repeats=1)
+    rows = keyed(settings)["rows"]
+    assert [row["rows"] for row in rows] == [2000, 2000]
+
+
+def test_the_table_of_keys() -> None:
+    made = table(20_000, seed=1)
+    times = made["ts"].to_numpy()
+    gaps = np.diff(times)
+    assert gaps.min() == 0
+    assert gaps.mean() == pytest.approx(10, rel=0.03)
+    assert len(set(made["key"].to_pylist())) == KEYS
+    assert made.equals(table(20_000, seed=1))
+    assert not made.equals(table(20_000, seed=2))
+
+
+def test_arrays_are_fed_in_turn() -> None:
+    log = random_log(PAIR, "dense", 1, 300, seed=1)
+    seconds = seconds_to_feed({"a": ("p", log), "b": ("EVENTUALLY[0,5] q", log)}, 2, "both")
+    assert list(seconds) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["reelay", "rtamt"])

@@ -9,13 +9,18 @@ from bench.first_verdict import BDD_FORMULA
 from bench.formulas import (
     DEPTHS,
     SIZES,
+    alternation,
     future_count,
+    mixed_nest,
     nested,
     of_size,
     operator_count,
     random_nested,
+    scaled,
     temporal_depth,
+    until_nest,
 )
+from bench.piles import PILES, RULES
 from bench.translate import UntranslatableError, to_reelay, to_rtamt
 from mtlmon import Monitor, parse
 from mtlmon.syntax import operators as ops
@@ -37,6 +42,38 @@ def test_size_too_small() -> None:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_nesting(depth: int) -> None:
     assert future_count(nested(depth)) == temporal_depth(nested(depth)) == depth
+
+
+def test_nests() -> None:
+    assert str(alternation(3)) == "EVENTUALLY[0,10] ALWAYS[0,10] EVENTUALLY[0,10] q"
+    assert str(mixed_nest(2)) == "ONCE[0,10] EVENTUALLY[0,10] q"
+    assert until_nest(2) == parse("(NOT p) UNTIL[3,10] ((NOT p) UNTIL[3,10] q)")
+    for nest in (alternation, mixed_nest, until_nest):
+        assert temporal_depth(nest(8)) == 8
+
+
+def test_scaled() -> None:
+    for text, expected in [
+        ("p", "p"),
+        ("NOT p AND q", "NOT p AND q"),
+        ("p SINCE[2,8] ONCE[3,*] q", "p SINCE[200,800] ONCE[300,*] q"),
+        ("ALWAYS[0,10] (p IMPLIES EVENTUALLY q)", "ALWAYS[0,1000] (p IMPLIES EVENTUALLY q)"),
+    ]:
+        assert scaled(parse(text), 100) == parse(expected)
+
+
+@pytest.mark.parametrize("name", PILES)
+def test_piles(name: str) -> None:
+    """Formulas grow with the number, and name atoms of the log only."""
+    pile = PILES[name]
+    formulas = [parse(pile.formula(size)) for size in pile.sizes]
+    assert len(set(formulas)) == len(pile.sizes)
+    for formula in formulas:
+        assert set(formula.atoms) <= set(pile.atoms)
+
+
+def test_the_pile_of_rules_has_as_many() -> None:
+    assert PILES["rules"].formula(RULES).count("ONCE") == RULES
 
 
 def test_random_formulas() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from bench.families import FAMILIES, FORMS
 from bench.library import arrays
-from bench.logs import random_log
+from bench.logs import CLOCKS, random_log
 from bench.workloads import DENSITIES, PAIR, WORKLOADS, probability, wide_atoms
 from mtlmon import Monitor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _EVENTS = 3000
@@ -31,6 +32,68 @@ def test_time_stamps(rate: int, time_scale: int, first: int) -> None:
     expected = [first + i // rate * time_scale for i in range(100)]
     assert [time_stamp for time_stamp, _ in _events(log.path())] == expected
     assert log.counts is ((rate, time_scale, first) == (1, 1, 0))
+
+
+def _time_stamps(
+    clock: str, rate: int, events: int, seed: int = 1
+) -> Iterator[np.ndarray[Any, Any]]:
+    """The time-stamps of a log with a mean gap of 100, piece by piece."""
+    log = random_log(PAIR, "dense", rate, events, seed, time_scale=100, clock=clock)
+    for time_stamps, _ in log.pieces():
+        yield time_stamps
+
+
+def _gaps(clock: str, seed: int = 1) -> np.ndarray[Any, Any]:
+    return np.diff(np.concatenate(list(_time_stamps(clock, 1, 100_000, seed))))
+
+
+def test_gaps_are_as_promised() -> None:
+    assert set(_gaps("equal")) == {100}
+    uniform = _gaps("uniform")
+    assert (uniform.min(), uniform.max()) == (1, 199)
+    assert uniform.mean() == pytest.approx(100, rel=0.01)
+    assert uniform.std() == pytest.approx(199 / 12**0.5, rel=0.01)
+    exponential = _gaps("exponential")
+    assert exponential.min() == 1
+    assert exponential.mean() == pytest.approx(100, rel=0.02)
+    # The exponential distribution exceeds twice its mean with this probability.
+    assert (exponential > 200).mean() == pytest.approx(np.exp(-2), rel=0.03)
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_clocks_depend_on_the_seed_only(clock: str) -> None:
+    assert np.array_equal(_gaps(clock), _gaps(clock))
+    assert np.array_equal(_gaps(clock), _gaps(clock, seed=2)) is (clock == "equal")
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_events_of_a_time_stamp_stay_together(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-stamps do not depend on where a piece ends."""
+    whole = np.concatenate(list(_time_stamps(clock, 30, 1000)))
+    assert whole[0] == 0
+    assert set(np.unique(whole, return_counts=True)[1]) == {30, 1000 % 30}
+    monkeypatch.setattr("bench.logs.piece_events", lambda atoms: 77)
+    pieces = list(_time_stamps(clock, 30, 1000))
+    assert len(pieces) == 13
+    assert np.array_equal(np.concatenate(pieces), whole)
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_the_atoms_do_not_depend_on_the_clock(clock: str) -> None:
+    plain, other = (
+        np.concatenate([letters for _, letters in log.pieces()])
+        for log in (
+            random_log(PAIR, "dense", 3, 500, 1),
+            random_log(PAIR, "dense", 3, 500, 1, time_scale=100, clock=clock),
+        )
+    )
+    assert np.array_equal(plain, other)
+
+
+def test_logs_of_different_clocks_have_different_files() -> None:
+    logs = [random_log(PAIR, "dense", 1, 50, 1, time_scale=100, clock=clock) for clock in CLOCKS]
+    texts = {log.path().read_text() for log in logs}
+    assert len({log.path() for log in logs}) == len(texts) == len(CLOCKS)
 
 
 @pytest.mark.parametrize("density", DENSITIES)
