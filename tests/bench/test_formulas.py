@@ -22,7 +22,10 @@ from bench.formulas import (
 )
 from bench.piles import PILES, RULES
 from bench.translate import UntranslatableError, to_reelay, to_rtamt
-from mtlmon import Monitor, parse
+from mtlmon import Formula, Monitor, parse
+from mtlmon.engine import choice
+from mtlmon.engine.choice import EngineChoice, choose_engine
+from mtlmon.engine.compile import compile_formula
 from mtlmon.syntax import operators as ops
 
 
@@ -85,6 +88,33 @@ def test_random_formulas() -> None:
         assert future_count(formula) >= 2
         assert temporal_depth(formula) >= 2
         assert formula.is_bounded
+
+
+def choice_of(formula: Formula) -> EngineChoice:
+    program = compile_formula(formula)
+    return choose_engine(program.rows, program.root, program.is_bounded, "local", program.atoms)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(6, 55), (7, 58), (8, 59)])
+def test_the_network_takes_most_random_formulas(
+    limit: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is mixed; the others have up to eight operators that can wait."""
+    monkeypatch.setattr(choice, "MOST_VARIABLES", limit)
+    choices = [choice_of(formula) for formula in random_nested(60, seed=1)]
+    assert sum(chosen.name == "network" for chosen in choices) == count
+    assert [chosen.reason for chosen in choices if chosen.reason.endswith("negated")] == [
+        "q UNTIL q is used both as it is and negated"
+    ]
+    assert sum(chosen.reason.endswith(f"takes {limit}") for chosen in choices) == 59 - count
+
+
+def test_the_network_takes_nests_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "MOST_VARIABLES", 6)
+    names = {depth: choice_of(nested(depth)).name for depth in DEPTHS}
+    assert names == {depth: "network" if depth <= 6 else "expressions" for depth in DEPTHS}
+    assert choice_of(of_size(1000, ops.ONCE)).name == "network"
+    assert "333 operators" in choice_of(of_size(1000, ops.EVENTUALLY)).reason
 
 
 def test_families_are_bounded_and_of_their_form() -> None:

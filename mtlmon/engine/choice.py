@@ -1,0 +1,241 @@
+"""Chooses the engine for a program: the queue network, or expressions over obligations.
+
+The queue network decides each temporal operator from the three truth values of its operands. This
+is as early as Boolean simplification unless an obligation occurs both as it is and negated: then
+its two occurrences can cancel out while it is undecided, which only expressions notice. The choice
+depends on the formula and the mode, never on events.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.interval import Interval
+
+    EngineName = Literal["network", "expressions"]
+    # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
+    _Row = tuple[int, int, int, int, int | None, int]
+
+__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine"]
+
+MOST_VARIABLES = 6
+"""How many variable rows the network takes."""
+
+# The numbers of `mtlmon.engine.compile.OPERATIONS`. That module imports the native engine, so the
+# engine could not import this one if this one imported it.
+_FALSE, _ATOM, _AND, _PREVIOUS, _SINCE, _NEXT, _UNTIL, _OUTER_UNTIL = range(8)
+_FUTURE = frozenset({_NEXT, _UNTIL, _OUTER_UNTIL})
+_TRUE_OPERAND = 1
+
+# How a row is used, as bits.
+_AS_IT_IS, _NEGATED = 1, 2
+_BOTH = _AS_IT_IS | _NEGATED
+_OPPOSITE = (0, _NEGATED, _AS_IT_IS, _BOTH)
+
+# Subformulas that are larger are not named in a reason.
+_NAMED_SIZE = 40
+_NAMED_WIDTH = 80
+
+
+class EngineChoice(tuple["EngineName", str]):
+    """The name of an engine, and the reason for choosing it.
+
+    `typing.NamedTuple` would take longer to import than the rest of this module.
+
+    Attributes:
+        name: the engine.
+        reason: a sentence for users, without capital letter and full stop.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: EngineName, reason: str) -> EngineChoice:
+        return super().__new__(cls, (name, reason))
+
+    @property
+    def name(self) -> EngineName:
+        return self[0]
+
+    @property
+    def reason(self) -> str:
+        return self[1]
+
+    def __getnewargs__(self) -> tuple[EngineName, str]:
+        return self.name, self.reason
+
+
+def choose_engine(
+    rows: Sequence[_Row],
+    root: int,
+    is_bounded: bool,
+    mode: Literal["local", "global", "naive"],
+    atoms: Sequence[str] | None = None,
+) -> EngineChoice:
+    """Choose the engine for the rows of a program; takes time linear in their number.
+
+    Args:
+        rows: the instructions, operands before operators.
+        root: the operand of the whole formula.
+        is_bounded: whether every future operator but NEXT has an upper bound.
+        mode: the mode of the monitor.
+        atoms: the names of the program's atoms. With them, the reason can name a subformula.
+    """
+    if mode == "global":
+        return EngineChoice(
+            "expressions", "mode global compares time-points of different time-stamps"
+        )
+    if not is_bounded:
+        return EngineChoice("expressions", "its future is unbounded")
+    uses = _uses(rows, root)
+    mixed = _mixed_family(rows, uses)
+    if mixed:
+        name = None if atoms is None else _family_text(rows, mixed, atoms)
+        subject = name or "an operator that looks ahead"
+        return EngineChoice("expressions", f"{subject} is used both as it is and negated")
+    count = _variable_count(rows, uses)
+    if not count:
+        return EngineChoice("network", "none of its operators can wait")
+    operators = f"{count:,} operator{'' if count == 1 else 's'} that can wait"
+    if count > MOST_VARIABLES:
+        return EngineChoice(
+            "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"
+        )
+    return EngineChoice("network", f"its future is bounded, and it has {operators}")
+
+
+def _uses(rows: Sequence[_Row], root: int) -> list[int]:
+    """For each row, whether it is used as it is, negated, both or not at all."""
+    uses = [0] * len(rows)
+    # Whether the root is negated makes no difference: that only reverses all uses.
+    uses[root >> 1] = _AS_IT_IS
+    for number in range(len(rows) - 1, 0, -1):
+        use = uses[number]
+        if use:
+            # An operand that the operation does not have is 0, which is the constant.
+            _, left, right, *_ = rows[number]
+            uses[left >> 1] |= _OPPOSITE[use] if left & 1 else use
+            uses[right >> 1] |= _OPPOSITE[use] if right & 1 else use
+    return uses
+
+
+def _mixed_family(rows: Sequence[_Row], uses: list[int]) -> list[int]:
+    """The rows of the first family that is used both as it is and negated; empty if none is.
+
+    A family is the future operators of the same operands, whatever their intervals: their
+    obligations may coincide. NEXT and UNTIL share no family, as only NEXT has no right operand.
+    """
+    members: dict[tuple[int, int], list[int]] = {}
+    uses_of: dict[tuple[int, int], int] = {}
+    for number, (operation, left, right, *_) in enumerate(rows):
+        if operation in _FUTURE:
+            members.setdefault((left, right), []).append(number)
+            uses_of[left, right] = uses_of.get((left, right), 0) | uses[number]
+    return next((members[family] for family, use in uses_of.items() if use == _BOTH), [])
+
+
+def _variable_count(rows: Sequence[_Row], uses: list[int]) -> int:
+    """How many rows can have an undecided value before or after a time-stamp.
+
+    These are the future operators, and the past operators with a future operator below them.
+    """
+    looks_ahead = [False] * len(rows)
+    count = 0
+    for number, (operation, left, right, *_) in enumerate(rows):
+        if operation in _FUTURE:
+            looks_ahead[number] = True
+        elif number:
+            looks_ahead[number] = looks_ahead[left >> 1] or looks_ahead[right >> 1]
+        if uses[number] and looks_ahead[number] and operation != _AND:
+            count += 1
+    return count
+
+
+def _family_text(rows: Sequence[_Row], members: list[int], atoms: Sequence[str]) -> str | None:
+    """The family as users write it, or None if that is too long.
+
+    If the family has several intervals, none is written.
+    """
+    from mtlmon.syntax.interval import Interval
+    from mtlmon.syntax.printer import to_text, written_size
+    from mtlmon.syntax.report import shorten, visible
+
+    needed = _rows_below(rows, members[0])
+    if needed is None:
+        return None
+    formulas: dict[int, Formula] = {}
+    for number in needed:
+        lower, upper = rows[number][3:5]
+        is_written = number != members[0] or len(members) == 1
+        interval = Interval(lower, upper) if is_written else Interval.FULL
+        formulas[2 * number] = _as_it_is(rows[number], interval, formulas, atoms)
+        formulas[2 * number + 1] = _negated(rows[number], interval, formulas, formulas[2 * number])
+    as_it_is, negated = formulas[2 * members[0]], formulas[2 * members[0] + 1]
+    # Which of the two is called the negated one does not matter: ALWAYS p, not EVENTUALLY NOT p.
+    shown = min(as_it_is, negated, key=written_size)
+    if written_size(shown) > _NAMED_SIZE:
+        return None
+    return shorten(visible(to_text(shown, all_parentheses=True)), _NAMED_WIDTH)
+
+
+def _rows_below(rows: Sequence[_Row], top: int) -> list[int] | None:
+    """A row and all rows that it needs, operands before operators; None if they are many."""
+    needed: set[int] = set()
+    waiting = [top]
+    while waiting:
+        number = waiting.pop()
+        if number not in needed:
+            needed.add(number)
+            if len(needed) > _NAMED_SIZE:
+                return None
+            _, left, right, *_ = rows[number]
+            waiting += (left >> 1, right >> 1)
+    return sorted(needed)
+
+
+def _as_it_is(
+    row: _Row, interval: Interval, formulas: dict[int, Formula], atoms: Sequence[str]
+) -> Formula:
+    """The formula of a row, given the formulas of its operands."""
+    from mtlmon.syntax import operators as ops
+    from mtlmon.syntax.formula import FALSE, atom, make
+
+    operation, left, right, _, _, index = row
+    if operation == _FALSE:
+        return FALSE
+    if operation == _ATOM:
+        return atom(atoms[index])
+    if operation == _AND:
+        return make(ops.AND, formulas[left], formulas[right])
+    if operation in (_PREVIOUS, _NEXT):
+        step = ops.PREVIOUS if operation == _PREVIOUS else ops.NEXT
+        return make(step, formulas[left], interval=interval)
+    if left == _TRUE_OPERAND:
+        some_time = ops.ONCE if operation == _SINCE else ops.EVENTUALLY
+        return make(some_time, formulas[right], interval=interval)
+    binary = ops.SINCE if operation == _SINCE else ops.UNTIL
+    return make(binary, formulas[left], formulas[right], interval=interval)
+
+
+def _negated(
+    row: _Row, interval: Interval, formulas: dict[int, Formula], as_it_is: Formula
+) -> Formula:
+    """The negation of a row, with as few NOTs as possible."""
+    from mtlmon.syntax import operators as ops
+    from mtlmon.syntax.formula import TRUE, make
+
+    operation, left, right, *_ = row
+    if operation == _FALSE:
+        return TRUE
+    if operation == _AND and left & right & 1:
+        return make(ops.OR, formulas[left ^ 1], formulas[right ^ 1])
+    if operation == _AND and (left | right) & 1:
+        condition, consequence = (right, left) if left & 1 else (left, right)
+        return make(ops.IMPLIES, formulas[condition], formulas[consequence ^ 1])
+    if operation in (_SINCE, _UNTIL, _OUTER_UNTIL) and left == _TRUE_OPERAND:
+        every_time = ops.HISTORICALLY if operation == _SINCE else ops.ALWAYS
+        return make(every_time, formulas[right ^ 1], interval=interval)
+    return make(ops.NOT, as_it_is)
