@@ -221,6 +221,17 @@ def test_formulas_of_all_operators(formula: Formula, steps: Trace, end_time: End
     compare_by_definition(formula, timeline, outputs)
 
 
+@settings(max_examples=200)
+@given(
+    strategies.formulas(widths=strategies.huge_intervals()),
+    st.one_of(strategies.traces(), strategies.huge_traces()),
+    strategies.end_times(),
+)
+def test_huge_bounds_and_time_stamps(formula: Formula, steps: Trace, end_time: EndTime) -> None:
+    outputs = {mode: run_steps(Job(formula, steps, mode, end_time)) for mode in DEFINED_MODES}
+    compare_by_definition(formula, Timeline(steps, end_time), outputs)
+
+
 # What is compared must be able to fail.
 
 DUEL = "(EVENTUALLY[0,5] p) AND (q OR EVENTUALLY[0,3] r)", "@0; @0 q; @0; @0 q; @4"

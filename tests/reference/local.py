@@ -34,7 +34,7 @@ from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.interval import Interval
 from tests.reference.evaluator import Truth, every, negation, some
 from tests.reference.folding import folded, looks_ahead, subformulas
-from tests.traces import Mode, Prefix, TimePoint, time_points
+from tests.traces import MAXIMUM_TIME_STAMP, Mode, Prefix, TimePoint, time_points
 from tests.verdicts import Verdict
 
 UNKNOWN_LIMIT = 16
@@ -168,7 +168,10 @@ class LocalEvaluator:
     def until(
         self, f: list[Truth], g: list[Truth], interval: Interval, start: int, time: int
     ) -> Truth:
-        """Whether some j >= start is a witness: g at j, f at every k with start <= k < j."""
+        """Whether some j >= start is a witness: g at j, f at every k with start <= k < j.
+
+        No witness comes if the window would begin beyond the largest time-stamp.
+        """
         result: Truth = False
         f_so_far: Truth = True
         for j in range(start, len(self.times)):
@@ -178,7 +181,8 @@ class LocalEvaluator:
             f_so_far = every([f_so_far, f[j]])
             if result is True or f_so_far is False or _is_beyond(distance, interval):
                 return result
-        return some([result, every([f_so_far, self.unread(interval, time)])])
+        begins = time + interval.lower <= MAXIMUM_TIME_STAMP
+        return some([result, every([f_so_far, begins, self.unread(interval, time)])])
 
     def unread(self, interval: Interval, time: int) -> Truth:
         """Whether a time-point still to come is at a distance in the interval: unknown or False."""
