@@ -160,6 +160,7 @@ def test_truth_tables_have_a_limit() -> None:
 # The definition against the direct evaluator.
 
 
+@settings(max_examples=200)
 @given(strategies.bounded_formulas(), strategies.traces(advances=True), st.booleans())
 def test_values_are_those_of_the_direct_evaluator(
     formula: Formula, steps: Trace, closed: bool
@@ -172,6 +173,7 @@ def test_values_are_those_of_the_direct_evaluator(
             assert tuple(values) == evaluate(subformula, prefix)
 
 
+@settings(max_examples=200)
 @given(strategies.bounded_formulas(), strategies.traces(advances=True), strategies.end_times())
 def test_definition_satisfies_the_properties(
     formula: Formula, steps: Trace, end_time: EndTime
@@ -308,6 +310,7 @@ def test_comparisons_take_any_monitor() -> None:
 # Folding.
 
 
+@settings(max_examples=200)
 @given(
     strategies.formulas(),
     strategies.traces(advances=True),
@@ -382,6 +385,7 @@ MIXED = [
     "ONCE[0,9] ((EVENTUALLY[0,5] p) IFF q)",
     "(EVENTUALLY[0,5] NEXT p) EQUIV q",
     "(EVENTUALLY[0,5] p) AND NOT PREVIOUS EVENTUALLY[0,5] p",
+    "(EVENTUALLY[0,3] p) IMPLIES ALWAYS[1,1] EVENTUALLY[0,3] p",
 ]
 
 
