@@ -7,11 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtlmon
+from mtlmon.engine.choice import MOST_VARIABLES, choose_engine
+from mtlmon.engine.compile import compile_formula
 from mtlmon.syntax.formula import FALSE, TRUE, Formula
 from mtlmon.syntax.parser import parse
 from tests import strategies
 from tests.comparison import compare, compare_by_definition
 from tests.engines import Job, make_own, make_shared, run_by_definition, run_steps
+from tests.formulas import is_bounded
 from tests.properties import (
     Output,
     Timeline,
@@ -27,6 +30,8 @@ from tests.reference.folding import (
     folded,
     is_mixed_on_top,
     is_unate,
+    looks_ahead,
+    subformulas,
 )
 from tests.reference.local import LocalEvaluator, TooManyUnknownsError
 from tests.soak import GAPS, RATES, Generator, check_by_definition
@@ -399,6 +404,17 @@ def test_polarities_by_hand() -> None:
     for formula in map(parse, MIXED):
         assert not is_unate(formula)
         assert not is_mixed_on_top(formula)
+
+
+@settings(max_examples=200)
+@given(st.one_of(strategies.bounded_formulas(), strategies.sandwiches(), strategies.compounds()))
+def test_the_network_is_chosen_for_unate_formulas(formula: Formula) -> None:
+    """Of those whose future is bounded, up to a number of unknowns."""
+    unknowns = sum(f.interval is not None and looks_ahead(f) for f in subformulas(folded(formula)))
+    fits = is_bounded(formula) and is_unate(formula) and unknowns <= MOST_VARIABLES
+    program = compile_formula(formula)
+    choice = choose_engine(program.rows, program.root, program.is_bounded, "local")
+    assert choice.name == ("network" if fits else "expressions")
 
 
 @pytest.mark.parametrize(
