@@ -99,7 +99,7 @@ MEASURES = {
     "formulas": Measure(
         measures.formulas,
         "60 random nested formulas",
-        replace(_SMALLER, contenders=("local",), rates=(1, 10), limit=10),
+        replace(_SMALLER, contenders=("local",), rates=(1, 10, 30, 1000), limit=10),
     ),
     "wide": Measure(
         measures.wide,

@@ -134,6 +134,7 @@ class Comparison:
         return {
             "M events/s": found.events / found.seconds / 1e6,
             "ns per event": 1e9 * found.seconds / max(1, found.events),
+            "CPU ns per event": 1e9 * found.cpu_seconds / max(1, found.events),
             "stopped after": found.events,
         }
 

@@ -189,6 +189,8 @@ class Figures:
 
     def piles_by_hydra(self, names: str) -> Values:
         """Throughput by that of the peer named hydra, if there is one."""
+        if not any(peer.name == HYDRA for peer in self.settings.peers):
+            return {}
         speeds: dict[str, dict[str, float]] = {}
         for row in self._rows_of_piles(names):
             title = self._title(row, ("pile", "size", "density", "rate"))

@@ -3,7 +3,8 @@
     python -m bench.pace MODE FORMULA LOG SECONDS
 
 It reads the log as the command does, a few lines at a time, and after each piece prints how many
-events it has done and the seconds they took. Verdicts are written to memory and dropped.
+events it has done, and the seconds they took by the clock and of the processor. Verdicts are
+written to memory and dropped.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _GRACE = 0.5
 
 @dataclass(frozen=True)
 class Pace:
-    """How many events were done, in how many seconds."""
+    """How many events were done, in how many seconds by the clock and of the processor."""
 
     events: int
     seconds: float
+    cpu_seconds: float
 
     def __str__(self) -> str:
         return f"stopped after {self.events:,} events in {self.seconds:.1f} s"
@@ -66,8 +68,10 @@ def measured(mode: str, formula: str, log: Path, seconds: float) -> Pace:
             raise BenchmarkError(f"{' '.join(arguments)}\n{done.stderr}")
         output.seek(0)
         lines = output.read().splitlines()
-    events, spent = lines[-1].split() if lines else ("0", str(seconds))
-    return Pace(int(events), float(spent))
+    if not lines:
+        return Pace(0, seconds, seconds)
+    events, *spent = lines[-1].split()
+    return Pace(int(events), *map(float, spent))
 
 
 def main() -> None:
@@ -75,6 +79,7 @@ def main() -> None:
     text = TextMonitor(Monitor(formula, cast("Any", mode)))
     lines = _FIRST_LINES
     start = before = time.perf_counter()
+    cpu_start = time.process_time()
     with open(log, "rb") as file:
         while piece := b"".join(islice(file, lines)):
             text.load(piece)
@@ -82,7 +87,7 @@ def main() -> None:
                 text.writer.take()
             text.writer.take()
             now = time.perf_counter()
-            print(text.event_count, now - start, flush=True)
+            print(text.event_count, now - start, time.process_time() - cpu_start, flush=True)
             if now - start >= float(limit):
                 break
             if now - before < _LEAST_SECONDS:

@@ -102,7 +102,10 @@ def _memory(pyplot: Any, rows: list[Row]) -> Any:
 
 
 def _time_against(x: str, label: str, series: str) -> Callable[[Any, list[Row]], Any]:
-    """Nanoseconds per event against a column, one line for each value of another."""
+    """Nanoseconds per event against a column, one line for each value of another.
+
+    Processor time, where it was measured: less depends on what else the machine did.
+    """
 
     def plot(pyplot: Any, rows: list[Row]) -> Any:
         figure, panel = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
@@ -113,7 +116,7 @@ def _time_against(x: str, label: str, series: str) -> Callable[[Any, list[Row]],
             name = str(row[series])
             _, xs, ys = lines.setdefault(name, (name, [], []))
             xs.append(float(row[x]))
-            ys.append(float(row["ns per event"]))
+            ys.append(float(row.get("CPU ns per event", row["ns per event"])))
         _lines(panel, list(lines.values()))
         panel.set(xscale="log", yscale="log", xlabel=label, ylabel="time per event, ns")
         _plain_ticks(panel)
