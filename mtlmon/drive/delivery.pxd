@@ -24,6 +24,8 @@ cdef class Delivery:
     cdef uint32_t stream, policy
 
     cdef int put(
-        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+        self, const VerdictRecord *records, size_t count, bint has_places, uint32_t stream,
+        uint32_t policy
     ) except -1 nogil
     cdef bint drain(self) except -1 nogil
+    cdef int pass_on(self, const VerdictRecord *records, size_t count) except -1 nogil

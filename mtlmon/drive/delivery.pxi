@@ -43,22 +43,33 @@ cdef class Delivery:
             self.resolver = Resolver()
 
     cdef int put(
-        self, const VerdictRecord *records, size_t count, uint32_t stream, uint32_t policy
+        self, const VerdictRecord *records, size_t count, bint has_places, uint32_t stream,
+        uint32_t policy
     ) except -1 nogil:
-        """Pass on verdicts of one stream and policy; all are of one event unless the resolver is
-        flat.
+        """Pass on verdicts of one stream and policy.
 
         If the sink is full, some may stay in the resolver until `drain` is called.
+
+        has_places: whether the verdicts are of several events, which their places tell apart;
+            otherwise, all are of one event.
         """
+        cdef bint has_memory
+        self.stream = stream
+        self.policy = policy
         if not self.resolves:
             self.sink.put(records, count, self.filter, stream, policy)
         if self.resolver is None:
             return 0
         if self.policy_count:
             self.resolver.stream = <uint64_t> stream * self.policy_count + policy
-        self.stream = stream
-        self.policy = policy
-        if not self.resolver.push(records, count):
+        if self.resolver.passes(records, count):
+            self.pass_on(records, count)
+            return 0
+        if has_places:
+            has_memory = self.resolver.push_events(records, count)
+        else:
+            has_memory = self.resolver.push(records, count)
+        if not has_memory:
             with gil:
                 raise MemoryError("mtlmon: out of memory")
         self.drain()
@@ -68,16 +79,21 @@ cdef class Delivery:
         """Pass on what the resolver has; False if the sink is full before all is passed on."""
         cdef VerdictRecord records[RESOLVED_AT_ONCE]
         cdef size_t count = RESOLVED_AT_ONCE
-        cdef size_t k
         while self.resolver is not None and count == RESOLVED_AT_ONCE:
             if self.resolves and self.sink.is_full():
                 return False
             count = self.resolver.next(records, RESOLVED_AT_ONCE)
-            if self.resolves:
-                self.sink.put(records, count, self.filter, self.stream, self.policy)
-            if self.first is not None:
-                for k in range(count):
-                    self.first.note(&records[k], self.stream, self.policy)
-            if self.violations is not None:
-                self.violations.put(records, count, FILTER_FALSE, self.stream, self.policy)
+            self.pass_on(records, count)
         return True
+
+    cdef int pass_on(self, const VerdictRecord *records, size_t count) except -1 nogil:
+        """Pass on resolved verdicts."""
+        cdef size_t k
+        if self.resolves:
+            self.sink.put(records, count, self.filter, self.stream, self.policy)
+        if self.first is not None:
+            for k in range(count):
+                self.first.note(&records[k], self.stream, self.policy)
+        if self.violations is not None:
+            self.violations.put(records, count, FILTER_FALSE, self.stream, self.policy)
+        return 0

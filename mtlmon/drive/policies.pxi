@@ -403,7 +403,8 @@ cdef class PolicyMonitors(MemoryHolder):
                     )
                 elif part.taken > first:
                     self.delivery.put(
-                        part.records + first, part.taken - first, part.streams[first], policy
+                        part.records + first, part.taken - first, False, part.streams[first],
+                        policy
                     )
                 if part.taken < part.count:
                     next_place = min(next_place, <size_t> part.places[part.taken])

@@ -55,7 +55,7 @@ cdef class SessionLoop:
             # Also after an error, for the verdicts of the events before it.
             if self.session.verdict_count:
                 self.delivery.put(
-                    self.session.verdicts, self.session.verdict_count, stream, 0
+                    self.session.verdicts, self.session.verdict_count, True, stream, 0
                 )
         return 0
 
@@ -66,7 +66,7 @@ cdef class SessionLoop:
             self.session.run_finish(end)
         finally:
             self.delivery.sink.end_work()
-        self.delivery.put(self.session.verdicts, self.session.verdict_count, stream, 0)
+        self.delivery.put(self.session.verdicts, self.session.verdict_count, False, stream, 0)
         return 0
 
     cdef int next_stream(self, const EndTime *end, uint32_t stream) except -1 nogil:

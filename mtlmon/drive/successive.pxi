@@ -40,8 +40,6 @@ cdef class SuccessiveMonitor:
         self.monitor = Session(formula, mode, bdd=bdd, unit=unit)
         self.rows = VerdictRows()
         self.loop = SessionLoop(self.monitor, Delivery(self.rows, FILTER_ALL, resolve))
-        if resolve:
-            self.loop.delivery.resolver.is_flat = True
         self.end = read_end_time(end_time)
 
     @property

@@ -91,13 +91,14 @@ cdef class TextMonitor:
             sink = self.first = FirstLine(monitor, self.writer)
         else:
             sink = LineSink(self.writer)
-        # "first" stops at the very event that settles it, and the resolver needs to know which
-        # verdicts belong to the same event.
+        # "first" stops at the very event that settles it.
         self.loop = SessionLoop(
             monitor,
             Delivery(sink, _FILTERS["all" if wants_first else verdicts], resolves),
-            is_by_event=wants_first or resolves,
+            is_by_event=wants_first,
         )
+        # A signal handler cannot resolve verdicts, so none may wait while the engine works.
+        monitor.table.pauses_for_verdicts = resolves
         self.status = SCAN_EMPTY
         self.memory = MemoryLimit() if memory is None else memory
         if self.memory.allowed != NO_LIMIT():

@@ -34,6 +34,9 @@ cdef class Resolver:
     cdef bint is_flat
     cdef Chain *chains
     cdef size_t chain_count, chain_mask
+    # the slot that was found last, and a time-point that no reference of a chain is after
+    cdef size_t recent
+    cdef uint64_t latest_time_stamp, latest_offset
     cdef Run *runs
     cdef size_t run_count, run_room, free_run
     cdef Run *outcomes
@@ -42,7 +45,10 @@ cdef class Resolver:
     cdef size_t outcome_index
     cdef uint64_t outcome_position
 
+    cdef bint passes(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
+    cdef bint push_events(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
+    cdef bint take_event(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
     cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
@@ -53,8 +59,15 @@ cdef class Resolver:
     cdef bint add_outcome(
         self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
     ) noexcept nogil
-    cdef void sort_outcomes(self) noexcept nogil
+    cdef void sort_outcomes(self, size_t first) noexcept nogil
+    cdef size_t chain_of(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
     cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
+    cdef bint is_slot_of(
+        self, size_t slot, uint64_t time_stamp, uint64_t offset
+    ) noexcept nogil
+    cdef void add_chain(
+        self, size_t slot, uint64_t time_stamp, uint64_t offset, size_t number
+    ) noexcept nogil
     cdef void remove(self, size_t slot) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef size_t held_bytes(self) noexcept nogil

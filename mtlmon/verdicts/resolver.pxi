@@ -81,6 +81,23 @@ cdef class Resolver:
             resolved.append((record.time_stamp, record.offset, record.kind == VERDICT_TRUE))
         return resolved
 
+    cdef bint passes(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Whether these verdicts resolve to themselves; if so, they need no `push`.
+
+        This is so if all are Boolean and nothing is equivalent to an open time-point.
+        """
+        cdef uint64_t true_count = 0
+        cdef size_t k
+        if self.chain_count:
+            return False
+        for k in range(count):
+            if verdicts[k].kind == VERDICT_EQUIVALENT:
+                return False
+            true_count += verdicts[k].kind == VERDICT_TRUE
+        self.true_count += true_count
+        self.false_count += count - true_count
+        return True
+
     cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
         """Take the verdicts of one event, in time-point order; `next` returns what they resolve.
 
@@ -91,9 +108,29 @@ cdef class Resolver:
         is itself the subject of an equivalence or of a Boolean verdict of the same event. If events
         are not known (`is_flat`), equivalents of equivalents are looked up instead.
         """
-        cdef size_t k
         self.outcome_count = self.outcome_index = 0
         self.outcome_position = 0
+        return self.take_event(verdicts, count)
+
+    cdef bint push_events(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Do the same as `push` for several events, whose verdicts have different places."""
+        cdef size_t first = 0
+        cdef size_t end
+        self.outcome_count = self.outcome_index = 0
+        self.outcome_position = 0
+        while first < count:
+            end = first + 1
+            while end < count and verdicts[end].place == verdicts[first].place:
+                end += 1
+            if not self.take_event(verdicts + first, end - first):
+                return False
+            first = end
+        return True
+
+    cdef bint take_event(self, const VerdictRecord *verdicts, size_t count) noexcept nogil:
+        """Append what the verdicts of one event resolve; False if there is no memory."""
+        cdef size_t first = self.outcome_count
+        cdef size_t k
         for k in range(count):
             if verdicts[count - 1 - k].kind == VERDICT_EQUIVALENT:
                 if not self.join(verdicts + (count - 1 - k)):
@@ -102,7 +139,7 @@ cdef class Resolver:
             if verdicts[k].kind != VERDICT_EQUIVALENT:
                 if not self.settle(verdicts + k):
                     return False
-        self.sort_outcomes()
+        self.sort_outcomes(first)
         return True
 
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil:
@@ -186,17 +223,15 @@ cdef class Resolver:
             if number == NONE:
                 return False
             if chain.first == NONE:
-                chain.stream = self.stream
-                chain.time_stamp = verdict.reference_time_stamp
-                chain.offset = verdict.reference_offset
-                chain.first = number
-                self.chain_count += 1
+                self.add_chain(
+                    slot, verdict.reference_time_stamp, verdict.reference_offset, number
+                )
             else:
                 self.runs[chain.last].next = number
             chain.last = number
         self.open_count += 1
-        own = self.find(verdict.time_stamp, verdict.offset)
-        if self.chains[own].first != NONE:
+        own = self.chain_of(verdict.time_stamp, verdict.offset)
+        if own != NONE:
             self.runs[chain.last].next = self.chains[own].first
             chain.last = self.chains[own].last
             self.remove(own)
@@ -231,13 +266,12 @@ cdef class Resolver:
         self, uint64_t time_stamp, uint64_t offset, VerdictKind kind
     ) noexcept nogil:
         """Give a Boolean verdict to the equivalents of a time-point."""
-        cdef size_t slot = self.find(time_stamp, offset)
-        cdef size_t first = self.chains[slot].first
-        cdef size_t number = first
-        cdef size_t last
+        cdef size_t slot = self.chain_of(time_stamp, offset)
+        cdef size_t first, last, number
         cdef Run *run
-        if first == NONE:
+        if slot == NONE:
             return True
+        first = number = self.chains[slot].first
         last = self.chains[slot].last
         self.remove(slot)
         while True:
@@ -274,25 +308,66 @@ cdef class Resolver:
             self.false_count += length
         return True
 
-    cdef void sort_outcomes(self) noexcept nogil:
+    cdef void sort_outcomes(self, size_t first) noexcept nogil:
+        """Put the outcomes from number `first` on in the order of time-points."""
         cdef size_t k
-        for k in range(1, self.outcome_count):
+        for k in range(first + 1, self.outcome_count):
             if compare_runs(self.outcomes + k - 1, self.outcomes + k) > 0:
-                qsort(self.outcomes, self.outcome_count, sizeof(Run), compare_runs)
+                qsort(
+                    self.outcomes + first, self.outcome_count - first, sizeof(Run), compare_runs
+                )
                 return
+
+    cdef size_t chain_of(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+        """The slot of a time-point's chain, or NONE if nothing is equivalent to the time-point.
+
+        PERF: most verdicts are on time-points after all references, so nothing is looked up.
+        """
+        cdef size_t slot
+        if self.chain_count == 0 or time_stamp > self.latest_time_stamp or (
+            time_stamp == self.latest_time_stamp and offset > self.latest_offset
+        ):
+            return NONE
+        slot = self.find(time_stamp, offset)
+        return slot if self.chains[slot].first != NONE else NONE
 
     cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
         """The slot of a time-point's chain, or the free slot where it belongs."""
-        cdef size_t slot = hash_time_point(self.stream, time_stamp, offset) & self.chain_mask
-        cdef const Chain *chain = self.chains + slot
-        while chain.first != NONE and (
-            chain.time_stamp != time_stamp
-            or chain.offset != offset
-            or chain.stream != self.stream
-        ):
+        cdef size_t slot = self.recent
+        if self.chains[slot].first != NONE and self.is_slot_of(slot, time_stamp, offset):
+            return slot
+        slot = hash_time_point(self.stream, time_stamp, offset) & self.chain_mask
+        while self.chains[slot].first != NONE and not self.is_slot_of(slot, time_stamp, offset):
             slot = (slot + 1) & self.chain_mask
-            chain = self.chains + slot
+        self.recent = slot
         return slot
+
+    cdef bint is_slot_of(
+        self, size_t slot, uint64_t time_stamp, uint64_t offset
+    ) noexcept nogil:
+        """Whether a slot that is not free has the chain of a time-point."""
+        cdef const Chain *chain = self.chains + slot
+        return (
+            chain.time_stamp == time_stamp
+            and chain.offset == offset
+            and chain.stream == self.stream
+        )
+
+    cdef void add_chain(
+        self, size_t slot, uint64_t time_stamp, uint64_t offset, size_t number
+    ) noexcept nogil:
+        """Use a free slot for a chain, which begins with the run of this number."""
+        cdef Chain *chain = self.chains + slot
+        chain.stream = self.stream
+        chain.time_stamp = time_stamp
+        chain.offset = offset
+        chain.first = number
+        self.chain_count += 1
+        if time_stamp > self.latest_time_stamp:
+            self.latest_time_stamp = time_stamp
+            self.latest_offset = offset
+        elif time_stamp == self.latest_time_stamp:
+            self.latest_offset = max(self.latest_offset, offset)
 
     cdef void remove(self, size_t slot) noexcept nogil:
         """Free a slot, moving up the slots behind it that would not be found any more."""
@@ -321,6 +396,7 @@ cdef class Resolver:
         for slot in range(self.chain_mask + 1):
             self.chains[slot].first = NONE
         self.chain_count = 0
+        self.latest_time_stamp = self.latest_offset = 0
         self.run_count = 0
         self.free_run = NONE
 
@@ -467,11 +543,7 @@ cdef class Resolver:
             self.runs[number].length = length
             self.open_count += length
             if self.chains[slot].first == NONE:
-                self.chains[slot].stream = self.stream
-                self.chains[slot].time_stamp = time_stamp
-                self.chains[slot].offset = offset
-                self.chains[slot].first = number
-                self.chain_count += 1
+                self.add_chain(slot, time_stamp, offset, number)
             else:
                 self.runs[self.chains[slot].last].next = number
             self.chains[slot].last = number

@@ -45,6 +45,8 @@ cdef class Table:
     # Whether other states than the worker's use its configurations: then it does not forget any by
     # itself.
     cdef bint is_shared
+    # whether a call ends, once it has verdicts, before an event that needs the engine
+    cdef bint pauses_for_verdicts
     cdef size_t budget
     # if memory is limited: what transitions may use however much the configurations take
     cdef size_t spare

@@ -94,9 +94,9 @@ cdef class Table:
     ) except? 0 nogil:
         """Process the next events and append their verdicts; return how many events were taken.
 
-        Takes at least one of `count` events, and all unless many verdicts wait to be collected. The
-        letter of event k begins at letters[k * stride]. The first event has the number
-        `first_place` in the places of verdicts. If an event fails, `verdicts` has the verdicts of
+        Takes at least one of `count` events, and all unless many verdicts wait to be collected, or
+        any of them with `pauses_for_verdicts`. The letter of event k begins at letters[k * stride].
+        The first event has the number `first_place` in the places of verdicts. If an event fails, `verdicts` has the verdicts of
         the events before it, and `taken` says how many there are.
         """
         cdef size_t done = 0
@@ -115,6 +115,8 @@ cdef class Table:
                 self.taken = done
                 if done == count or (done and verdicts.count >= ENOUGH_VERDICTS):
                     break
+            if verdicts.count and self.pauses_for_verdicts:
+                break
             self._step(
                 state, time_stamps[done], letters + done * stride, verdicts, first_place + done
             )
