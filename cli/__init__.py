@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         if has_taken:
             _start.give_back_signals()
-    if _start.IS_COMMAND and status > _start.SIGNALLED:
-        # do not wait for threads that still read or work
+    if _start.IS_COMMAND:
+        # Do not wait for threads that still read or work. PERF: destroying all modules takes 5 ms.
         _start.leave(status)
     return status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
@@ -64,10 +63,12 @@ def say(text: str) -> None:
     if sys.stderr is not None:
         from mtlmon.cli.terminal import on_terminal
 
-        # an error here cannot be reported anywhere
-        with contextlib.suppress(OSError):
+        try:
             sys.stderr.write(on_terminal(text))
             sys.stderr.flush()
+        except OSError:
+            # it cannot be reported anywhere
+            return
 
 
 def show(text: str) -> None:

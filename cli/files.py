@@ -5,9 +5,7 @@ Logs and verdicts are read and written in large blocks through file descriptors.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import stat
 import sys
 
@@ -146,6 +144,8 @@ class VerdictFile:
             try:
                 waiting.flush(self.descriptor)
             except BlockingIOError:
+                import select
+
                 poll = select.poll()
                 poll.register(self.descriptor, select.POLLOUT)
                 poll.poll()
@@ -179,7 +179,9 @@ class VerdictFile:
     def discard_new(self) -> None:
         """Remove the file if this run has created it, as nothing will be written to it."""
         if self.is_new:
-            with contextlib.suppress(OSError):
+            from contextlib import suppress
+
+            with suppress(OSError):
                 os.unlink(self.name)
 
     def cut(self, size: int) -> None:

@@ -13,7 +13,6 @@ After a signal, the command has little time, whatever it is doing:
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 
@@ -143,6 +142,8 @@ class Signals:
         Returns:
             False if the time has passed.
         """
+        import select
+
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.register(self.wakeup, select.POLLIN)

@@ -20,7 +20,6 @@ except ModuleNotFoundError as error:
     from mtlmon._unbuilt import advice
 
     raise ImportError(advice(__path__[0], error.name), name=error.name) from None
-from mtlmon._monitors import Monitors
 from mtlmon._version import __version__
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
@@ -47,6 +46,7 @@ from mtlmon.syntax.parser import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtlmon._monitors import Monitors
     from mtlmon.explanation import Proof, explain
     from mtlmon.syntax.build import (
         always,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
 # Names that the command does not need, and the modules to import when they are first used.
 _LATER = {
+    "mtlmon._monitors": ("Monitors",),
     "mtlmon.explanation": ("Proof", "explain"),
     "mtlmon.syntax.build": (
         "always",

@@ -61,7 +61,7 @@ CATEGORIES = tuple(_CATEGORIES)
 FORMULA_NODE_BYTES = 300
 """The size of a node of a formula with its interval, name and place in the text: measured."""
 
-_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)[ ]?(?:([KMGT]?)(i?B)?)", re.IGNORECASE)
+_SIZE = r"([0-9]{1,18}(?:\.[0-9]{1,9})?)[ ]?(?:([KMGT]?)(i?B)?)"
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -79,7 +79,7 @@ def memory_size(size: SupportsIndex | str) -> int:
     (524288000, 1500000000, 4096)
     """
     if isinstance(size, str):
-        found = _SIZE.fullmatch(size.strip())
+        found = re.fullmatch(_SIZE, size.strip(), re.IGNORECASE)
         if found is not None:
             number, prefix, unit = found.groups()
             base = 1000 if prefix and unit in ("B", "b") else 1024

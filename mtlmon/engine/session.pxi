@@ -32,14 +32,14 @@ cdef class Session:
         self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
         str unknown not None="ignore", max_memory=None
     ):
-        from mtlmon.engine.expressions.bdd import BACK_ENDS, load_back_end
-
         if mode not in _MODES:
             raise MtlmonError(f"unknown mode {mode!r}; choose one of {', '.join(_MODES)}")
         if unknown not in ("ignore", "error"):
             raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
-        if bdd not in BACK_ENDS or bdd == "cudd":
+        if bdd not in ("auto", "autoref"):
             # Fail here rather than in the middle of a stream.
+            from mtlmon.engine.expressions.bdd import load_back_end
+
             load_back_end(bdd)
         if not isinstance(formula, Program):
             from mtlmon.engine.compile import compile_formula

@@ -78,10 +78,11 @@ _SCAN = re.compile(
     """,
     re.VERBOSE,
 )
-_COMMENT_MARK = re.compile(r"/\*|\*/")
-_QUOTED_PART = re.compile(r'[^"\\]+|\\["\\]')
+# PERF: these are compiled when they are first used, which few formulas need.
+_COMMENT_MARK = r"/\*|\*/"
+_QUOTED_PART = r'[^"\\]+|\\["\\]'
 _NAME_MARKS = "_$"
-_ATOM = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
+_ATOM = r"(?:[^\W\d]|\$)[\w$.']*"
 
 # Characters that often occur inside names, which then need double quotes.
 _GLUE = frozenset("-:/@+%")
@@ -106,13 +107,11 @@ _NOT_OURS = {
 
 COMPARISON_HINT = "conditions on columns are declared in a policy file: atom fast = speed > 5"
 # The text before and after a sign of comparison.
-_COMPARED_BEFORE = re.compile(r"[\w$.'\")\]]\s*\Z")
-_COMPARISON = re.compile(
-    r"""(?: (?: <= | >= | <> | <(?!-) | > ) (?= \s* [-\w"'($] )
-          | == (?= \s* [-\d"'] )
-          | =  (?= \s* [-\d"'] ) )""",
-    re.VERBOSE,
-)
+_COMPARED_BEFORE = r"[\w$.'\")\]]\s*\Z"
+_COMPARISON = r"""(?x)
+    (?: (?: <= | >= | <> | <(?!-) | > ) (?= \s* [-\w"'($] )
+      | == (?= \s* [-\d"'] )
+      | =  (?= \s* [-\d"'] ) )"""
 
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
@@ -170,7 +169,7 @@ def read_tokens(
 def is_plain_atom(name: str) -> bool:
     """Whether the name of an atom can be written without quotes."""
     return (
-        _ATOM.fullmatch(name) is not None
+        re.fullmatch(_ATOM, name) is not None
         and (name[0].isalpha() or name[0] in _NAME_MARKS)
         and name not in BY_SPELLING
     )
@@ -204,7 +203,7 @@ def comment_end(text: str, position: int, end: int) -> int:
         end: the end of the part to look at.
     """
     depth = 1
-    for mark in _COMMENT_MARK.finditer(text, position, end):
+    for mark in re.compile(_COMMENT_MARK).finditer(text, position, end):
         depth += 1 if mark.group() == "/*" else -1
         if depth == 0:
             return mark.end()
@@ -215,7 +214,8 @@ def quoted(text: str, start: int, end: int) -> Token:
     """Return the atom in double quotes that begins at `start`, or an invalid token."""
     parts: list[str] = []
     position = start + 1
-    while match := _QUOTED_PART.match(text, position, end):
+    quoted_part = re.compile(_QUOTED_PART)
+    while match := quoted_part.match(text, position, end):
         part = match.group()
         parts.append(part[1:] if part[0] == "\\" else part)
         position = match.end()
@@ -252,8 +252,8 @@ def _stray(text: str, position: int) -> Token:
 
 def _comparison(text: str, position: int) -> str | None:
     """The sign at `position` if it seems to compare values, otherwise None."""
-    match = _COMPARISON.match(text, position)
-    before = _COMPARED_BEFORE.search(text, max(0, position - 100), position)
+    match = re.compile(_COMPARISON).match(text, position)
+    before = re.compile(_COMPARED_BEFORE).search(text, max(0, position - 100), position)
     if match is None or before is None:
         return None
     last_word = re.search(r"[^\W\d]\w*\s*\Z", text[max(0, position - 100) : position])
