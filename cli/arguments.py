@@ -96,6 +96,7 @@ class Options(argparse.Namespace):
     verdicts: Literal["all", "boolean", "false", "first", "none"]
     resolve: bool
     max_memory: int | None
+    threads: int | None
     output: str | None
     end_time: int | Literal["last", "inf"] | None
     unit: str | None
@@ -511,6 +512,13 @@ def add_memory_option(group: argparse._ActionsContainer, what: str) -> None:
 
 def add_other_options(group: argparse._ArgumentGroup) -> None:
     add_memory_option(group, "formulas, undecided time-points, keys and other data")
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="use at most N threads (default: as many as there are idle processors for); a long "
+        "text file with one policy is monitored by two, one of which scans ahead",
+    )
     group.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mtlmon._core import Monitor
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import LogFile, VerdictFile, open_log, open_verdicts
-from mtlmon.cli.pump import Pump, TextWork
+from mtlmon.cli.pump import MonitoredText, Pump
 from mtlmon.cli.report import name_list, progress_for, report_end, summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["can_monitor", "monitor_log"]
+
+# With less, a second thread does not get the memory for events that it scans ahead.
+PLENTY_OF_MEMORY = 64 << 20
 
 
 def can_monitor(name: str | None, options: Options) -> bool:
@@ -110,7 +113,7 @@ def make_pump(
     verdicts: VerdictFile,
     signals: Signals,
     options: Options,
-) -> tuple[Pump, TextWork]:
+) -> tuple[Pump, MonitoredText]:
     """Return a pump with or without checkpoints, as the options require, and its work.
 
     Raises:
@@ -118,10 +121,17 @@ def make_pump(
     """
     progress = progress_for(log.size, verdicts, options)
     if options.checkpoint is None:
-        work = TextWork(monitor, log)
+        work = MonitoredText(monitor, log, threads(options))
         return Pump(work, verdicts, signals, progress), work
     from mtlmon.cli.checkpointing import CheckpointingPump
     from mtlmon.cli.text_checkpoints import CheckpointedText
 
-    checkpointed = CheckpointedText(monitor, log)
+    checkpointed = CheckpointedText(monitor, log, threads(options))
     return CheckpointingPump(checkpointed, verdicts, signals, progress, options), checkpointed
+
+
+def threads(options: Options) -> int | None:
+    """Return how many threads may be used; None means two if a processor is idle."""
+    if options.threads is None and options.max_memory is not None:
+        return 1 if options.max_memory < PLENTY_OF_MEMORY else None
+    return options.threads

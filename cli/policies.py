@@ -75,6 +75,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         collect=options.report is not None or options.explain,
         advance_every=options.advance_every,
         max_memory=MemoryLimit(options.max_memory, COMMAND),
+        threads=options.threads,
     )
     note_modes(check, options)
     start_of_input = position_of_input(options)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from mtlmon.cli.files import LogFile, VerdictFile, Writer
     from mtlmon.cli.report import Progress
+    from mtlmon.cli.scanning import ScannerThread
     from mtlmon.cli.signals import Signals
+    from mtlmon.drive.native import ScannedBatch, TextMonitor
 
     EndTime = int | Literal["last", "inf"] | None
 
@@ -77,12 +79,20 @@ if TYPE_CHECKING:
             """Release the resources for reading."""
 
 
-__all__ = ["BLOCK_BYTES", "LogEnds", "Pump", "TextWork"]
+__all__ = ["BLOCK_BYTES", "LogEnds", "MonitoredText", "Pump", "TextWork"]
 
 BLOCK_BYTES = 1 << 18
 # Write the verdicts when there are this many bytes, or after this many seconds.
 FLUSH_BYTES = 1 << 16
 FLUSH_SECONDS = 0.1
+# How much of a log one thread reads before another one scans the rest, and how much must be left:
+# starting the thread takes as long as about 1 MB.
+ALONE_BYTES = 1 << 20
+WORTH_BYTES = 4 << 20
+# How much is read before the next look at whether a processor is idle.
+LOOK_BYTES = 16 << 20
+# How much is handed over at once: about 16,000 events. With less, waking up threads takes longer.
+BATCH_BYTES = 1 << 18
 
 
 class LogEnds(Exception):
@@ -133,8 +143,6 @@ class TextWork:
             size = self.read_block(block)
             if size == 0:
                 return
-            if not self.head.is_full:
-                self.head.add(block[:size])
             self.load(block[:size])
             yield from self.run()
 
@@ -150,6 +158,8 @@ class TextWork:
 
     def load(self, block: memoryview) -> None:
         """Pass a block to the loop."""
+        if not self.head.is_full:
+            self.head.add(block)
         self.loop.load(block)
 
     def run(self) -> Iterator[None]:
@@ -173,6 +183,99 @@ class TextWork:
 
     def close(self) -> None:
         self.loop.unload()
+
+
+class MonitoredText(TextWork):
+    """Moves a text log through a monitor, with two threads if that is worth it.
+
+    Args:
+        monitor: monitors the text.
+        log: the open log.
+        threads: how many threads may be used; None means two if a processor is idle.
+    """
+
+    alone_bytes = ALONE_BYTES
+    worth_bytes = WORTH_BYTES
+    batch_bytes = BATCH_BYTES
+
+    def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
+        super().__init__(monitor, log)
+        self.monitor = monitor
+        self.threads = threads
+        # how much is read when idle processors are looked for again
+        self.look_at = 0
+        self.scanner: ScannerThread | None = None
+
+    def is_worth_a_thread(self) -> bool:
+        """Whether another thread should scan the rest of the log."""
+        if (
+            self.threads == 1
+            or not self.log.is_regular
+            or self.bytes_read < self.alone_bytes
+            or self.log.size - self.bytes_read < self.worth_bytes
+        ):
+            return False
+        if self.threads is not None:
+            return True
+        if self.bytes_read < self.look_at:
+            return False
+        from mtlmon.support.processors import has_idle_processor
+
+        self.look_at = self.bytes_read + LOOK_BYTES
+        return has_idle_processor()
+
+    def read(self) -> Iterator[None]:
+        block = memoryview(bytearray(self.block_bytes))
+        while not self.loop.is_stopped:
+            if self.is_worth_a_thread() and self.start_scanner(block):
+                yield from self.read_scanned()
+                return
+            size = self.read_block(block)
+            if size == 0:
+                return
+            self.load(block[:size])
+            yield from self.run()
+
+    def start_scanner(self, block: memoryview) -> bool:
+        """Let another thread read and scan the rest of the log; return False if it cannot."""
+        from mtlmon.cli.scanning import ScannerThread
+
+        def load() -> bool:
+            size = self.read_block(block)
+            if size > 0:
+                self.load_ahead(block[:size])
+            return size > 0
+
+        self.scanner = ScannerThread(self.monitor, load, self.batch_bytes)
+        if not self.scanner.start():
+            self.scanner = None
+            self.threads = 1
+        return self.scanner is not None
+
+    def read_scanned(self) -> Iterator[None]:
+        """Monitor what the other thread has read and scanned; yield now and then."""
+        assert self.scanner is not None
+        for batch in self.scanner.batches():
+            self.take(batch)
+            yield from self.run()
+            if self.loop.is_stopped:
+                self.scanner.close()
+                return
+
+    def load_ahead(self, block: memoryview) -> None:
+        """Pass a block to the scanner; the scanner's thread calls this."""
+        if not self.head.is_full:
+            self.head.add(block)
+        self.monitor.load_ahead(block)
+
+    def take(self, batch: ScannedBatch) -> None:
+        """Pass scanned events to the loop."""
+        self.monitor.take(batch)
+
+    def close(self) -> None:
+        if self.scanner is not None:
+            self.scanner.close()
+        super().close()
 
 
 class Pump:

@@ -115,8 +115,8 @@ def report_end(
         is_complete: whether the log was read to its end.
         is_resolved: whether the value of every time-point was requested.
     """
-    if monitor.scanner.skipped_count:
-        note(f"skipped {plural(monitor.scanner.skipped_count, 'line')} that could not be read")
+    if monitor.skipped_count:
+        note(f"skipped {plural(monitor.skipped_count, 'line')} that could not be read")
     if is_complete and monitor.scanner.absent:
         note(absent_atoms(monitor.scanner.absent, monitor.event_count, head.names))
     if is_complete and is_resolved and monitor.undecided_count:
@@ -146,8 +146,8 @@ def summary(monitor: TextMonitor, seconds: float, events_before: int = 0) -> str
         ("peak pending", monitor.peak_pending, "stored at a time"),
         ("peak memory", monitor.memory.peak >> 10, "KiB, without Python's"),
     ]
-    if monitor.scanner.skipped_count:
-        rows.append(("skipped", monitor.scanner.skipped_count, "lines that cannot be read"))
+    if monitor.skipped_count:
+        rows.append(("skipped", monitor.skipped_count, "lines that cannot be read"))
     return table(rows, monitor.event_count - events_before, "events", seconds)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.checkpoint import DIGEST_BYTES
-from mtlmon.cli.pump import BLOCK_BYTES, LogEnds, TextWork
+from mtlmon.cli.pump import BLOCK_BYTES, LogEnds, MonitoredText
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
     from mtlmon.cli.files import LogFile
-    from mtlmon.drive.native import TextMonitor
+    from mtlmon.drive.native import ScannedBatch, TextMonitor
 
 __all__ = ["CheckpointedText"]
 
@@ -28,33 +29,35 @@ class LogDigest:
     def __init__(self) -> None:
         self.digest = blake2b(digest_size=DIGEST_BYTES)
         self.size = 0
-        self.ahead = bytearray()
+        self.ahead: deque[memoryview] = deque()
 
     def add(self, block: memoryview) -> None:
-        """Add bytes that have been read, but not monitored yet."""
-        self.ahead += block
+        """Add bytes that have been read, but not monitored yet; any thread may do so."""
+        self.ahead.append(memoryview(bytes(block)))
 
     def up_to(self, position: int) -> bytes:
         """Return the digest of the first bytes; `position` must not decrease between calls."""
-        count = position - self.size
-        with memoryview(self.ahead) as ahead:
-            self.digest.update(ahead[:count])
-        del self.ahead[:count]
-        self.size = position
+        while self.size < position:
+            block = self.ahead.popleft()
+            count = min(len(block), position - self.size)
+            self.digest.update(block[:count])
+            self.size += count
+            if count < len(block):
+                self.ahead.appendleft(block[count:])
         return self.digest.copy().digest()
 
 
-class CheckpointedText(TextWork):
+class CheckpointedText(MonitoredText):
     """Moves a text log through a monitor; its position is a number of bytes.
 
     Args:
         monitor: monitors the text.
         log: the open log.
+        threads: how many threads may be used; None means two if a processor is idle.
     """
 
-    def __init__(self, monitor: TextMonitor, log: LogFile) -> None:
-        super().__init__(monitor, log)
-        self.monitor = monitor
+    def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
+        super().__init__(monitor, log, threads)
         self.name = log.name
         self.digest = LogDigest()
 
@@ -106,9 +109,20 @@ class CheckpointedText(TextWork):
 
     def work_in_small_steps(self, events: int) -> None:
         self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))
+        if self.block_bytes < BLOCK_BYTES:
+            # There would be little to hand over at once.
+            self.threads = 1
 
     def load(self, block: memoryview) -> None:
         # Bytes that are part of the digest need not be kept.
         self.log_digest()
         self.digest.add(block)
         super().load(block)
+
+    def load_ahead(self, block: memoryview) -> None:
+        self.digest.add(block)
+        super().load_ahead(block)
+
+    def take(self, batch: ScannedBatch) -> None:
+        self.log_digest()
+        super().take(batch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -17,6 +16,7 @@ from mtlmon.drive.native import (
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -67,10 +67,9 @@ def _or_none(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _executor(policy_count: int) -> ThreadPoolExecutor | None:
+def _executor(policy_count: int, threads: int | None) -> ThreadPoolExecutor | None:
     """Return threads that run policies in parallel, or None if one thread is enough."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    count = min(processors, policy_count)
+    count = min(processor_count() if threads is None else threads, policy_count)
     if count == 1:
         return None
     from concurrent.futures import ThreadPoolExecutor
@@ -136,6 +135,7 @@ class LogCheck:
         max_memory: how much memory the formulas, monitors, keys, sorting and waiting verdicts may
             hold together: a number of bytes, a text such as "500M", or the MemoryLimit of a run;
             None means no limit.
+        threads: how many threads may share the policies; None means one for each processor.
 
     Attributes:
         atoms: the atoms of the policies, in order of first occurrence.
@@ -167,6 +167,7 @@ class LogCheck:
         advance_every: int | None = None,
         keep_keys: bool = False,
         max_memory: SupportsIndex | str | MemoryLimit | None = None,
+        threads: int | None = None,
     ) -> None:
         self.policies = tuple(policies)
         if not isinstance(max_memory, MemoryLimit):
@@ -193,6 +194,7 @@ class LogCheck:
         # the threads that share the policies; None until they are worth their cost
         self._executor: ThreadPoolExecutor | None = None
         self._may_share = len(self.monitors) > 1
+        self._threads = threads
         delays = None
         if advance_every is not None:
             delays = [decision_delay(policy.formula) for policy in policies]
@@ -486,7 +488,7 @@ class LogCheck:
         self._native.feed(events, numbers, first, count)
         if self._may_share and time.perf_counter() - start > _SHARED_SECONDS:
             self._may_share = False
-            self._executor = self._native.executor = _executor(len(self.monitors))
+            self._executor = self._native.executor = _executor(len(self.monitors), self._threads)
 
     def _look_for_first(self) -> None:
         """Look for the earliest violation; stop once no earlier or simultaneous one can come."""

@@ -5,6 +5,7 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from mtlmon.arrays.native cimport BLOCK_EVENTS, EventColumns
 from mtlmon.engine.native cimport MAX_TIME_STAMP
@@ -22,14 +23,21 @@ cdef class EventBlock:
     def __cinit__(self, size_t letter_words):
         self.letter_words = letter_words
         self.room = max(<size_t> 1, min(<size_t> BLOCK_EVENTS, BLOCK_WORDS // letter_words))
-        self.time_stamps = <uint64_t *> calloc(self.room, sizeof(uint64_t))
-        self.letters = <uint64_t *> calloc(self.room, letter_words * sizeof(uint64_t))
-        if self.time_stamps == NULL or self.letters == NULL:
+        self.own_time_stamps = <uint64_t *> calloc(self.room, sizeof(uint64_t))
+        self.own_letters = <uint64_t *> calloc(self.room, letter_words * sizeof(uint64_t))
+        self.clear()
+        self.occurrences = <uint64_t *> calloc(letter_words, sizeof(uint64_t))
+        if (
+            self.own_time_stamps == NULL
+            or self.own_letters == NULL
+            or self.occurrences == NULL
+        ):
             raise MemoryError("mtlmon: out of memory")
 
     def __dealloc__(self):
-        free(self.time_stamps)
-        free(self.letters)
+        free(self.own_time_stamps)
+        free(self.own_letters)
+        free(self.occurrences)
 
     cdef void read(self, EventColumns events, size_t first, size_t limit) noexcept nogil:
         """Fill the block with the events from number `first` on, and below `limit`."""
@@ -37,10 +45,17 @@ cdef class EventBlock:
         self.count = min(self.room, limit - first)
         events.read(first, self.count, self.time_stamps, self.letters, self.letter_words)
 
-    cdef ScanStatus scan(self, Scanner scanner) noexcept nogil:
-        """Fill the block with the next events of a log."""
-        self.next = 0
-        return scanner.scan(self.time_stamps, self.letters, self.room, &self.count)
+    cdef ScanStatus scan(self, Scanner scanner, uint64_t loaded) noexcept nogil:
+        """Fill the block with the next events of a log, of which `loaded` bytes were loaded."""
+        cdef ScanStatus status
+        self.clear()
+        status = scanner.scan(self.time_stamps, self.letters, self.room, &self.count)
+        self.note(scanner, loaded)
+        return status
+
+    cdef void note(self, Scanner scanner, uint64_t loaded) noexcept nogil:
+        """Note how far the scanner has come."""
+        note_place(scanner, loaded, &self.place, self.occurrences)
 
     cdef bint decreases(self, size_t limit, uint64_t clock) noexcept nogil:
         """Whether an event below number `limit` has a time-stamp that no event may have now."""
@@ -56,9 +71,24 @@ cdef class EventBlock:
         return is_wrong
 
     cdef void clear(self) noexcept nogil:
-        """Drop the events that have not been processed."""
+        """Drop the events that have not been processed, and refer to the block's own memory."""
         self.next = self.count = 0
+        self.time_stamps = self.own_time_stamps
+        self.letters = self.own_letters
 
     cdef size_t held_bytes(self) noexcept nogil:
         """The bytes that the block takes."""
         return self.room * (1 + self.letter_words) * sizeof(uint64_t)
+
+
+cdef void note_place(
+    Scanner scanner, uint64_t loaded, ScanPlace *place, uint64_t *occurrences
+) noexcept nogil:
+    """Note how far a scanner has come in a log, of which `loaded` bytes were loaded."""
+    place.position = loaded - scanner.unread()
+    place.line_count = scanner.line_count
+    place.skipped_count = scanner.skipped_count
+    place.time_stamp_end = scanner.last.value + 1 if scanner.last.is_known else 0
+    place.held_bytes = scanner.held_bytes()
+    place.in_long_line = scanner.in_long_line
+    memcpy(occurrences, scanner.occurrences, scanner.letter_words * sizeof(uint64_t))

@@ -3,6 +3,7 @@
 
 include "first_violation.pxd"
 include "event_block.pxd"
+include "scanned_batch.pxd"
 include "sinks.pxd"
 include "delivery.pxd"
 include "session_loop.pxd"

@@ -3,6 +3,7 @@
 
 include "first_violation.pxi"
 include "event_block.pxi"
+include "scanned_batch.pxi"
 include "sinks.pxi"
 include "delivery.pxi"
 include "session_loop.pxi"

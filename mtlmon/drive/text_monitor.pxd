@@ -19,6 +19,11 @@ cdef class TextMonitor(MemoryHolder):
     # the bytes of the log that were loaded, and whether its end was loaded
     cdef uint64_t loaded
     cdef bint has_end
+    # what another thread has scanned, whether the next blocks come from there, and the bytes that
+    # all batches take
+    cdef ScannedBatch batch
+    cdef bint has_batch
+    cdef size_t batch_bytes
     cdef readonly MemoryLimit memory
 
     cdef int work(self, bint scans) except -1 nogil

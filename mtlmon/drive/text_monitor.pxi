@@ -100,6 +100,7 @@ cdef class TextMonitor:
         # A signal handler cannot resolve verdicts, so none may wait while the engine works.
         monitor.table.pauses_for_verdicts = resolves
         self.status = SCAN_EMPTY
+        self.loop.block.note(self.scanner, 0)
         self.memory = MemoryLimit() if memory is None else memory
         if self.memory.allowed != NO_LIMIT():
             monitor.set_limit(self.memory, 1)
@@ -110,9 +111,8 @@ cdef class TextMonitor:
 
     def load(self, block):
         """Load a block of bytes for `run`; the block must not change until it has been read."""
-        self.block = Block(block)
-        self.loaded += self.block.size
-        self.scanner.load(self.block.data, self.block.size)
+        self.load_ahead(block)
+        self.has_batch = False
         self.status = SCAN_FULL
 
     def unload(self):
@@ -120,12 +120,51 @@ cdef class TextMonitor:
         self.status = SCAN_EMPTY
         self.loop.block.clear()
         self.block = None
+        self.has_batch = False
+        self.batch = None
 
     def load_end(self):
         """End the log: `run` then reads a last line that has no line feed."""
         self.block = None
+        self.has_batch = False
         self.has_end = True
         self.scanner.load_end()
+        self.status = SCAN_FULL
+
+    # Two threads can share the work. One of them calls `load_ahead` and `scan_ahead`, which alone
+    # use the scanner, `block` and `loaded` meanwhile. The other one calls `take` and whatever else
+    # there is, except `load` and `load_end`.
+
+    def new_batch(self, size_t size):
+        """Return a batch for `scan_ahead` that takes about so many bytes."""
+        cdef ScannedBatch batch = ScannedBatch(self.loop.block, size)
+        self.batch_bytes += batch.held_bytes()
+        return batch
+
+    def load_ahead(self, block):
+        """Load a block of bytes for `scan_ahead`; it must not change until it has been scanned."""
+        self.block = Block(block)
+        self.loaded += self.block.size
+        self.scanner.load(self.block.data, self.block.size)
+
+    def scan_ahead(self, ScannedBatch batch not None):
+        """Fill the batch with events of the loaded block; return whether there are more.
+
+        An error ends the events. `run` raises it once those before it have been monitored.
+        """
+        with nogil:
+            batch.scan(self.scanner, self.loaded)
+        if batch.status == SCAN_ERROR:
+            self.scanner.note_failure()
+        return batch.status == SCAN_FULL
+
+    def take(self, ScannedBatch batch not None):
+        """Let `run` process the events of the batch, once those of the last one are processed."""
+        if self.loop.block.next < self.loop.block.count:
+            raise MtlmonError("events are left in the last batch: run first")
+        self.loop.block.clear()
+        self.batch = batch
+        self.has_batch = True
         self.status = SCAN_FULL
 
     def run(self):
@@ -198,7 +237,7 @@ cdef class TextMonitor:
         The position is at the end of a line, or inside a line that is skipped because of its
         length.
         """
-        return self.loaded - self.scanner.unread()
+        return self.loop.block.place.position
 
     def snapshot(self):
         """The state after the first `position` bytes of the log, as bytes for `restore`.
@@ -222,7 +261,7 @@ cdef class TextMonitor:
         if self.loop.delivery.resolves:
             writer.put_bytes(self.loop.delivery.resolver.snapshot())
         writer.put(self.scanner.letter_words)
-        put_scanner(writer, self.scanner)
+        put_place(writer, self.loop.block)
         writer.put_bytes(self.monitor.snapshot())
         body = writer.taken()
         return b"%b%c%b%b" % (_MAGIC, _VERSION, digest(body), body)
@@ -255,11 +294,17 @@ cdef class TextMonitor:
         if reader.get(UINT64_MAX) != self.scanner.letter_words:
             raise SnapshotError("the snapshot is of another formula or mode")
         read_scanner(reader, self.scanner)
+        self.loop.block.note(self.scanner, self.loaded)
         self.monitor.restore(reader.get_bytes())
         reader.end()
         # The engine relies on the scanner to reject decreasing time-stamps.
         if self.monitor.state.clock > self.scanner.last.value:
             raise damaged()
+
+    @property
+    def skipped_count(self):
+        """The lines that were skipped because they cannot be read."""
+        return self.loop.block.place.skipped_count
 
     @property
     def event_count(self):
@@ -321,7 +366,10 @@ cdef class TextMonitor:
                         with gil:
                             raise self.scanner.failure
                     return 0
-                self.status = self.loop.block.scan(self.scanner)
+                if self.has_batch:
+                    self.status = self.batch.take(self.loop.block)
+                else:
+                    self.status = self.loop.block.scan(self.scanner, self.loaded)
                 if self.status == SCAN_ERROR:
                     with gil:
                         self.scanner.note_failure()
@@ -342,8 +390,8 @@ cdef class TextMonitor:
         if self.loop.delivery.resolver is not None:
             held.of[HELD_EQUIVALENTS] += self.loop.delivery.resolver.held_bytes()
         held.of[HELD_BUFFERS] += (
-            self.scanner.held_bytes() + self.loop.delivery.sink.held_bytes()
-            + self.loop.block.held_bytes()
+            self.loop.block.place.held_bytes + self.loop.delivery.sink.held_bytes()
+            + self.loop.block.held_bytes() + self.batch_bytes
         )
 
     cdef bint relieve(self) except -1 nogil:
@@ -394,14 +442,15 @@ cdef bytes checked_body(bytes snapshot):
     return body
 
 
-cdef int put_scanner(NumberWriter writer, Scanner scanner) except -1:
+cdef int put_place(NumberWriter writer, EventBlock block) except -1:
+    """Write where the scanner was after the block."""
     cdef size_t word
-    writer.put(scanner.line_count)
-    writer.put(scanner.skipped_count)
-    writer.put(scanner.in_long_line)
-    writer.put(scanner.last.value + 1 if scanner.last.is_known else 0)
-    for word in range(scanner.letter_words):
-        writer.put(scanner.occurrences[word])
+    writer.put(block.place.line_count)
+    writer.put(block.place.skipped_count)
+    writer.put(block.place.in_long_line)
+    writer.put(block.place.time_stamp_end)
+    for word in range(block.letter_words):
+        writer.put(block.occurrences[word])
     return 0
 
 

@@ -68,9 +68,11 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return start(pool, *work)
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
-    check = LogCheck(asked, "local", resolve=True)
-    assert lines_of(check, Log(events, [1, 300, 17], has_keys=True), "last") == expected
-    assert names == {"mtlmon-policies"}
+    for threads, used in (1, set()), (None, {"mtlmon-policies"}), (2, {"mtlmon-policies"}):
+        names.clear()
+        check = LogCheck(asked, "local", resolve=True, threads=threads)
+        assert lines_of(check, Log(events, [1, 300, 17], has_keys=True), "last") == expected
+        assert names == used
 
 
 @given(

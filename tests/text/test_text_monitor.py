@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mtlmon import LogError, Monitor
+from mtlmon import LogError, Monitor, MtlmonError
 from mtlmon.drive.native import TextEvents, TextMonitor
 from mtlmon.text.native import Writer
 
@@ -214,3 +214,74 @@ def flush_to_nowhere(text: TextMonitor) -> None:
 def test_empty_writer() -> None:
     writer = Writer()
     assert (len(writer), writer.take()) == (0, b"")
+
+
+# ---- events that are scanned ahead ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 10_000, 1 << 18])
+@pytest.mark.parametrize("block", [3, 1000, 1 << 20])
+def test_events_are_scanned_ahead(block: int, size: int) -> None:
+    """They come from two batches in turn, of one block at least; then from the text again."""
+    log = b"".join(b"@%d %b\n" % (k // 3, b"p q"[k % 2 : k % 5]) for k in range(1200)) + b"@999 p"
+    text = TextMonitor(Monitor(UNTIL))
+    batches = [text.new_batch(size), text.new_batch(size)]
+    held = 0
+    written = b""
+    turn = 0
+
+    def work() -> None:
+        nonlocal written
+        while text.run():
+            written += text.writer.take()
+        written += text.writer.take()
+
+    half = log.index(b"\n@200")
+    for start in range(0, half, block):
+        text.load_ahead(log[start : min(start + block, half)])
+        more = True
+        while more:
+            more = text.scan_ahead(batches[turn])
+            text.take(batches[turn])
+            work()
+            held = max(held, text.memory.peak)
+            turn = 1 - turn
+    del batches
+    text.load(log[half:])
+    work()
+    text.load_end()
+    work()
+    text.end("last")
+    work()
+    assert written.decode().splitlines() == monitored(UNTIL, log, end_time="last")
+    assert held >= 2 * size
+
+
+def test_a_batch_is_used_up_before_the_next_one() -> None:
+    text = TextMonitor(Monitor("p"), verdicts="first")
+    first, second = text.new_batch(1), text.new_batch(1)
+    text.load_ahead(b"@1 p\n@2\n@3\n@4\n")
+    assert not text.scan_ahead(first)
+    text.take(first)
+    assert not text.run()
+    assert text.is_stopped
+    with pytest.raises(MtlmonError, match="events are left in the last batch: run first"):
+        text.take(second)
+    del first, second
+    assert not text.settle()
+    assert text.position == 14
+    text.unload()
+    assert text.event_count == 2
+
+
+def test_an_error_ahead() -> None:
+    text = TextMonitor(Monitor("p"), path="log")
+    batch = text.new_batch(1)
+    text.load_ahead(b"@1 p\n@2\n@1\n@3\n")
+    assert not text.scan_ahead(batch)
+    assert text.scanner.failure is not None
+    text.take(batch)
+    with pytest.raises(LogError, match="log:3:2: time-stamp 1 is below the one before it, 2"):
+        text.run()
+    assert text.writer.take() == b"1:0 true\n2:0 false\n"
+    assert not text.is_settled
