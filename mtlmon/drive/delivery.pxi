@@ -5,14 +5,9 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon.engine.native cimport VerdictRecord
+from mtlmon.engine.native cimport VerdictRecord, VerdictRun
 from mtlmon.text.native cimport FILTER_FALSE, VerdictFilter
 from mtlmon.verdicts.native cimport Resolver
-
-cdef enum:
-    # the number of verdicts taken from a resolver at once
-    RESOLVED_AT_ONCE = 256
-
 
 @final
 cdef class Delivery:
@@ -77,13 +72,20 @@ cdef class Delivery:
 
     cdef bint drain(self) except -1 nogil:
         """Pass on what the resolver has; False if the sink is full before all is passed on."""
-        cdef VerdictRecord records[RESOLVED_AT_ONCE]
-        cdef size_t count = RESOLVED_AT_ONCE
-        while self.resolver is not None and count == RESOLVED_AT_ONCE:
+        cdef VerdictRecord records[RUN_VERDICTS]
+        cdef const VerdictRun *runs
+        cdef size_t count
+        while self.resolver is not None and (
+            self.resolver.outcome_index < self.resolver.outcome_count
+        ):
             if self.resolves and self.sink.is_full():
                 return False
-            count = self.resolver.next(records, RESOLVED_AT_ONCE)
-            self.pass_on(records, count)
+            if self.first is None and self.violations is None:
+                runs = self.resolver.next_runs(RUN_VERDICTS, &count)
+                self.sink.put_runs(runs, count, self.filter, self.stream, self.policy)
+            else:
+                count = self.resolver.next(records, RUN_VERDICTS)
+                self.pass_on(records, count)
         return True
 
     cdef int pass_on(self, const VerdictRecord *records, size_t count) except -1 nogil:

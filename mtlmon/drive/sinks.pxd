@@ -9,6 +9,7 @@ from mtlmon.engine.native cimport (
     VERDICT_EQUIVALENT,
     VERDICT_FALSE,
     VerdictRecord,
+    VerdictRun,
     Verdicts,
 )
 from mtlmon.text.native cimport FILTER_ALL, FILTER_FALSE, VerdictFilter, Writer
@@ -21,10 +22,20 @@ cdef inline bint passes(VerdictFilter filter, uint8_t kind) noexcept nogil:
     return filter == FILTER_ALL or (filter < FILTER_FALSE and kind != VERDICT_EQUIVALENT)
 
 
+cdef enum:
+    # the most verdicts that are taken from a resolver at once
+    RUN_VERDICTS = 256
+
+
 cdef class Sink:
     # Verdicts of one stream and policy; the records are only valid during the call.
     cdef int put(
         self, const VerdictRecord *records, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil
+    # Boolean verdicts of one stream and policy, of at most RUN_VERDICTS time-points in all.
+    cdef int put_runs(
+        self, const VerdictRun *runs, size_t count, VerdictFilter filter,
         uint32_t stream, uint32_t policy
     ) except -1 nogil
     cdef bint is_full(self) noexcept nogil

@@ -12,6 +12,7 @@ from mtlmon.engine.native cimport (
     Session,
     VERDICT_FALSE,
     VerdictRecord,
+    VerdictRun,
     Verdicts,
     copy_record,
     reserve,
@@ -33,6 +34,21 @@ cdef class Sink:
     ) except -1 nogil:
         """Take the verdicts that pass the filter."""
         return 0
+
+    cdef int put_runs(
+        self, const VerdictRun *runs, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        """Take the verdicts of runs that pass the filter."""
+        cdef VerdictRecord records[RUN_VERDICTS]
+        cdef size_t size = 0
+        cdef uint64_t offset
+        cdef size_t k
+        for k in range(count):
+            for offset in range(runs[k].offset, runs[k].offset + runs[k].length):
+                set_boolean(&records[size], runs[k].time_stamp, offset, runs[k].kind)
+                size += 1
+        return self.put(records, size, filter, stream, policy)
 
     cdef bint is_full(self) noexcept nogil:
         """Whether so much output waits that it should be taken out first."""
@@ -189,6 +205,17 @@ cdef class LineSink(Sink):
         uint32_t stream, uint32_t policy
     ) except -1 nogil:
         if not self.writer.write(records, count, filter):
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        return 0
+
+    cdef int put_runs(
+        self, const VerdictRun *runs, size_t count, VerdictFilter filter,
+        uint32_t stream, uint32_t policy
+    ) except -1 nogil:
+        if self.writer.is_json:
+            return Sink.put_runs(self, runs, count, filter, stream, policy)
+        if not self.writer.write_runs(runs, count, filter):
             with gil:
                 raise MemoryError("mtlmon: out of memory")
         return 0

@@ -232,15 +232,15 @@ cdef class TextResolver:
 
     cdef bint write_some(self) except -1 nogil:
         """Write the time-points that the last verdict decided; return False if output waits."""
-        cdef VerdictRecord records[RESOLVED_AT_ONCE]
-        cdef size_t count = RESOLVED_AT_ONCE
-        while count == RESOLVED_AT_ONCE:
+        cdef VerdictRecord records[RUN_VERDICTS]
+        cdef size_t count = RUN_VERDICTS
+        while count == RUN_VERDICTS:
             if self.writer.size >= OUTPUT_BYTES:
                 return False
             if self.in_order:
-                count = self.sequencer.next(self.stream, records, RESOLVED_AT_ONCE)
+                count = self.sequencer.next(self.stream, records, RUN_VERDICTS)
             else:
-                count = self.resolver.next(records, RESOLVED_AT_ONCE)
+                count = self.resolver.next(records, RUN_VERDICTS)
             if count > 0 and not self.write(records, count):
                 with gil:
                     raise MemoryError

@@ -22,6 +22,14 @@ cdef struct VerdictRecord:
     uint32_t place
 
 
+cdef struct VerdictRun:
+    # consecutive time-points of one time-stamp, starting at `offset`, with the same Boolean verdict
+    uint64_t time_stamp
+    uint64_t offset
+    uint64_t length
+    uint8_t kind
+
+
 cdef inline void set_boolean(
     VerdictRecord *record, uint64_t time_stamp, uint64_t offset, uint8_t kind
 ) noexcept nogil:

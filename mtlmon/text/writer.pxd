@@ -4,7 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from mtlmon.engine.native cimport VerdictRecord, Verdicts
+from mtlmon.engine.native cimport VerdictRecord, VerdictRun, Verdicts
 
 
 cdef enum VerdictFilter:
@@ -72,6 +72,9 @@ cdef class Writer:
 
     cdef bint write(
         self, const VerdictRecord *verdicts, size_t count, VerdictFilter filter
+    ) noexcept nogil
+    cdef bint write_runs(
+        self, const VerdictRun *runs, size_t count, VerdictFilter filter
     ) noexcept nogil
     cdef int set_json_texts(self) except -1
     cdef bint write_behind(

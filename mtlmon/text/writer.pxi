@@ -19,7 +19,13 @@ from libc.string cimport memcpy, memset
 from posix.unistd cimport write as write_to
 
 from mtlmon.arrays.native cimport Memory
-from mtlmon.engine.native cimport VERDICT_EQUIVALENT, VERDICT_FALSE, VERDICT_TRUE, VerdictRecord
+from mtlmon.engine.native cimport (
+    VERDICT_EQUIVALENT,
+    VERDICT_FALSE,
+    VERDICT_TRUE,
+    VerdictRecord,
+    VerdictRun,
+)
 
 from os import strerror
 
@@ -260,6 +266,24 @@ cdef class Writer:
             count -= part
         return True
 
+    cdef bint write_runs(
+        self, const VerdictRun *runs, size_t count, VerdictFilter filter
+    ) noexcept nogil:
+        """Append lines of text for runs of at most LINES_AT_ONCE verdicts in all.
+
+        Returns False if there is no memory.
+        """
+        if filter == FILTER_NONE:
+            return True
+        if self.room - self.size < LINES_AT_ONCE * self.line_room and not (
+            self.reserve(LINES_AT_ONCE)
+        ):
+            return False
+        self.size = <size_t> (
+            put_run_lines(self, self.data + self.size, runs, count, filter) - self.data
+        )
+        return True
+
 
 cdef size_t put_wanted_lines(
     Writer writer, uint8_t *place, const VerdictRecord *verdicts, size_t count,
@@ -335,6 +359,35 @@ cdef uint8_t *put_lines(
             place += 1
     writer.prefix = prefix
     writer.reference_prefix = reference_prefix
+    return place
+
+
+cdef uint8_t *put_run_lines(
+    Writer writer, uint8_t *place, const VerdictRun *runs, size_t count, VerdictFilter filter
+) noexcept nogil:
+    """Write the lines of runs into existing room; return the place after them."""
+    cdef const VerdictRun *run
+    cdef Prefix prefix = writer.prefix
+    cdef const uint8_t *label = writer.label_text
+    cdef size_t label_size = writer.label_size
+    cdef uint64_t end, offset
+    cdef size_t end_size, k
+    for k in range(count):
+        run = runs + k
+        if filter == FILTER_FALSE and run.kind != VERDICT_FALSE:
+            continue
+        if run.time_stamp != prefix.time_stamp:
+            set_prefix(writer, &prefix, run.time_stamp)
+        end = writer.ends[run.kind]
+        end_size = writer.end_sizes[run.kind]
+        for offset in range(run.offset, run.offset + run.length):
+            if label_size:
+                memcpy(place, label, label_size)
+                place += label_size
+            place = put_time_point(writer, place, &prefix, offset)
+            store_word(place, end)
+            place += end_size
+    writer.prefix = prefix
     return place
 
 

@@ -1,6 +1,6 @@
 """Verdicts: equivalences to Booleans, in order, in arrays."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, SupportsIndex, final
 
 import numpy as np
@@ -22,6 +22,9 @@ class Resolver:
     def false_count(self) -> int: ...
     def resolve(
         self, verdicts: Iterable[tuple[int, int, bool | tuple[int, int]]]
+    ) -> list[tuple[int, int, bool]]: ...
+    def resolve_events(
+        self, events: Sequence[Sequence[tuple[int, int, bool | tuple[int, int]]]]
     ) -> list[tuple[int, int, bool]]: ...
     def snapshot(self, *, has_streams: bool = False) -> bytes: ...
     def restore(

@@ -4,7 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
 
-from mtlmon.engine.native cimport VerdictRecord
+from mtlmon.engine.native cimport VerdictRecord, VerdictRun
 
 
 cdef struct Held:
@@ -43,7 +43,7 @@ cdef class Sequencer:
     cdef StreamOrder *streams
     cdef size_t stream_count, stream_room
 
-    cdef bint add(self, size_t stream, const Run *run) noexcept nogil
+    cdef bint add(self, size_t stream, const VerdictRun *run) noexcept nogil
     cdef bint is_late(self, size_t stream, uint64_t time_stamp, uint64_t offset) noexcept nogil
     cdef bint reserve_stream(self, size_t stream) noexcept nogil
     cdef void note(self, size_t stream, uint64_t time_stamp) noexcept nogil

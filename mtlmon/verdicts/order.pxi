@@ -17,7 +17,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT64_MAX, uint64_t
 from libc.stdlib cimport free, realloc
 
-from mtlmon.engine.native cimport VerdictRecord, set_boolean
+from mtlmon.engine.native cimport VerdictRecord, VerdictRun, set_boolean
 
 
 @cython.final
@@ -41,7 +41,7 @@ cdef class Sequencer:
         free(self.held)
         free(self.streams)
 
-    cdef bint add(self, size_t stream, const Run *run) noexcept nogil:
+    cdef bint add(self, size_t stream, const VerdictRun *run) noexcept nogil:
         """Hold the verdicts of a run of time-points; False if there is no memory."""
         cdef StreamOrder *order
         cdef Held *item
@@ -55,7 +55,7 @@ cdef class Sequencer:
             if (
                 item.time_stamp == run.time_stamp
                 and item.offset + item.length == run.offset
-                and item.kind == run.next
+                and item.kind == run.kind
             ):
                 item.length += run.length
                 return True
@@ -73,7 +73,7 @@ cdef class Sequencer:
         item.time_stamp = run.time_stamp
         item.offset = run.offset
         item.length = run.length
-        item.kind = <uint8_t> run.next
+        item.kind = run.kind
         item.left = item.right = NONE
         order.first = self.merge(order.first, number)
         order.latest = number

@@ -4,7 +4,13 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
-from mtlmon.engine.native cimport NumberReader, NumberWriter, VerdictKind, VerdictRecord
+from mtlmon.engine.native cimport (
+    NumberReader,
+    NumberWriter,
+    VerdictKind,
+    VerdictRecord,
+    VerdictRun,
+)
 
 
 cdef struct Run:
@@ -12,7 +18,7 @@ cdef struct Run:
     uint64_t time_stamp
     uint64_t offset
     uint64_t length
-    # in a chain: the next run, or the next free one; in outcomes: the VerdictKind
+    # the next run of the chain, or the next free one
     size_t next
 
 
@@ -39,27 +45,34 @@ cdef class Resolver:
     cdef uint64_t latest_time_stamp, latest_offset
     cdef Run *runs
     cdef size_t run_count, run_room, free_run
-    cdef Run *outcomes
+    cdef VerdictRun *outcomes
     cdef size_t outcome_count, outcome_room
+    # the first outcome of the present event, and whether its outcomes are out of order
+    cdef size_t event_start
+    cdef bint is_unsorted
     # the position of `next`
     cdef size_t outcome_index
     cdef uint64_t outcome_position
+    # a part of a long outcome
+    cdef VerdictRun piece
 
     cdef bint passes(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef bint push(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef bint push_events(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
+    cdef bint take_equivalence(
+        self, const VerdictRecord *before, size_t count, const VerdictRecord *verdict
+    ) noexcept nogil
     cdef bint take_event(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
+    cdef const VerdictRun *next_runs(self, size_t capacity, size_t *count) noexcept nogil
     cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle_equivalents(
         self, uint64_t time_stamp, uint64_t offset, VerdictKind kind
     ) noexcept nogil
-    cdef bint add_outcome(
-        self, uint64_t time_stamp, uint64_t offset, uint64_t length, size_t kind
-    ) noexcept nogil
-    cdef void sort_outcomes(self, size_t first) noexcept nogil
+    cdef void clear_outcomes(self) noexcept nogil
+    cdef void sort_outcomes(self) noexcept nogil
     cdef size_t chain_of(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
     cdef size_t find(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
     cdef bint is_slot_of(

@@ -98,6 +98,57 @@ def test_both_ends_of_one_event() -> None:
     assert resolver.open_count == 0
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_several_events_at_a_time(seed: int) -> None:
+    """Also with verdicts that are equivalent to what their own event decides or ties."""
+    chance = random.Random(f"several {seed}")
+    rate = chance.choice([1, 3, 40])
+    one_by_one, at_once, plain = Resolver(), Resolver(), Resolution()
+    undecided: list[TimePoint] = []
+    events: list[list[Verdict]] = []
+    for event in range(800):
+        undecided.append((event // rate, event % rate))
+        verdicts: list[Verdict] = []
+        share = chance.choice([0.0, 0.1, 0.6])
+        for place, point in enumerate(undecided):
+            if chance.random() < share:
+                is_tied = place > 0 and chance.random() < 0.7
+                value = chance.choice(undecided[:place]) if is_tied else chance.random() < 0.5
+                verdicts.append((*point, value))
+        decided = {(time_stamp, offset) for time_stamp, offset, _ in verdicts}
+        undecided = [point for point in undecided if point not in decided]
+        events.append(verdicts)
+        if chance.random() < 0.1 or event == 799:
+            expected = [plain.resolve(verdicts) for verdicts in events]
+            assert [one_by_one.resolve(verdicts) for verdicts in events] == expected
+            assert at_once.resolve_events(events) == sum(expected, [])
+            for resolver in one_by_one, at_once:
+                assert resolver.open_count == plain.open_count
+            events = []
+            if chance.random() < 0.2:
+                snapshot = at_once.snapshot()
+                at_once = Resolver()
+                at_once.restore(snapshot)
+
+
+def test_several_events_keep_their_order() -> None:
+    resolver = Resolver()
+    assert resolver.resolve_events([[(0, 2, (0, 0)), (0, 3, (0, 1))], [(0, 4, (0, 0))]]) == []
+    events: list[list[Verdict]] = [
+        [(0, 1, True)], [(0, 0, False), (0, 5, True)], [(0, 6, True)]
+    ]
+    assert resolver.resolve_events(events) == [
+        (0, 1, True),
+        (0, 3, True),
+        (0, 0, False),
+        (0, 2, False),
+        (0, 4, False),
+        (0, 5, True),
+        (0, 6, True),
+    ]
+    assert resolver.open_count == 0
+
+
 def test_values_of_one_event_come_in_order() -> None:
     resolver = Resolver()
     resolver.resolve([(1, 2, (1, 0)), (1, 3, (1, 1)), (1, 4, (1, 0))])
