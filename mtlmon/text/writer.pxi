@@ -365,7 +365,11 @@ cdef uint8_t *put_lines(
 cdef uint8_t *put_run_lines(
     Writer writer, uint8_t *place, const VerdictRun *runs, size_t count, VerdictFilter filter
 ) noexcept nogil:
-    """Write the lines of runs into existing room; return the place after them."""
+    """Write the lines of runs into existing room; return the place after them.
+
+    PERF: a single loop over time-points, without a branch at the end of a run, was slower by 1 to
+    3 ns a line, also where runs are short.
+    """
     cdef const VerdictRun *run
     cdef Prefix prefix = writer.prefix
     cdef const uint8_t *label = writer.label_text
