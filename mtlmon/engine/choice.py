@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
     _Row = tuple[int, int, int, int, int | None, int]
 
-__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine"]
+__all__ = ["FEWEST_VARIABLES", "MOST_VARIABLES", "EngineChoice", "choose_engine"]
 
-MOST_VARIABLES = 6
+# PERF: with a single variable, its obligations occur in pending time-points only. Expressions took
+# 58 ns an event where the network took 81 (EVENTUALLY[0,500] p, irregular times), and 46 for 92
+# without any variable (p SINCE[200,800] q).
+FEWEST_VARIABLES = 2
+"""How many variable rows a formula needs for the network to be worth it."""
+
+MOST_VARIABLES = 8
 """How many variable rows the network takes."""
 
 # The numbers of `mtlmon.engine.compile.OPERATIONS`. That module imports the native engine, so the
@@ -97,9 +103,10 @@ def choose_engine(
         subject = name or "an operator that looks ahead"
         return EngineChoice("expressions", f"{subject} is used both as it is and negated")
     count = _variable_count(rows, uses)
-    if not count:
-        return EngineChoice("network", "none of its operators can wait")
-    operators = f"{count:,} operator{'' if count == 1 else 's'} that can wait"
+    if count < FEWEST_VARIABLES:
+        waiting = "only one" if count else "none"
+        return EngineChoice("expressions", f"{waiting} of its operators can wait")
+    operators = f"{count:,} operators that can wait"
     if count > MOST_VARIABLES:
         return EngineChoice(
             "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.reach import is_bounded
+from mtlmon.engine.choice import choose_engine
 from mtlmon.engine.native import Program
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
@@ -72,7 +73,9 @@ def _assembled(
         (*row[:5], renumbered[row[5]]) if row[0] == _ATOM else row for row in _placed(rows, root)
     ]
     atoms = tuple(names[index] for index in used)
-    return Program(tuple(rows), root, atoms, formula_is_bounded)
+    rows = tuple(rows)
+    choice = choose_engine(rows, root, formula_is_bounded, "local")
+    return Program(rows, root, atoms, formula_is_bounded, choice.name == "network")
 
 
 class Builder:

@@ -66,6 +66,7 @@ cdef class Program:
     cdef readonly tuple atoms
     cdef readonly bint is_bounded
     cdef readonly tuple rows
+    cdef NetworkPlan plan               # None if the formula needs expressions
 
     cdef size_t held_bytes(self) noexcept nogil
     cdef int _read_row(self, uint32_t number, tuple row) except -1

@@ -26,7 +26,9 @@ cdef class Program:
         root: the operand of the whole formula.
     """
 
-    def __cinit__(self, tuple rows, uint32_t root, tuple atoms, bint is_bounded):
+    def __cinit__(
+        self, tuple rows, uint32_t root, tuple atoms, bint is_bounded, bint has_network=False
+    ):
         """Load a table of rows (operation, left, right, lower, upper or None, index)."""
         self.rows = rows
         self.root = root
@@ -51,6 +53,8 @@ cdef class Program:
             self._read_row(number, row)
         if root >> 1 >= self.instruction_count:
             raise ValueError("the root is no instruction")
+        if has_network:
+            self.plan = NetworkPlan(self)
 
     def __dealloc__(self):
         free(self.instructions)
@@ -119,7 +123,9 @@ cdef class Program:
         self.outer_count += 1
 
     def __reduce__(self):
-        return Program, (self.rows, self.root, self.atoms, self.is_bounded)
+        return Program, (
+            self.rows, self.root, self.atoms, self.is_bounded, self.plan is not None
+        )
 
     def __eq__(self, other):
         if not isinstance(other, Program):

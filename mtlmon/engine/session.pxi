@@ -51,7 +51,7 @@ cdef class Session:
         if mode == "local" and not self.program.is_bounded:
             mode = "global"
         self.mode = mode
-        self.engine = Engine(self.program, bdd)
+        self.engine = Engine(self.program, bdd, mode == "global")
         self.table = Table(self.engine)
         self.atom_numbers = {name: number for number, name in enumerate(self.program.atoms)}
         self.unknown = unknown
@@ -243,7 +243,9 @@ cdef class Session:
         if condition == BROKEN:
             memory = self.engine.workspace.memory
             shift = self.engine.workspace.memo_shift
-            self.engine = Engine(self.program, self.engine.workspace.bdd_choice)
+            self.engine = Engine(
+                self.program, self.engine.workspace.bdd_choice, self.mode == "global"
+            )
             self.engine.set_limit(memory)
             self.engine.workspace.shrink_memos(shift)
             budget = self.table.budget

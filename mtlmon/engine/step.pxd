@@ -31,6 +31,7 @@ cdef struct State:
     Witnesses *witnesses        # by SINCE; structure
     uint32_t since_count
     Expression *stored          # by PREVIOUS: its operand at the last event; structure
+    Network *network            # if a queue network monitors the formula, instead of the above
     uint32_t previous_count
     uint64_t time_stamp         # of the last event
     uint64_t offset             # of the last event
@@ -59,6 +60,7 @@ cdef class Engine:
     # A program in use by one thread: the workspace, and scratch memory for one event.
     cdef Program program
     cdef Workspace workspace
+    cdef QueueNetwork network           # None if the formula needs expressions
     cdef bint is_shared                 # whether other code sees to the compaction of the workspace
     cdef bint kinds_are_exact           # whether no two kinds of variables share a bit
     cdef Expression *values             # by instruction

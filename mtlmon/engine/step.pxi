@@ -39,6 +39,10 @@ cdef int init_state(State *state, Program program, Mode mode) except -1:
     state.since_count = program.since_count
     state.stored = <Expression *> zeros(program.previous_count, sizeof(Expression))
     state.previous_count = program.previous_count
+    if program.plan is not None and mode != MODE_GLOBAL:
+        # Its classes of time-points have no thresholds.
+        state.history.threshold_count = 0
+        state.network = new_network(program.plan)
     return 0
 
 
@@ -53,6 +57,7 @@ cdef void free_state(State *state) noexcept nogil:
     free(state.witnesses)
     free(state.stored)
     free_history(&state.history)
+    free_network(state.network)
     memset(state, 0, sizeof(State))
 
 
@@ -68,6 +73,8 @@ cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil:
     for i in range(state.since_count):
         operators += state.witnesses[i].capacity * sizeof(Run)
     held.of[HELD_OPERATORS] += operators
+    if state.network != NULL:
+        held.of[HELD_OPERATORS] += held_by_network(state.network)
     if state.registers != NULL:
         held.of[HELD_PENDING] += REGISTER_ROOM * sizeof(Register)
     held_by_history(&state.history, held)
@@ -129,9 +136,11 @@ cdef inline uint64_t end_of_window(uint64_t time_stamp, uint64_t upper) noexcept
 cdef class Engine:
     """A program in use by one thread, on one state at a time."""
 
-    def __cinit__(self, Program program not None, str bdd):
+    def __cinit__(self, Program program not None, str bdd, bint is_global):
         cdef size_t instructions = program.instruction_count
         self.program = program
+        if program.plan is not None and not is_global:
+            self.network = QueueNetwork(program)
         self.workspace = Workspace(program, bdd)
         self.kinds_are_exact = (
             program.fixed_slot_count + KINDS_OF_FAMILY * program.family_count <= 64
@@ -155,6 +164,8 @@ cdef class Engine:
         cdef uint32_t i
         cdef const Instruction *instruction
         cdef Expression *values = self.values
+        if state.network != NULL:
+            return self.network.step(state, time_stamp, letter)
         self._begin(state, time_stamp, &moment)
         for i in range(1, self.program.instruction_count):
             instruction = &self.program.instructions[i]
@@ -192,6 +203,8 @@ cdef class Engine:
         """Let time pass without an event: settle what ends before `time_stamp`."""
         cdef Moment moment
         cdef uint32_t i
+        if state.network != NULL:
+            return self.network.advance(state, time_stamp)
         self._begin(state, time_stamp, &moment)
         if state.event_count:
             for i in range(1, self.program.instruction_count):
@@ -209,6 +222,8 @@ cdef class Engine:
     cdef int end(self, State *state) except -1 nogil:
         """Declare that no event ever follows: everything pending is settled."""
         cdef Moment moment
+        if state.network != NULL:
+            return self.network.end(state)
         self._begin(state, state.clock, &moment)
         update_pending(
             self.workspace, &state.history, state.clock, UINT64_MAX, nothing_follows, &moment
@@ -222,6 +237,8 @@ cdef class Engine:
         cdef const Instruction *instruction
         cdef uint64_t change = history.next_due
         cdef uint32_t i
+        if state.network != NULL:
+            return self.network.next_change(state)
         if history.pending_count == 0:
             return UINT64_MAX
         if history.active_count:

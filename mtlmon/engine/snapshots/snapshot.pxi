@@ -12,6 +12,7 @@ used, and nothing is allocated that the bytes do not account for.
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 
@@ -22,7 +23,7 @@ cdef enum:
     BDD = 1
 
 _MAGIC = b"mtlmon"
-_VERSION = 1
+_VERSION = 2
 _HEADER_BYTES = len(_MAGIC) + 1 + 2 * DIGEST_BYTES
 
 
@@ -46,6 +47,8 @@ cdef bytes encode_body(Engine engine, State *state):
     """What a snapshot has behind its head."""
     cdef _Writer writer = _Writer()
     cdef bytes structure
+    if state.network != NULL:
+        return encode_network(engine, state)
     cdef uint32_t i
     writer.workspace = engine.workspace
     writer.numbers = {}
@@ -63,6 +66,34 @@ cdef bytes encode_body(Engine engine, State *state):
     write_history(writer, &state.history, state.clock)
     structure = writer.taken()
     # The expressions are numbered in the order in which the structures mention them.
+    put_counters(writer, state)
+    writer.put_nodes()
+    return writer.taken() + structure
+
+
+cdef bytes encode_network(Engine engine, State *state):
+    """The same for a queue network: its canonical form."""
+    cdef NumberWriter writer = NumberWriter()
+    cdef Words *words = &engine.network.scratch
+    cdef uint32_t k
+    cdef uint32_t number = state.history.first
+    put_counters(writer, state)
+    words.count = 0
+    write_network(engine.network, state, words)
+    writer.put(words.count)
+    for k in range(words.count):
+        # The function that is true everywhere has the largest of all words.
+        writer.put(words.items[k] + 1)
+    writer.put(state.history.pending_count)
+    while number != NONE:
+        writer.put(state.time_stamp - state.history.entries[number].time_stamp)
+        writer.put(state.history.entries[number].offset)
+        writer.put(state.history.entries[number].weight)
+        number = state.history.entries[number].later
+    return writer.taken()
+
+
+cdef int put_counters(NumberWriter writer, const State *state) except -1:
     writer.put(state.event_count)
     writer.put(state.time_stamp)
     writer.put(state.offset)
@@ -70,8 +101,7 @@ cdef bytes encode_body(Engine engine, State *state):
     writer.put(state.history.true_count)
     writer.put(state.history.false_count)
     writer.put(state.history.peak_pending)
-    writer.put_nodes()
-    return writer.taken() + structure
+    return 0
 
 
 @final
@@ -241,13 +271,17 @@ cdef int decode_body(
     reader.workspace = engine.workspace
     reader.members = {}
     reader.member_counts = [0] * engine.program.family_count
-    read_state(reader, engine, state)
+    get_counters(reader, state)
+    if state.network == NULL:
+        read_state(reader, engine, state)
+    else:
+        read_network_state(reader, engine, state)
     reader.end()
     return 0
 
 
-cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
-    cdef uint32_t i
+cdef int get_counters(NumberReader reader, State *state) except -1:
+    """Read what `put_counters` has written."""
     state.event_count = reader.get(UINT64_MAX)
     state.time_stamp = reader.get(INT64_MAX)
     state.offset = reader.get(UINT64_MAX)
@@ -255,7 +289,51 @@ cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
     state.clock = state.time_stamp + reader.get(MAX_TIME_STAMP() + 1 - state.time_stamp)
     state.history.true_count = reader.get(UINT64_MAX)
     state.history.false_count = reader.get(UINT64_MAX)
-    peak_pending = reader.get(UINT32_MAX)
+    state.history.peak_pending = <uint32_t> reader.get(UINT32_MAX)
+    return 0
+
+
+cdef int read_network_state(NumberReader reader, Engine engine, State *state) except -1:
+    """Read the state of a queue network."""
+    cdef uint64_t word_count = reader.get_count(1)
+    cdef uint64_t register_count, k
+    cdef Register *registers = NULL
+    cdef bint is_sound
+    cdef uint64_t *words = <uint64_t *> zeros(<size_t> word_count, sizeof(uint64_t))
+    cdef uint32_t peak_pending = state.history.peak_pending
+    try:
+        for k in range(word_count):
+            words[k] = reader.get(UINT64_MAX) - 1
+        register_count = reader.get_count(3)
+        registers = <Register *> zeros(<size_t> register_count, sizeof(Register))
+        for k in range(register_count):
+            registers[k].time_stamp = state.time_stamp - reader.get(state.time_stamp)
+            registers[k].offset = reader.get(UINT64_MAX)
+            registers[k].weight = reader.get(UINT64_MAX)
+            if k and not is_in_order(&registers[k - 1], &registers[k]):
+                raise damaged()
+        is_sound = read_network(
+            engine.network, state, words, <size_t> word_count, registers,
+            <size_t> register_count
+        )
+        if not is_sound or (state.event_count == 0 and (word_count > 1 or register_count)):
+            raise damaged()
+        state.history.peak_pending = peak_pending
+    finally:
+        free(words)
+        free(registers)
+    return 0
+
+
+cdef inline bint is_in_order(const Register *before, const Register *after) noexcept nogil:
+    return before.time_stamp < after.time_stamp or (
+        before.time_stamp == after.time_stamp and before.offset < after.offset
+    )
+
+
+cdef int read_state(_Reader reader, Engine engine, State *state) except -1:
+    cdef uint32_t i
+    cdef uint32_t peak_pending = state.history.peak_pending
     reader.get_nodes()
     for i in range(engine.program.previous_count):
         state.stored[i] = reader.get_reference()

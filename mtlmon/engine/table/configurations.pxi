@@ -11,7 +11,7 @@ Keys contain expressions by number, so keys become invalid with the workspace.
 
 from libc.stdint cimport UINT64_MAX
 from libc.stdlib cimport malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 
 cdef enum:
@@ -61,6 +61,8 @@ cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil:
     key.length = 0
     if state.clock != state.time_stamp or state.time_stamp >= TIME_LIMIT():
         return False
+    if state.network != NULL:
+        return describe_network(engine.network, state, key)
     for i in range(state.family_count):
         if members_in_use(&state.families[i]):
             engine._sweep(engine.workspace, state, i)
@@ -78,6 +80,19 @@ cdef bint describe(Engine engine, State *state, Key *key) except -1 nogil:
         ):
             return False
     return put_history(key, &state.history, state.time_stamp)
+
+
+cdef bint describe_network(QueueNetwork network, State *state, Key *key) except -1 nogil:
+    """Do the same for a queue network. The first word of the key is the number of the others."""
+    cdef Words *words = &network.scratch
+    words.count = 0
+    write_network(network, state, words)
+    if words.count >= MOST_WORDS:
+        return False
+    put(key, words.count)
+    memcpy(key.words + 1, words.items, words.count * sizeof(uint64_t))
+    key.length = words.count + 1
+    return True
 
 
 cdef bint put_family(Key *key, Family *family, uint64_t time_stamp) noexcept nogil:
@@ -189,6 +204,8 @@ cdef uint64_t settling_distance(Engine engine, const State *state) noexcept nogi
     cdef const Window *window
     cdef const Instruction *instruction
     cdef const Witnesses *witnesses
+    if state.network != NULL:
+        return network_settling_distance(engine.network, state)
     for i in range(state.family_count):
         family = &state.families[i]
         for j in range(family.open_head, family.open_count):
@@ -230,6 +247,8 @@ cdef bint is_transient(Engine engine, const State *state) noexcept nogil:
     cdef const Family *family
     cdef const Instruction *instruction
     cdef const Witnesses *witnesses
+    if state.network != NULL:
+        return network_is_transient(engine.network, state)
     for i in range(state.family_count):
         family = &state.families[i]
         for j in range(family.open_head, family.open_count):
@@ -288,6 +307,8 @@ cdef uint32_t expression_places(
     cdef uint32_t place = 0
     cdef uint32_t count = 0
     cdef uint32_t i, _i, _j, runs
+    if engine.network is not None:
+        return 0
     for _i in range(engine.program.family_count):
         place += 1 + <uint32_t> (words[place] >> 32) + 2 * <uint32_t> words[place]
     for _i in range(engine.program.previous_count):
@@ -339,6 +360,14 @@ cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 n
     """Rebuild the structures of a state whose key, registers and time-stamps are known."""
     cdef uint32_t i
     cdef const Instruction *instruction
+    if state.network != NULL:
+        state.clock = state.time_stamp
+        read_network(
+            engine.network, state, words + 1, words[0],
+            state.registers + state.register_base, state.register_count
+        )
+        state.is_structured = True
+        return 0
     for i in range(state.family_count):
         words = restore_family(&state.families[i], words, state.time_stamp)
     for i in range(engine.program.previous_count):

@@ -1,0 +1,1012 @@
+# cython: language_level=3
+"""Process one event in a queue network.
+
+The time-points of one time-stamp are a *block*. Within it, the value of every subformula is a
+Boolean function of a few variables: for each temporal operator at most one, which stands for what
+the temporal makes of the blocks before (PREVIOUS, SINCE) or behind (NEXT, UNTIL). Undecided
+time-points with equal functions form a class. While a block is open, an event replaces the
+variables of NEXT and UNTIL by what they mean one time-point later; from then on, variables are only
+ever replaced by constants. `queues` decides them.
+"""
+
+from cython cimport final
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memmove, memset
+
+
+cdef enum:
+    LEAST_BLOCKS = 64
+    LEFT = 0
+    RIGHT = 1
+    LAST = 2
+    PRESENT_FUNCTIONS = 3
+    # more classes are compared by way of their hashes
+    FEW_CLASSES = 8
+
+
+@final
+cdef class QueueNetwork:
+    """A queue network in use by one thread, on one state at a time."""
+
+    def __cinit__(self, Program program not None):
+        self.program = program
+        self.plan = program.plan
+        self.operators = self.plan.operators
+        self.operator_count = self.plan.operator_count
+        self.words = self.plan.words
+        self.slots = self.plan.slots
+        self.values = <uint64_t *> zeros(
+            <size_t> program.instruction_count * self.words, sizeof(uint64_t)
+        )
+        self.images = <uint64_t *> zeros(MOST_VARIABLES * self.words, sizeof(uint64_t))
+
+    def __dealloc__(self):
+        free(self.values)
+        free(self.images)
+        free(self.scratch.items)
+
+    cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
+        """Process an event; its verdicts are then in the history. The clock is not checked."""
+        # PERF: the compiler makes a copy of everything for functions of a single word.
+        if self.words == 1:
+            return self._step(1, state, time_stamp, letter)
+        return self._step(self.words, state, time_stamp, letter)
+
+    cdef int _step(
+        self, uint32_t words, State *state, uint64_t time_stamp, const uint64_t *letter
+    ) except -1 nogil:
+        cdef Network *network = state.network
+        cdef History *history = &state.history
+        cdef bint is_new = not network.is_open or time_stamp != state.time_stamp
+        history.verdict_count = 0
+        state.stamp += 1
+        if is_new:
+            make_room(self.plan, network)
+            self._pass_time(words, network, history, time_stamp)
+            self._open_block(words, network, time_stamp)
+        self._evaluate(words, network, letter, is_new)
+        self._update_present(words, network, is_new)
+        if is_new:
+            if self.plan.has_next:
+                self._reach_next(words, network, time_stamp)
+                self._settle(words, network, history)
+        else:
+            self._substitute_classes(words, network, history)
+        self._note_present(words, network)
+        if network.decision_count:
+            self._settle(words, network, history)
+        if state.event_count and time_stamp == state.time_stamp:
+            state.offset += 1
+        else:
+            state.offset = 0
+        state.time_stamp = state.clock = time_stamp
+        state.event_count += 1
+        if network.dirty_count:
+            self._merge(words, network, history)
+        self._place(words, network, history, time_stamp, state.offset)
+        finish_verdicts(history)
+        self._tidy(words, network)
+        return 0
+
+    cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil:
+        """Let time pass without an event: settle what ends before `time_stamp`."""
+        cdef Network *network = state.network
+        state.history.verdict_count = 0
+        state.stamp += 1
+        if state.event_count:
+            make_room(self.plan, network)
+            self._pass_time(self.words, network, &state.history, time_stamp)
+            self._merge(self.words, network, &state.history)
+        state.clock = time_stamp
+        finish_verdicts(&state.history)
+        self._tidy(self.words, network)
+        return 0
+
+    cdef int end(self, State *state) except -1 nogil:
+        """Declare that no event ever follows: everything pending is settled."""
+        cdef Network *network = state.network
+        cdef const Operator *temporal
+        cdef uint32_t k
+        state.history.verdict_count = 0
+        state.stamp += 1
+        if state.event_count:
+            make_room(self.plan, network)
+            self._pass_time(self.words, network, &state.history, MAX_TIME_STAMP() + 1)
+            for k in range(self.operator_count):
+                temporal = &self.operators[k]
+                if temporal.operation == OP_NEXT and self._is_unknown(
+                    self.words, network, temporal, network.count - 1
+                ):
+                    push(network, network.count - 1, k, WORTH_FALSE)
+            self._settle(self.words, network, &state.history)
+        finish_verdicts(&state.history)
+        self._tidy(self.words, network)
+        return 0
+
+    cdef uint64_t next_change(self, const State *state) noexcept nogil:
+        """The least `advance` that can change something pending; UINT64_MAX if none can."""
+        cdef const Network *network = state.network
+        cdef uint64_t change = UINT64_MAX
+        cdef const Operator *temporal
+        cdef int64_t position
+        cdef uint32_t k
+        if state.history.pending_count == 0:
+            return UINT64_MAX
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            if temporal.upper == UNBOUNDED() or not (
+                temporal.operation == OP_NEXT or temporal.operation == OP_UNTIL
+            ):
+                continue
+            position = network.count - 1
+            if temporal.operation == OP_UNTIL:
+                position = max(network.queues[k].open, network.first)
+                while position < network.count - network.is_open and not self._is_unknown(
+                    self.words, network, temporal, position
+                ):
+                    position += 1
+            if position < network.count:
+                change = min(change, window_end(network, temporal, position) + 1)
+        return max(change, state.clock + 1)
+
+    # ---- blocks ----------------------------------------------------------------------------
+
+    cdef bint _is_unknown(
+        self, uint32_t words, const Network *network, const Operator *temporal, int64_t position
+    ) noexcept nogil:
+        return network.blocks[position].unknown >> temporal.variable & 1
+
+    cdef uint64_t *_function(
+        self, uint32_t words, const Network *network, int64_t position, uint32_t slot
+    ) noexcept nogil:
+        """A function of a closed block."""
+        return network.functions + (<size_t> position * self.slots + slot) * words
+
+    cdef uint64_t *_present(
+        self, uint32_t words, const Network *network, uint32_t temporal, uint32_t which
+    ) noexcept nogil:
+        """A function of the last block: LEFT, RIGHT or LAST."""
+        return network.present + (
+            <size_t> temporal * PRESENT_FUNCTIONS + which
+        ) * words
+
+    cdef int _pass_time(
+        self, uint32_t words, Network *network, History *history, uint64_t time_stamp
+    ) except -1 nogil:
+        """Close the last block, and the windows that are over before a time-stamp."""
+        cdef const Operator *temporal
+        cdef uint32_t k
+        network.now = time_stamp
+        if network.is_open:
+            self._close_block(words, network)
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            if temporal.operation == OP_UNTIL:
+                if has_sets(temporal):
+                    until_time(network, temporal, k)
+                else:
+                    leading_time(network, temporal, k)
+            elif (
+                temporal.operation == OP_NEXT and network.count > network.first
+                and self._is_unknown(words, network, temporal, network.count - 1)
+                and window_end(network, temporal, network.count - 1) < time_stamp
+            ):
+                push(network, network.count - 1, k, WORTH_FALSE)
+        return self._settle(words, network, history)
+
+    cdef int _close_block(self, uint32_t words, Network *network) except -1 nogil:
+        """End the last block: from now on, its variables of NEXT and UNTIL are about later blocks.
+        """
+        cdef int64_t position = network.count - 1
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef uint64_t candidates = block.unknown | self.plan.futures
+        cdef uint64_t unknown = 0
+        cdef uint64_t missing
+        cdef uint32_t number = block.first_class
+        cdef uint32_t k
+        cdef bint is_needed
+        cdef const Operator *temporal
+        cdef Queue *queue
+        cdef uint64_t *present
+        network.is_open = False
+        while number != NONE:
+            unknown |= support(
+                network.class_functions + <size_t> number * words, candidates & ~unknown, words
+            )
+            number = network.classes[number].following
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            queue = &network.queues[k]
+            if temporal.operation == OP_SINCE and temporal.variable == NO_VARIABLE:
+                if self._present(words, network, k, LEFT)[0] == 0:
+                    queue.span_count = queue.span_first = 0
+                if self._present(words, network, k, RIGHT)[0]:
+                    add_span(queue, temporal, block.time_stamp)
+            is_needed = True
+            if temporal.operation == OP_UNTIL:
+                is_needed = queue.undecided_count > 0
+            elif temporal.operation == OP_NEXT:
+                is_needed = position > network.first and self._is_unknown(
+                    words, network, temporal, position - 1
+                )
+            if not is_needed:
+                self._silence(words, network, position, temporal)
+                continue
+            if temporal.left_slot != NO_FUNCTION:
+                present = self._present(words, network, k, LEFT)
+                unknown |= support(present, candidates & ~unknown, words)
+                copy_function(
+                    self._function(words, network, position, temporal.left_slot), present, words
+                )
+            if temporal.right_slot != NO_FUNCTION:
+                present = self._present(words, network, k, RIGHT)
+                unknown |= support(present, candidates & ~unknown, words)
+                copy_function(
+                    self._function(words, network, position, temporal.right_slot), present, words
+                )
+        missing = block.unknown & ~unknown
+        block.unknown = unknown
+        self._lose(words, network, position, missing)
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            queue = &network.queues[k]
+            if temporal.left_slot != NO_FUNCTION:
+                self._tell(
+                    words, network, position, k, LEFT,
+                    self._function(words, network, position, temporal.left_slot)
+                )
+            if temporal.right_slot != NO_FUNCTION:
+                self._tell(
+                    words, network, position, k, RIGHT,
+                    self._function(words, network, position, temporal.right_slot)
+                )
+            if temporal.operation == OP_UNTIL and has_sets(temporal) and (
+                unknown >> temporal.variable & 1
+            ):
+                set_bit(&queue.sets[UNDECIDED], position)
+                queue.undecided_count += 1
+        return 0
+
+    cdef int _open_block(self, uint32_t words, Network *network, uint64_t time_stamp) except -1 nogil:
+        """Begin a block, whose PREVIOUS and SINCE are about earlier blocks."""
+        cdef int64_t position = network.count
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef Queue *queue
+        cdef const Operator *temporal
+        cdef uint64_t *head
+        cdef const uint64_t *function
+        cdef uint64_t distance
+        cdef uint32_t k, w
+        cdef int value
+        memset(block, 0, sizeof(TimeBlock))
+        block.time_stamp = time_stamp
+        block.first_class = block.last_class = NONE
+        network.count += 1
+        network.is_open = True
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            queue = &network.queues[k]
+            if has_sets(temporal):
+                set_bit(&queue.sets[NOT_FALSE], position)
+                if not temporal.left_is_true:
+                    set_bit(&queue.sets[NOT_TRUE], position)
+            value = WORTH_FALSE
+            if temporal.operation == OP_PREVIOUS:
+                if position > network.first:
+                    distance = time_stamp - network.blocks[position - 1].time_stamp
+                    if temporal.lower <= distance <= temporal.upper:
+                        function = self._present(words, network, k, LEFT)
+                        if temporal.left_slot != NO_FUNCTION:
+                            function = self._function(
+                                words, network, position - 1, temporal.left_slot
+                            )
+                        value = -1
+                        if is_true(function, words):
+                            value = WORTH_TRUE
+                        elif is_false(function, words):
+                            value = WORTH_FALSE
+                    if value >= 0 and temporal.left_slot != NO_FUNCTION:
+                        self._drop(words, network, position - 1, k)
+            elif temporal.operation == OP_SINCE:
+                if has_sets(temporal):
+                    value = since_value(network, temporal, queue, position)
+                else:
+                    value = has_span(queue, temporal, time_stamp)
+            else:
+                continue
+            head = self._present(words, network, k, LAST)
+            if value >= 0:
+                set_function(head, -<uint64_t> value, words)
+                continue
+            for w in range(words):
+                head[w] = variable_word(temporal.variable, w)
+            block.unknown |= <uint64_t> 1 << temporal.variable
+            if has_sets(temporal):
+                set_bit(&queue.sets[UNDECIDED], position)
+                queue.undecided_count += 1
+        return 0
+
+    cdef void _tell(
+        self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
+        const uint64_t *function
+    ) noexcept nogil:
+        """If what an operand does in a closed block is known, decide what follows from it."""
+        cdef const Operator *temporal = &self.operators[number]
+        cdef bint value = function[0] != 0
+        if not (is_true(function, words) if value else is_false(function, words)):
+            return
+        if temporal.operation == OP_UNTIL:
+            if network.queues[number].undecided_count == 0:
+                # Only anchors that come later would ask, and they look at later blocks.
+                return
+            if side == LEFT:
+                if value:
+                    until_left_true(network, temporal, number, position)
+                else:
+                    until_left_false(network, temporal, number, position)
+            elif value:
+                until_right_true(network, temporal, number, position)
+            else:
+                until_right_false(network, temporal, number, position)
+        elif temporal.operation == OP_SINCE:
+            if side == LEFT:
+                if value:
+                    since_left_true(network, temporal, number, position)
+                else:
+                    since_left_false(network, temporal, number, position)
+            elif value:
+                since_right_true(network, temporal, number, position)
+            else:
+                since_right_false(network, temporal, number, position)
+        elif temporal.operation == OP_PREVIOUS:
+            if position + 1 < network.count and self._is_unknown(
+                words, network, temporal, position + 1
+            ):
+                push(network, position + 1, number, value)
+        elif position > network.first and self._is_unknown(words, network, temporal, position - 1):
+            push(network, position - 1, number, value)
+
+    # ---- one time-point --------------------------------------------------------------------
+
+    cdef void _evaluate(
+        self, uint32_t words, Network *network, const uint64_t *letter, bint is_new
+    ) noexcept nogil:
+        """Compute the value of every row at the present time-point, operands first.
+
+        In an open block, this also computes what the variables of NEXT and UNTIL, as they were
+        before the event, mean now.
+        """
+        cdef const Instruction *instruction
+        cdef const Operator *temporal
+        cdef const uint64_t *left
+        cdef const uint64_t *right
+        cdef uint64_t *value
+        cdef uint64_t *last
+        cdef uint64_t *image
+        cdef uint64_t left_mask, right_mask, word
+        cdef uint32_t i, w, k
+        cdef uint64_t now = network.blocks[network.count - 1].time_stamp
+        for i in range(1, self.program.instruction_count):
+            instruction = &self.program.instructions[i]
+            value = self.values + <size_t> i * words
+            if instruction.operation == OP_ATOM:
+                word = -(letter[instruction.index >> 6] >> (instruction.index & 63) & 1)
+                set_function(value, word, words)
+                continue
+            left = self.values + <size_t> (instruction.left >> 1) * words
+            right = self.values + <size_t> (instruction.right >> 1) * words
+            left_mask = -<uint64_t> (instruction.left & 1)
+            right_mask = -<uint64_t> (instruction.right & 1)
+            if instruction.operation == OP_AND:
+                for w in range(words):
+                    value[w] = (left[w] ^ left_mask) & (right[w] ^ right_mask)
+                continue
+            k = self.plan.operator_of[i]
+            temporal = &self.operators[k]
+            if temporal.operation == OP_SINCE:
+                last = self._present(words, network, k, LAST)
+                if not is_new and temporal.variable != NO_VARIABLE:
+                    substitute_functions(last, self.plan.futures, self.images, words)
+                for w in range(words):
+                    word = (left[w] ^ left_mask) & last[w]
+                    if temporal.lower == 0:
+                        word |= right[w] ^ right_mask
+                    value[w] = last[w] = word
+            elif temporal.operation == OP_PREVIOUS:
+                last = self._present(words, network, k, LAST)
+                if not is_new and temporal.variable != NO_VARIABLE:
+                    substitute_functions(last, self.plan.futures, self.images, words)
+                for w in range(words):
+                    value[w] = last[w] if is_new or temporal.lower == 0 else 0
+                    last[w] = left[w] ^ left_mask
+            elif temporal.operation == OP_NEXT:
+                image = self.images + <size_t> temporal.variable * words
+                for w in range(words):
+                    value[w] = variable_word(temporal.variable, w)
+                    image[w] = left[w] ^ left_mask if temporal.lower == 0 else 0
+            else:
+                image = self.images + <size_t> temporal.variable * words
+                for w in range(words):
+                    word = 0
+                    # A window that begins after the largest time-stamp is empty.
+                    if temporal.lower <= MAX_TIME_STAMP() - now:
+                        word = (left[w] ^ left_mask) & variable_word(temporal.variable, w)
+                    if temporal.lower == 0:
+                        word |= right[w] ^ right_mask
+                    value[w] = image[w] = word
+        value = self.values + <size_t> (self.program.root >> 1) * words
+        left_mask = -<uint64_t> (self.program.root & 1)
+        for w in range(words):
+            self.own[w] = value[w] ^ left_mask
+        self.has_own = True
+
+    cdef void _update_present(self, uint32_t words, Network *network, bint is_new) noexcept nogil:
+        """Update what the operands do in the last block, by its new time-point."""
+        cdef const Operator *temporal
+        cdef const uint64_t *left_value
+        cdef const uint64_t *right_value
+        cdef uint64_t *left
+        cdef uint64_t *right
+        cdef uint64_t left_mask, right_mask, left_word, right_word
+        cdef uint64_t futures = self.plan.futures
+        cdef uint32_t k, w
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            left = self._present(words, network, k, LEFT)
+            right = self._present(words, network, k, RIGHT)
+            left_value = self.values + <size_t> (temporal.left >> 1) * words
+            right_value = self.values + <size_t> (temporal.right >> 1) * words
+            left_mask = -<uint64_t> (temporal.left & 1)
+            right_mask = -<uint64_t> (temporal.right & 1)
+            if temporal.operation == OP_PREVIOUS or temporal.operation == OP_NEXT:
+                if is_new or temporal.operation == OP_PREVIOUS:
+                    for w in range(words):
+                        left[w] = left_value[w] ^ left_mask
+                else:
+                    substitute_functions(left, futures, self.images, words)
+                continue
+            if is_new:
+                set_function(left, ~<uint64_t> 0, words)
+                set_function(right, 0, words)
+            elif has_sets(temporal):
+                substitute_functions(left, futures, self.images, words)
+                substitute_functions(right, futures, self.images, words)
+            for w in range(words):
+                left_word = left_value[w] ^ left_mask
+                right_word = right_value[w] ^ right_mask
+                if temporal.operation == OP_UNTIL:
+                    right[w] |= left[w] & right_word
+                else:
+                    right[w] = right[w] & left_word | right_word
+                left[w] &= left_word
+
+    cdef void _reach_next(self, uint32_t words, Network *network, uint64_t time_stamp) noexcept nogil:
+        """Decide the NEXT of the block before a new one whose distance is not in the interval."""
+        cdef const Operator *temporal
+        cdef int64_t position = network.count - 2
+        cdef uint64_t distance
+        cdef uint32_t k
+        if position < network.first:
+            return
+        distance = time_stamp - network.blocks[position].time_stamp
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            if (
+                temporal.operation == OP_NEXT and self._is_unknown(words, network, temporal, position)
+                and not temporal.lower <= distance <= temporal.upper
+            ):
+                push(network, position, k, WORTH_FALSE)
+
+    cdef int _substitute_classes(self, uint32_t words, Network *network, History *history) except -1 nogil:
+        """Let the classes of an open block take the new time-point into account."""
+        cdef TimeBlock *block = &network.blocks[network.count - 1]
+        cdef uint32_t number = block.first_class
+        while number != NONE:
+            substitute_functions(
+                network.class_functions + <size_t> number * words, self.plan.futures,
+                self.images, words
+            )
+            number = network.classes[number].following
+        return self._review(words, network, history, network.count - 1)
+
+    cdef void _note_present(self, uint32_t words, Network *network) noexcept nogil:
+        """Decide what follows from the last block, whatever time-points are still to join it."""
+        cdef const Operator *temporal
+        cdef const uint64_t *left
+        cdef const uint64_t *right
+        cdef int64_t position = network.count - 1
+        cdef uint32_t k
+        cdef bint is_blocked
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            left = self._present(words, network, k, LEFT)
+            if temporal.operation == OP_NEXT:
+                if position > network.first and self._is_unknown(
+                    words, network, temporal, position - 1
+                ):
+                    if is_true(left, words):
+                        push(network, position - 1, k, WORTH_TRUE)
+                    elif is_false(left, words):
+                        push(network, position - 1, k, WORTH_FALSE)
+                continue
+            if temporal.operation != OP_UNTIL:
+                continue
+            right = self._present(words, network, k, RIGHT)
+            is_blocked = is_false(left, words)
+            if not has_sets(temporal):
+                if right[0]:
+                    decide_leading(
+                        network, temporal, k, last_anchor_before(network, temporal, position),
+                        WORTH_TRUE
+                    )
+                if is_blocked:
+                    decide_leading(network, temporal, k, position - 1, WORTH_FALSE)
+            elif network.queues[k].undecided_count:
+                if is_true(right, words):
+                    until_right_true(network, temporal, k, position)
+                elif is_blocked and is_false(right, words):
+                    until_right_false(network, temporal, k, position)
+                if is_blocked:
+                    until_left_false(network, temporal, k, position)
+
+    # ---- decisions -------------------------------------------------------------------------
+
+    cdef int _settle(self, uint32_t words, Network *network, History *history) except -1 nogil:
+        """Replace decided variables by constants, until nothing more follows."""
+        cdef Decision decision
+        cdef const Operator *temporal
+        cdef TimeBlock *block
+        cdef uint64_t *function
+        cdef uint32_t k, number
+        cdef uint32_t variable
+        cdef bint is_changed
+        while network.decision_count:
+            network.decision_count -= 1
+            decision = network.decisions[network.decision_count]
+            temporal = &self.operators[decision.temporal]
+            variable = temporal.variable
+            block = &network.blocks[decision.position]
+            if not block.unknown >> variable & 1:
+                continue
+            block.unknown &= ~(<uint64_t> 1 << variable)
+            number = block.first_class
+            is_changed = False
+            while number != NONE:
+                function = network.class_functions + <size_t> number * words
+                if depends_on(function, variable, words):
+                    set_variable(function, function, variable, decision.worth, words)
+                    is_changed = True
+                number = network.classes[number].following
+            if is_changed:
+                self._review(words, network, history, decision.position)
+            if network.is_open and decision.position == network.count - 1:
+                if self.has_own:
+                    set_variable(self.own, self.own, variable, decision.worth, words)
+                for k in range(self.operator_count * PRESENT_FUNCTIONS):
+                    function = network.present + <size_t> k * words
+                    set_variable(function, function, variable, decision.worth, words)
+                self._note_present(words, network)
+                continue
+            for k in range(self.operator_count):
+                if self.operators[k].left_slot != NO_FUNCTION:
+                    self._fix(
+                        words, network, decision.position, k, LEFT, self.operators[k].left_slot,
+                        variable, decision.worth
+                    )
+                if self.operators[k].right_slot != NO_FUNCTION:
+                    self._fix(
+                        words, network, decision.position, k, RIGHT, self.operators[k].right_slot,
+                        variable, decision.worth
+                    )
+            if not block.is_stale and block.unknown:
+                block.is_stale = True
+                reserve(
+                    <void **> &network.stale, &network.stale_capacity,
+                    <size_t> network.stale_count + 1, sizeof(uint32_t)
+                )
+                network.stale[network.stale_count] = <uint32_t> decision.position
+                network.stale_count += 1
+        while network.stale_count:
+            network.stale_count -= 1
+            network.blocks[network.stale[network.stale_count]].is_stale = False
+            self._recount(words, network, network.stale[network.stale_count])
+        return 0
+
+    cdef void _fix(
+        self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side, uint32_t slot,
+        uint32_t variable, bint worth
+    ) noexcept nogil:
+        """Replace a variable in a function of a closed block."""
+        cdef uint64_t *function = self._function(words, network, position, slot)
+        if depends_on(function, variable, words):
+            set_variable(function, function, variable, worth, words)
+            self._tell(words, network, position, number, side, function)
+
+    cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil:
+        """Find out which variables of a closed block still matter, and let go of the others."""
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef uint64_t needed = 0
+        cdef uint64_t missing
+        cdef uint32_t number = block.first_class
+        cdef uint32_t slot
+        if block.unknown == 0:
+            return
+        while number != NONE:
+            needed |= support(
+                network.class_functions + <size_t> number * words, block.unknown & ~needed, words
+            )
+            number = network.classes[number].following
+        for slot in range(self.slots):
+            needed |= support(
+                self._function(words, network, position, slot), block.unknown & ~needed, words
+            )
+        missing = block.unknown & ~needed
+        block.unknown = needed
+        self._lose(words, network, position, missing)
+
+    cdef void _lose(self, uint32_t words, Network *network, int64_t position, uint64_t variables) noexcept nogil:
+        """Stop waiting for variables of a closed block that nothing depends on any more."""
+        cdef const Operator *temporal
+        cdef Queue *queue
+        cdef uint32_t variable = 0
+        cdef uint32_t k
+        while variables >> variable:
+            if variables >> variable & 1:
+                k = self.plan.of_variable[variable]
+                temporal = &self.operators[k]
+                queue = &network.queues[k]
+                if has_sets(temporal):
+                    if has_bit(&queue.sets[UNDECIDED], position):
+                        clear_bit(&queue.sets[UNDECIDED], position)
+                        queue.undecided_count -= 1
+                elif temporal.left_slot != NO_FUNCTION:
+                    if temporal.operation == OP_PREVIOUS:
+                        if position > network.first:
+                            self._drop(words, network, position - 1, k)
+                    elif position + 1 < network.count - network.is_open:
+                        self._drop(words, network, position + 1, k)
+            variable += 1
+
+    cdef void _drop(self, uint32_t words, Network *network, int64_t position, uint32_t number) noexcept nogil:
+        """Forget what an operator's operands do in a closed block, as nobody asks any more."""
+        if self._silence(words, network, position, &self.operators[number]):
+            self._recount(words, network, position)
+
+    cdef bint _silence(
+        self, uint32_t words, Network *network, int64_t position, const Operator *temporal
+    ) noexcept nogil:
+        """Let a closed block say of an operator's operands what changes nothing.
+
+        Returns whether the block may have waited for variables because of them.
+        """
+        cdef uint64_t *function
+        cdef bint is_changed = False
+        if temporal.left_slot != NO_FUNCTION:
+            function = self._function(words, network, position, temporal.left_slot)
+            is_changed = not is_false(function, words) and not is_true(function, words)
+            set_function(function, -<uint64_t> has_sets(temporal), words)
+        if temporal.right_slot != NO_FUNCTION:
+            function = self._function(words, network, position, temporal.right_slot)
+            is_changed |= not is_false(function, words) and not is_true(function, words)
+            set_function(function, 0, words)
+        return is_changed
+
+    # ---- classes ---------------------------------------------------------------------------
+
+    cdef int _review(self, uint32_t words, Network *network, History *history, int64_t position) except -1 nogil:
+        """Output the verdicts of classes that are decided, and note that the others may be equal.
+        """
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef uint32_t number = block.first_class
+        cdef uint32_t before = NONE
+        cdef uint32_t following, entry, next_entry
+        cdef const uint64_t *function
+        cdef Expression value
+        while number != NONE:
+            following = network.classes[number].following
+            function = network.class_functions + <size_t> number * words
+            if is_false(function, words) or is_true(function, words):
+                value = TRUE_EXPRESSION if function[0] else FALSE_EXPRESSION
+                entry = network.classes[number].first_member
+                while entry != NONE:
+                    next_entry = history.entries[entry].next_member
+                    decide(history, entry, value)
+                    entry = next_entry
+                self._unlink(words, network, block, number, before)
+            else:
+                before = number
+            number = following
+        if not block.is_dirty and block.first_class != block.last_class:
+            block.is_dirty = True
+            reserve(
+                <void **> &network.dirty, &network.dirty_capacity,
+                <size_t> network.dirty_count + 1, sizeof(uint32_t)
+            )
+            network.dirty[network.dirty_count] = <uint32_t> position
+            network.dirty_count += 1
+        return 0
+
+    cdef void _unlink(
+        self, uint32_t words, Network *network, TimeBlock *block, uint32_t number, uint32_t before
+    ) noexcept nogil:
+        """Remove a class, which follows the class `before` in its block."""
+        cdef uint32_t following = network.classes[number].following
+        if before == NONE:
+            block.first_class = following
+        else:
+            network.classes[before].following = following
+        if block.last_class == number:
+            block.last_class = before
+        network.classes[number].following = network.free_class
+        network.free_class = number
+
+    cdef int _merge(self, uint32_t words, Network *network, History *history) except -1 nogil:
+        """Merge classes that have become equal."""
+        cdef TimeBlock *block
+        cdef TimePointClass *kept
+        cdef TimePointClass *other
+        cdef uint32_t i, number, candidate, before, following
+        for i in range(network.dirty_count):
+            block = &network.blocks[network.dirty[i]]
+            block.is_dirty = False
+            number = block.first_class
+            while number != NONE:
+                before = number
+                candidate = network.classes[number].following
+                while candidate != NONE:
+                    following = network.classes[candidate].following
+                    if are_equal(
+                        network.class_functions + <size_t> number * words,
+                        network.class_functions + <size_t> candidate * words, words
+                    ):
+                        kept = &network.classes[number]
+                        other = &network.classes[candidate]
+                        if history.mode == MODE_NAIVE:
+                            history.entries[kept.last_member].next_member = other.first_member
+                            kept.last_member = other.last_member
+                        else:
+                            merge(history, other.first_member, kept.first_member)
+                        self._unlink(words, network, block, candidate, before)
+                    else:
+                        before = candidate
+                    candidate = following
+                number = network.classes[number].following
+        network.dirty_count = 0
+        return 0
+
+    cdef int _place(
+        self, uint32_t words, Network *network, History *history, uint64_t time_stamp, uint64_t offset
+    ) except -1 nogil:
+        """Output the verdict of the present time-point if it is known, else put it in a class."""
+        cdef TimeBlock *block = &network.blocks[network.count - 1]
+        cdef uint32_t number, entry
+        cdef TimePointClass *one
+        self.has_own = False
+        if is_false(self.own, words):
+            return add_verdict(
+                history, time_stamp, offset, count_decided(history, FALSE_EXPRESSION, 1), NONE
+            )
+        if is_true(self.own, words):
+            return add_verdict(
+                history, time_stamp, offset, count_decided(history, TRUE_EXPRESSION, 1), NONE
+            )
+        number = block.first_class
+        while number != NONE and not are_equal(
+            network.class_functions + <size_t> number * words, self.own, words
+        ):
+            number = network.classes[number].following
+        if number != NONE and history.mode != MODE_NAIVE:
+            entry = network.classes[number].first_member
+            history.entries[entry].weight += 1
+            return add_verdict(history, time_stamp, offset, VERDICT_EQUIVALENT, entry)
+        new_entry(history, time_stamp, offset, &entry)
+        history.entries[entry].next_member = NONE
+        if number != NONE:
+            one = &network.classes[number]
+            history.entries[one.last_member].next_member = entry
+            one.last_member = entry
+            return 0
+        self._new_class(words, network, block, &number)
+        one = &network.classes[number]
+        one.first_member = one.last_member = entry
+        copy_function(
+            network.class_functions + <size_t> number * words, self.own, words
+        )
+        return 0
+
+    cdef int _new_class(
+        self, uint32_t words, Network *network, TimeBlock *block, uint32_t *number
+    ) except -1 nogil:
+        """Add a class to a block, behind the others."""
+        number[0] = network.free_class
+        if number[0] == NONE:
+            reserve(
+                <void **> &network.classes, &network.class_capacity,
+                <size_t> network.class_count + 1, sizeof(TimePointClass)
+            )
+            reserve(
+                <void **> &network.class_functions, &network.class_function_capacity,
+                (<size_t> network.class_count + 1) * words, sizeof(uint64_t)
+            )
+            number[0] = network.class_count
+            network.class_count += 1
+        else:
+            network.free_class = network.classes[number[0]].following
+        network.classes[number[0]].following = NONE
+        if block.first_class == NONE:
+            block.first_class = number[0]
+        else:
+            network.classes[block.last_class].following = number[0]
+        block.last_class = number[0]
+        return 0
+
+    # ---- between events --------------------------------------------------------------------
+
+    cdef int _tidy(self, uint32_t words, Network *network) except -1 nogil:
+        """Forget what no anchor can ask for any more."""
+        cdef uint32_t k = self.operator_count
+        cdef const Operator *temporal
+        cdef Queue *queue
+        cdef int64_t closed = network.count - network.is_open
+        cdef int64_t end
+        # Operators before their operands, as their functions may be all that needs an operand.
+        while k:
+            k -= 1
+            temporal = &self.operators[k]
+            if not has_sets(temporal):
+                if temporal.operation == OP_SINCE and network.count > network.first:
+                    drop_spans(&network.queues[k], temporal, network.now)
+                continue
+            queue = &network.queues[k]
+            if temporal.operation == OP_SINCE:
+                self._settle_witnesses(words, network, k, closed)
+                continue
+            end = closed
+            if queue.undecided_count:
+                end = next_bit(&queue.sets[UNDECIDED], network.first, closed) + 1
+            queue.settled = max(queue.settled, network.first)
+            while queue.settled < min(end, closed):
+                self._drop(words, network, queue.settled, k)
+                queue.settled += 1
+        while (
+            network.first < network.count - 1
+            and network.blocks[network.first].unknown == 0
+            and network.blocks[network.first].first_class == NONE
+        ):
+            network.first += 1
+        return 0
+
+    cdef int _settle_witnesses(
+        self, uint32_t words, Network *network, uint32_t number, int64_t closed
+    ) except -1 nogil:
+        """Keep the witnesses of leading blocks as spans, once their operands are known."""
+        cdef const Operator *temporal = &self.operators[number]
+        cdef Queue *queue = &network.queues[number]
+        cdef const uint64_t *left
+        cdef const uint64_t *right
+        cdef int64_t anchor
+        while queue.settled < closed:
+            right = self._function(words, network, queue.settled, temporal.right_slot)
+            if not is_true(right, words) and not is_false(right, words):
+                break
+            if not temporal.left_is_true:
+                left = self._function(words, network, queue.settled, temporal.left_slot)
+                if not is_true(left, words) and not is_false(left, words):
+                    break
+                if left[0] == 0:
+                    queue.span_count = queue.span_first = 0
+            if right[0]:
+                add_span(queue, temporal, network.blocks[queue.settled].time_stamp)
+            self._silence(words, network, queue.settled, temporal)
+            queue.settled += 1
+        anchor = network.count
+        if queue.undecided_count:
+            anchor = next_bit(&queue.sets[UNDECIDED], network.first, network.count)
+        drop_spans(
+            queue, temporal,
+            network.now if anchor == network.count else network.blocks[anchor].time_stamp
+        )
+        return 0
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+cdef int make_room(NetworkPlan plan, Network *network) except -1 nogil:
+    """Make room for another block, and for the decision of everything undecided."""
+    cdef int64_t shift
+    cdef size_t needed
+    if network.count == network.capacity:
+        shift = network.first & ~<int64_t> 63
+        if network.capacity == 0 or 2 * shift < network.capacity:
+            move_blocks(plan, network, max(<int64_t> LEAST_BLOCKS, 2 * network.capacity), 0)
+        else:
+            move_blocks(plan, network, network.capacity, shift)
+    needed = (
+        <size_t> (network.count - network.first + 1) * (plan.variable_count + <size_t> 1)
+        + 2 * MOST_VARIABLES * MOST_VARIABLES
+    )
+    return reserve(
+        <void **> &network.decisions, &network.decision_capacity, needed, sizeof(Decision)
+    )
+
+
+cdef int move_blocks(
+    NetworkPlan plan, Network *network, int64_t capacity, int64_t shift
+) except -1 nogil:
+    """Change the capacity, and drop the first `shift` blocks, a multiple of 64."""
+    cdef size_t row = <size_t> plan.slots * plan.words
+    cdef size_t kept = <size_t> (network.count - shift)
+    cdef size_t set_words = <size_t> words_of_set(capacity)
+    cdef size_t set_count = <size_t> plan.operator_count * QUEUE_SETS
+    cdef uint64_t *words
+    cdef void *grown
+    cdef Bits bits
+    cdef Bits *old
+    cdef uint32_t k, which
+    cdef int64_t i
+    cdef Queue *queue
+    if <size_t> capacity > UINT32_MAX // 2 or (
+        <size_t> capacity > SIZE_MAX // 4 // ((row + 1) * sizeof(TimeBlock))
+    ):
+        with gil:
+            raise MemoryError("mtlmon: a table of the monitor has outgrown 2^31 items")
+    words = <uint64_t *> zeros(set_count * set_words, sizeof(uint64_t))
+    if capacity > network.capacity:
+        grown = realloc(network.blocks, <size_t> capacity * sizeof(TimeBlock))
+        if grown != NULL:
+            network.blocks = <TimeBlock *> grown
+            grown = realloc(
+                network.functions, max(<size_t> 1, <size_t> capacity * row) * sizeof(uint64_t)
+            )
+        if grown == NULL:
+            free(words)
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        network.functions = <uint64_t *> grown
+    if shift:
+        memmove(network.blocks, network.blocks + shift, kept * sizeof(TimeBlock))
+        memmove(
+            network.functions, network.functions + <size_t> shift * row,
+            kept * row * sizeof(uint64_t)
+        )
+    for k in range(plan.operator_count):
+        queue = &network.queues[k]
+        for which in range(QUEUE_SETS):
+            old = &queue.sets[which]
+            lay_out(&bits, words + (k * <size_t> QUEUE_SETS + which) * set_words, capacity)
+            if has_sets(&plan.operators[k]):
+                for i in range((network.count - shift + 63) // 64):
+                    bits.words[0][i] = old.words[0][i + shift // 64]
+                for i in range(bits.sizes[0]):
+                    if bits.words[0][i]:
+                        bits.words[1][i >> 6] |= <uint64_t> 1 << (i & 63)
+                for i in range(bits.sizes[1]):
+                    if bits.words[1][i]:
+                        bits.words[2][i >> 6] |= <uint64_t> 1 << (i & 63)
+            old[0] = bits
+        queue.open = max(<int64_t> 0, queue.open - shift)
+        queue.settled = max(<int64_t> 0, queue.settled - shift)
+    free(network.set_words)
+    network.set_words = words
+    network.set_word_count = set_count * set_words
+    network.capacity = capacity
+    network.first -= shift
+    network.count -= shift
+    return 0
+
+
+cdef inline int64_t words_of_set(int64_t capacity) noexcept nogil:
+    cdef int64_t low = capacity // 64
+    cdef int64_t middle = (low + 63) // 64
+    return low + middle + (middle + 63) // 64
+
+
+cdef inline void lay_out(Bits *bits, uint64_t *words, int64_t capacity) noexcept nogil:
+    bits.sizes[0] = capacity // 64
+    bits.sizes[1] = (bits.sizes[0] + 63) // 64
+    bits.sizes[2] = (bits.sizes[1] + 63) // 64
+    bits.words[0] = words
+    bits.words[1] = bits.words[0] + bits.sizes[0]
+    bits.words[2] = bits.words[1] + bits.sizes[1]

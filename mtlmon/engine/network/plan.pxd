@@ -1,0 +1,124 @@
+# cython: language_level=3
+"""Declarations for the plan and the state of a queue network."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef enum:
+    NO_VARIABLE = 0xFF
+    NO_FUNCTION = 0xFFFFFFFF
+    # what a decided variable is worth
+    WORTH_FALSE = 0
+    WORTH_TRUE = 1
+    # sets of a queue
+    UNDECIDED = 0           # anchors: blocks whose variable is undecided
+    NOT_TRUE = 1            # blocks throughout which the left operand is not known to hold
+    KNOWN_FALSE = 2         # blocks in which the left operand is known to be violated
+    NOT_FALSE = 3           # blocks that may have a witness
+    KNOWN_TRUE = 4          # blocks that are known to have a witness
+    QUEUE_SETS = 5
+
+
+cdef struct Operator:
+    # A temporal operator of the formula.
+    uint64_t lower
+    uint64_t upper          # UNBOUNDED() if there is no limit
+    uint32_t row
+    uint32_t left, right    # operands, as in an Instruction
+    # functions of a block that tell what the operands do in it; NO_FUNCTION if they are known at
+    # once, and for the right operand of PREVIOUS and NEXT
+    uint32_t left_slot, right_slot
+    uint8_t operation
+    # the number of the variable that stands for the operator's value before a block (PREVIOUS,
+    # SINCE) or behind it (NEXT, UNTIL); NO_VARIABLE if it is known at once
+    uint8_t variable
+    bint left_is_true
+
+
+cdef struct Span:
+    # time-stamps of witnesses, from the first to the last
+    uint64_t first, last
+
+
+cdef struct Queue:
+    Bits sets[QUEUE_SETS]
+    int64_t undecided_count
+    # the first block whose window time has not closed; and without sets, the first that can be
+    # undecided
+    int64_t open
+    # UNTIL: no block below it needs to tell what the operands do in it;
+    # SINCE: what the operands do in the blocks below is known, and kept as spans
+    int64_t settled
+    Span *spans             # of witnesses behind which the left operand has held, in order of time
+    uint32_t span_first, span_count, span_capacity
+
+
+cdef struct TimeBlock:
+    # The time-points of one time-stamp.
+    uint64_t time_stamp
+    uint64_t unknown        # the undecided variables that something in the block depends on
+    uint32_t first_class, last_class
+    bint is_dirty           # a function of a class has changed during this event
+    bint is_stale           # it may wait for variables that nothing depends on any more
+
+
+cdef struct TimePointClass:
+    # Undecided time-points of one block whose value is the same function: entries of the history.
+    uint32_t first_member, last_member
+    uint32_t following      # the next class of the block
+
+
+cdef struct Words:
+    uint64_t *items
+    uint32_t count, capacity
+
+
+cdef struct Decision:
+    int64_t position        # of a block
+    uint32_t temporal
+    uint8_t worth
+
+
+cdef struct Network:
+    TimeBlock *blocks
+    uint64_t *functions     # of closed blocks: those of their slots, so many words for each
+    size_t block_words
+    int64_t first, count, capacity
+    bint is_open            # time-points can still join the last block
+    uint64_t now
+    Queue *queues           # by operator
+    uint32_t queue_count
+    uint64_t *set_words     # of the sets of all queues
+    size_t set_word_count
+    # of the last block, by operator: what the left and the right operand do in it, and the value of
+    # the operator at the last time-point
+    uint64_t *present
+    size_t present_words
+    TimePointClass *classes
+    uint64_t *class_functions
+    uint32_t class_count, class_capacity, class_function_capacity, free_class
+    Decision *decisions
+    uint32_t decision_count, decision_capacity
+    uint32_t *dirty         # blocks
+    uint32_t dirty_count, dirty_capacity
+    uint32_t *stale         # blocks
+    uint32_t stale_count, stale_capacity
+
+
+cdef class NetworkPlan:
+    # What the queue network of a formula is made of. Immutable.
+    cdef Operator *operators
+    cdef uint32_t operator_count
+    cdef uint32_t *operator_of      # by row
+    cdef uint32_t of_variable[MOST_VARIABLES]   # the operator of each variable
+    cdef uint32_t variable_count
+    cdef uint64_t futures           # the variables of NEXT and UNTIL
+    cdef bint has_next
+    cdef bint has_deep_next         # whether a NEXT has an operand that can be undecided
+    cdef uint32_t words             # of a function
+    cdef uint32_t slots             # functions of a block
+
+
+cdef Network *new_network(NetworkPlan plan) except NULL
+cdef void free_network(Network *network) noexcept nogil
+cdef size_t held_by_network(const Network *network) noexcept nogil

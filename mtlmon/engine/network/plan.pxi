@@ -1,0 +1,134 @@
+# cython: language_level=3
+"""The plan of a queue network: its operators and variables; and the memory of a state."""
+
+from cython cimport final
+from libc.stdlib cimport calloc, free
+
+
+@final
+cdef class NetworkPlan:
+    """What the queue network of a formula is made of.
+
+    Args:
+        program: the formula; `choose_engine` has found that a network can monitor it.
+    """
+
+    def __cinit__(self, Program program not None):
+        cdef uint32_t number, rows = program.instruction_count
+        cdef const Instruction *instruction
+        cdef Operator *temporal
+        cdef bint left_is_known, right_is_known
+        self.operators = <Operator *> zeros(rows, sizeof(Operator))
+        self.operator_of = <uint32_t *> zeros(rows, sizeof(uint32_t))
+        is_known = [True] * rows
+        for number in range(1, rows):
+            instruction = &program.instructions[number]
+            left_is_known = is_known[instruction.left >> 1]
+            right_is_known = is_known[instruction.right >> 1]
+            if instruction.operation == OP_ATOM:
+                continue
+            if instruction.operation == OP_AND:
+                is_known[number] = left_is_known and right_is_known
+                continue
+            self.operator_of[number] = self.operator_count
+            temporal = &self.operators[self.operator_count]
+            temporal.operation = instruction.operation
+            if temporal.operation == OP_OUTER_UNTIL:
+                temporal.operation = OP_UNTIL
+            temporal.lower = instruction.lower
+            temporal.upper = instruction.upper
+            temporal.row = number
+            temporal.left = instruction.left
+            temporal.right = instruction.right
+            temporal.left_slot = temporal.right_slot = NO_FUNCTION
+            temporal.variable = NO_VARIABLE
+            temporal.left_is_true = instruction.left == 1
+            if temporal.operation in (OP_PREVIOUS, OP_SINCE):
+                is_known[number] = left_is_known and right_is_known
+            else:
+                is_known[number] = False
+            if not is_known[number]:
+                if self.variable_count == MOST_VARIABLES:
+                    raise ValueError("the formula has too many operators for a queue network")
+                temporal.variable = self.variable_count
+                self.of_variable[self.variable_count] = self.operator_count
+                if temporal.operation in (OP_NEXT, OP_UNTIL):
+                    self.futures |= <uint64_t> 1 << self.variable_count
+                self.variable_count += 1
+            self.has_next |= temporal.operation == OP_NEXT
+            self.has_deep_next |= temporal.operation == OP_NEXT and not left_is_known
+            if not (left_is_known and right_is_known):
+                if not temporal.left_is_true:
+                    temporal.left_slot = self.slots
+                    self.slots += 1
+                if temporal.operation in (OP_SINCE, OP_UNTIL):
+                    temporal.right_slot = self.slots
+                    self.slots += 1
+            self.operator_count += 1
+        self.words = 1
+        while self.variable_count > WORD_VARIABLES and (
+            self.words < 1 << (self.variable_count - WORD_VARIABLES)
+        ):
+            self.words *= 2
+
+    def __dealloc__(self):
+        free(self.operators)
+        free(self.operator_of)
+
+
+cdef inline bint has_sets(const Operator *temporal) noexcept nogil:
+    """Whether blocks can be decided in another order than that of time."""
+    return temporal.right_slot != NO_FUNCTION
+
+
+cdef Network *new_network(NetworkPlan plan) except NULL:
+    """Allocate the state of a network that has seen no event."""
+    cdef Network *network = <Network *> zeros(1, sizeof(Network))
+    try:
+        network.free_class = NONE
+        network.queues = <Queue *> zeros(plan.operator_count, sizeof(Queue))
+        network.queue_count = plan.operator_count
+        network.block_words = <size_t> plan.slots * plan.words
+        network.present_words = 3 * <size_t> plan.operator_count * plan.words
+        network.present = <uint64_t *> zeros(network.present_words, sizeof(uint64_t))
+    except:
+        free_network(network)
+        raise
+    return network
+
+
+cdef void free_network(Network *network) noexcept nogil:
+    cdef uint32_t k
+    if network == NULL:
+        return
+    for k in range(network.queue_count):
+        free(network.queues[k].spans)
+    free(network.queues)
+    free(network.blocks)
+    free(network.functions)
+    free(network.set_words)
+    free(network.present)
+    free(network.classes)
+    free(network.class_functions)
+    free(network.decisions)
+    free(network.dirty)
+    free(network.stale)
+    free(network)
+
+
+cdef size_t held_by_network(const Network *network) noexcept nogil:
+    """The bytes that the state of a network takes."""
+    cdef size_t held = sizeof(Network)
+    cdef uint32_t k
+    held += <size_t> network.capacity * (
+        sizeof(TimeBlock) + network.block_words * sizeof(uint64_t)
+    )
+    held += network.set_word_count * sizeof(uint64_t)
+    held += network.queue_count * sizeof(Queue) + network.present_words * sizeof(uint64_t)
+    held += network.class_capacity * sizeof(TimePointClass)
+    held += network.class_function_capacity * sizeof(uint64_t)
+    held += network.decision_capacity * sizeof(Decision)
+    held += (<size_t> network.dirty_capacity + network.stale_capacity) * sizeof(uint32_t)
+    for k in range(network.queue_count):
+        held += network.queues[k].span_capacity * sizeof(Span)
+    return held
