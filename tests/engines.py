@@ -14,7 +14,9 @@ from typing import Literal, NamedTuple
 
 import mtlmon
 from mtlmon.drive.native import TextMonitor, policy_label
+from mtlmon.engine.compile import compile_formula
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.parser import parse
 from tests.feeding import FORMS
 from tests.properties import Output
 from tests.reference.local import LocalEvaluator
@@ -72,6 +74,18 @@ def _program_of(formula: Formula) -> mtlmon.Program:
 def make_shared(job: Job) -> mtlmon.Monitor:
     """A monitor of a program that all jobs of the formula share."""
     return mtlmon.Monitor(_program_of(job.formula), mode=job.mode, bdd=job.bdd)
+
+
+@lru_cache(maxsize=100_000)
+def with_expressions(formula: Formula | str) -> mtlmon.Program:
+    """The program of a formula for the engine of expressions, whatever engine is the choice."""
+    program = compile_formula(parse(formula) if isinstance(formula, str) else formula)
+    return mtlmon.Program(program.rows, program.root, program.atoms, program.is_bounded)
+
+
+def make_with_expressions(job: Job) -> mtlmon.Monitor:
+    """A monitor whose engine is that of expressions."""
+    return mtlmon.Monitor(with_expressions(job.formula), mode=job.mode, bdd=job.bdd)
 
 
 def make_own(job: Job) -> mtlmon.Monitor:

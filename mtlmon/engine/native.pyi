@@ -33,6 +33,7 @@ class Program:
         root: int,
         atoms: tuple[str, ...],
         is_bounded: bool,
+        has_network: bool = False,
     ) -> None: ...
     @property
     def atoms(self) -> tuple[str, ...]: ...

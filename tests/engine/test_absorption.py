@@ -8,6 +8,7 @@ import pytest
 
 from mtlmon import Monitor, parse
 from tests.comparison import compare
+from tests.engines import make_with_expressions, with_expressions
 from tests.properties import Timeline
 from tests.traces import Event
 
@@ -43,6 +44,7 @@ def test_operators_whose_operands_are_pending_together(formula: str) -> None:
             clock += source.choice([0, 0, 1, 1, 2])
             steps.append(Event(clock, frozenset(n for n in "pqr" if source.random() < 0.35)))
         compare(parse(formula), Timeline(tuple(steps)))
+        compare(parse(formula), Timeline(tuple(steps)), make=make_with_expressions)
 
 
 def looks_at_all_only_when_it_must(formula: str) -> bool:
@@ -50,7 +52,7 @@ def looks_at_all_only_when_it_must(formula: str) -> bool:
 
     The list is made at an event at which p holds, so the memory grows then.
     """
-    monitor = Monitor(formula)
+    monitor = Monitor(with_expressions(formula))
     for time_stamp in range(40):
         assert monitor.step(time_stamp) == []
     before = monitor.counters["held_pending"]

@@ -6,18 +6,25 @@ table made for a number in the snapshot, and not for what the snapshot holds, is
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
 import pytest
 
+from mtlmon import Program, compile_formula, parse
+from mtlmon.engine.choice import choose_engine
+from tests.engines import with_expressions
+from tests.traces import Mode
+
 _PRELUDE = """
+import pickle
 import random
 import resource
 import sys
 from hashlib import blake2b
 
-from mtlmon import Monitor, MtlmonError, SnapshotError
+from mtlmon import Monitor, MonitorBrokenError, MtlmonError, SnapshotError
 
 def limit(megabytes):
     with open("/proc/self/statm") as file:
@@ -60,14 +67,48 @@ def changed(source, body):
 """
 
 _MONITORS = """
-formula = sys.argv[1]
-source = random.Random(formula)
-monitor = Monitor(formula)
+program, mode = pickle.loads(bytes.fromhex(sys.argv[1])), sys.argv[2]
+source = random.Random(str(program.rows))
 bodies = []
-snapshot = monitor.snapshot()
-for time_stamp in range(30):
-    monitor.step(time_stamp, [name for name in "pqr" if source.random() < 0.4])
-    bodies.append(monitor.snapshot()[23:])
+
+def letter():
+    return [name for name in "pqr" if source.random() < 0.4]
+
+def go_on(monitor):
+    "Do with it what can be done with a monitor."
+    try:
+        before = monitor.snapshot()
+        clock = max([point.time_stamp for point in monitor.pending], default=0)
+        monitor.next_change, monitor.settled_from
+        try:
+            monitor.step(clock, letter())
+        except MtlmonError as error:
+            # It has a later time-stamp, as its own message says.
+            if "below " not in str(error):
+                raise
+            clock = int(str(error).partition("below ")[2].split()[0].strip(",;:.()"))
+        for _ in range(source.randrange(12)):
+            clock += source.choice([0, 0, 1, 2, 5, 30])
+            monitor.step(clock, letter())
+        monitor.advance(clock + source.choice([0, 1, 9]))
+        after = monitor.snapshot()
+        again = Monitor(program, mode)
+        again.restore(after)
+        monitor.finish("inf")
+        monitor.restore(before)
+    except MonitorBrokenError:
+        raise
+    except (MtlmonError, OverflowError):
+        monitor.reset()
+
+for gaps in [1], [0, 0, 1], [0, 1, 2, 9]:
+    clock = 0
+    monitor = Monitor(program, mode)
+    snapshot = monitor.snapshot()
+    for _ in range(30):
+        clock += source.choice(gaps)
+        monitor.step(clock, letter())
+        bodies.append(monitor.snapshot()[23:])
 monitor.restore(forged(snapshot, bodies[-1]))
 limit(48)
 read = 0
@@ -77,7 +118,7 @@ for _ in range(3000):
     except SnapshotError:
         continue
     read += 1
-    monitor.snapshot()
+    go_on(monitor)
 print(read)
 """
 
@@ -201,6 +242,10 @@ print(read)
 """
 
 
+def pickled(program: Program) -> str:
+    return pickle.dumps(program).hex()
+
+
 def run_child(program: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", _PRELUDE + program, *arguments],
@@ -224,7 +269,26 @@ def run_child(program: str, *arguments: str) -> str:
     ],
 )
 def test_any_numbers(formula: str) -> None:
-    assert int(run_child(_MONITORS, formula)) > 0
+    assert int(run_child(_MONITORS, pickled(with_expressions(formula)), "local")) > 0
+
+
+@pytest.mark.parametrize("mode", ["local", "naive"])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "p UNTIL[2,5] q",
+        "ONCE[0,9] EVENTUALLY[2,7] q",
+        "ONCE[1,*) EVENTUALLY[1,4] (p SINCE[0,2] PREVIOUS q)",
+        "ALWAYS[0,9] (p IMPLIES (EVENTUALLY[2,5] q) AND NEXT[0,2] r)",
+        "(PREVIOUS[0,2] EVENTUALLY[0,5] p) SINCE[1,9] (q UNTIL[2,6] NEXT ONCE[1,3] p)",
+        # Its functions have several words.
+        " OR ".join(f"(p AND EVENTUALLY[{k},{2 * k}] (q AND NEXT[0,{k}] r))" for k in range(1, 5)),
+    ],
+)
+def test_any_numbers_in_the_states_of_a_network(formula: str, mode: Mode) -> None:
+    program = compile_formula(parse(formula))
+    assert choose_engine(program.rows, program.root, program.is_bounded, mode).name == "network"
+    assert int(run_child(_MONITORS, pickled(program), mode)) > 0
 
 
 def test_any_numbers_in_open_equivalences() -> None:
@@ -247,7 +311,7 @@ def test_an_obligation_with_a_large_number() -> None:
     Snapshots of earlier versions have numbers with gaps, so this is the snapshot of a state.
     """
     program = """
-monitor = Monitor("ONCE[0,9] EVENTUALLY[2,7] q")
+monitor = Monitor(pickle.loads(bytes.fromhex(sys.argv[1])))
 monitor.step(0, ["p"])
 snapshot = monitor.snapshot()
 body = snapshot[23:]
@@ -267,7 +331,8 @@ for i in zeros:
         found += monitor.snapshot() == snapshot
 print(found)
 """
-    assert int(run_child(program)) > 0
+    expressions = with_expressions("ONCE[0,9] EVENTUALLY[2,7] q")
+    assert int(run_child(program, pickled(expressions))) > 0
 
 
 def test_nodes_of_a_bdd_out_of_order() -> None:

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError
+from mtlmon import LimitError, Monitor, MonitorBrokenError, Program, compile_formula, parse
 from mtlmon.engine.expressions import bdd
+from tests.engines import with_expressions
 
 FORMULAS = {
     "EVENTUALLY[0,5] p": 6,
@@ -15,6 +16,10 @@ FORMULAS = {
     "ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,3] q)": 14 * 8,
     "ALWAYS[0,4] ((p AND NEXT q) IMPLIES EVENTUALLY[1,3] (q SINCE[0,2] p))": 8 * 64,
 }
+
+
+def program_of(formula: str, has_network: bool) -> Program:
+    return compile_formula(parse(formula)) if has_network else with_expressions(formula)
 
 
 def peak_pending(formula: str, mode: str, events: int, rate: int) -> int:
@@ -99,9 +104,10 @@ def test_the_limit_holds_for_both_back_ends(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_compaction_changes_no_verdict(formula: str, back_end: str) -> None:
     outputs = []
+    program = with_expressions(formula)
     for mode in ("local", "naive"):
         source = random.Random(11)
-        monitor = Monitor(formula, mode, bdd=back_end)  # type: ignore[arg-type]
+        monitor = Monitor(program, mode, bdd=back_end)  # type: ignore[arg-type]
         values: dict[tuple[int, int], bool | None] = {}
         for time_stamp in range(600):
             atoms = {name for name in "pq" if source.random() < 0.08}
@@ -113,22 +119,29 @@ def test_compaction_changes_no_verdict(formula: str, back_end: str) -> None:
     assert len(outputs[0]) > 500
 
 
+@pytest.mark.parametrize("has_network", [False, True])
 @pytest.mark.parametrize("upper", [10**6, 1 << 60])
-def test_obligations_that_nothing_mentions_are_forgotten(upper: int) -> None:
+def test_obligations_that_nothing_mentions_are_forgotten(upper: int, has_network: bool) -> None:
     """Each event brings one more, of no interest as long as p does not hold.
 
     With the larger bound, states are not kept in the transition table.
     """
-    monitor = Monitor(f"ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,{upper}] q)")
+    monitor = Monitor(program_of(f"ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,{upper}] q)", has_network))
     for time_stamp in range(3000):
         monitor.step(time_stamp)
-    assert monitor.counters["held_operators"] < 10_000
+    # The network has room for 128 time-stamps at least once it has seen more than 64.
+    assert monitor.counters["held_operators"] < (14_000 if has_network else 10_000)
 
 
-def test_obligations_that_are_met_or_missed_at_once_take_no_place() -> None:
-    monitor = Monitor("ALWAYS[0,10] ((p UNTIL[0,100] q) OR NEXT[0,1] p)")
+@pytest.mark.parametrize("has_network", [False, True])
+def test_obligations_that_are_met_or_missed_at_once_take_no_place(has_network: bool) -> None:
+    monitor = Monitor(program_of("ALWAYS[0,10] ((p UNTIL[0,100] q) OR NEXT[0,1] p)", has_network))
+    if has_network:
+        # It has room for 64 time-stamps from the first one on, and soon for 128.
+        for time_stamp in range(65):
+            monitor.step(time_stamp)
     held = monitor.counters["held_operators"]
-    for time_stamp in range(0, 400, 2):
+    for time_stamp in range(66, 466, 2):
         monitor.step(time_stamp, {"q"} if time_stamp % 3 else ())
     assert monitor.counters["held_operators"] == held
 

@@ -15,10 +15,14 @@ from mtlmon import (
     Monitor,
     MonitorBrokenError,
     Monitors,
+    Program,
     TimeStampError,
+    compile_formula,
+    parse,
 )
 from mtlmon.engine.expressions import bdd
 from mtlmon.syntax.formula import Formula
+from tests.engines import with_expressions
 from tests.strategies import formulas, sandwiches
 
 MODES = ("naive", "local", "global")
@@ -38,7 +42,7 @@ STREAM, REGISTER, ROOM = 48, 24, 4
 
 
 def compare(
-    formula: Formula | str,
+    formula: Formula | Program | str,
     mode: Any,
     source: random.Random,
     keys: int,
@@ -93,7 +97,7 @@ def test_what_is_remembered_of_the_past_is_in_the_compacted_workspace_too() -> N
     """The words of a configuration that hold an expression hold a count besides; whole states keep
     expressions of their own."""
     formula = "(EVENTUALLY[0,90] q) SINCE[0,200] (p OR PREVIOUS EVENTUALLY[30,150] r)"
-    compactions, whole = compare(formula, "naive", random.Random(3), 8, 600, 0.04)
+    compactions, whole = compare(with_expressions(formula), "naive", random.Random(3), 8, 600, 0.04)
     assert compactions > 0
     assert whole > 0
 
@@ -218,12 +222,22 @@ def test_what_a_stream_takes(most: int, left: int, room: int) -> None:
     assert monitors.counters["bytes"] == ROOM * STREAM
 
 
-def test_a_stream_that_is_kept_whole_takes_no_room_among_the_small_ones() -> None:
-    monitors: Monitors[int] = Monitors("EVENTUALLY[0,1000] p", "naive")
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        (with_expressions("EVENTUALLY[0,1000] p"), 64),
+        (compile_formula(parse("EVENTUALLY[0,1000] p")), 63),
+    ],
+    ids=["expressions", "network"],
+)
+def test_a_stream_that_is_kept_whole_takes_no_room_among_the_small_ones(
+    program: Program, most: int
+) -> None:
+    monitors: Monitors[int] = Monitors(program, "naive")
     small = monitors.counters["held_bytes"]
     for time_stamp in range(65):
         monitors.step(0, time_stamp)
-        assert monitors.counters["whole"] == (time_stamp == 64)
+        assert monitors.counters["whole"] == (time_stamp >= most)
     assert monitors.counters["bytes"] == ROOM * STREAM
     monitors.forget(0)
     assert monitors.counters["whole"] == 0
@@ -244,14 +258,22 @@ def test_configurations_that_never_come_back_are_forgotten() -> None:
     assert monitors.counters["table_flushes"] > 5
 
 
-def test_many_configurations_that_are_in_use() -> None:
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        (with_expressions("EVENTUALLY[0,300] p"), 8_000_000),
+        (compile_formula(parse("EVENTUALLY[0,300] p")), 16_000_000),
+    ],
+    ids=["expressions", "network"],
+)
+def test_many_configurations_that_are_in_use(program: Program, most: int) -> None:
     """The table grows to twice of what it must keep, so that it is not forgotten all the time."""
     source = random.Random(3)
-    monitors: Monitors[int] = Monitors("EVENTUALLY[0,300] p", "naive")
+    monitors: Monitors[int] = Monitors(program, "naive")
     for round_number in range(20):
         for key in range(4000):
             monitors.step(key, 10 * round_number + source.randrange(9))
-    assert monitors.counters["held_bytes"] < 8_000_000
+    assert monitors.counters["held_bytes"] < most
     assert 5 < monitors.counters["table_flushes"] < 50
 
 

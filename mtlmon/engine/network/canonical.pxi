@@ -7,7 +7,7 @@ something can still ask for are in it; the sets of queues, and what is undecided
 the blocks say. Keys of the transition table and snapshots are made of this form.
 """
 
-from libc.stdint cimport SIZE_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 

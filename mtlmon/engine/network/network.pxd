@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Declarations for processing one event in a queue network."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef class QueueNetwork:

@@ -10,9 +10,9 @@ ever replaced by constants. `queues` decides them.
 """
 
 from cython cimport final
-from libc.stdint cimport SIZE_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memmove, memset
 
 
 cdef enum:

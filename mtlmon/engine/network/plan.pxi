@@ -2,7 +2,7 @@
 """The plan of a queue network: its operators and variables; and the memory of a state."""
 
 from cython cimport final
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
 
 @final
