@@ -14,11 +14,14 @@ from typing import Literal, NamedTuple
 
 import mtlmon
 from mtlmon.drive.native import TextMonitor, policy_label
+from mtlmon.engine.choice import MOST_VARIABLES
 from mtlmon.engine.compile import compile_formula
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
 from tests.feeding import FORMS
+from tests.formulas import is_bounded
 from tests.properties import Output
+from tests.reference.folding import folded, is_unate, looks_ahead, subformulas
 from tests.reference.local import LocalEvaluator
 from tests.reference.paper import PaperMonitor
 from tests.traces import (
@@ -76,16 +79,42 @@ def make_shared(job: Job) -> mtlmon.Monitor:
     return mtlmon.Monitor(_program_of(job.formula), mode=job.mode, bdd=job.bdd)
 
 
-@lru_cache(maxsize=100_000)
 def with_expressions(formula: Formula | str) -> mtlmon.Program:
     """The program of a formula for the engine of expressions, whatever engine is the choice."""
+    return _program_for(formula, False)
+
+
+def with_network(formula: Formula | str) -> mtlmon.Program:
+    """The program of a formula for the queue network, whatever engine is the choice.
+
+    The formula must be one that the network can monitor: see `fits_network`.
+    """
+    return _program_for(formula, True)
+
+
+@lru_cache(maxsize=100_000)
+def _program_for(formula: Formula | str, has_network: bool) -> mtlmon.Program:
     program = compile_formula(parse(formula) if isinstance(formula, str) else formula)
-    return mtlmon.Program(program.rows, program.root, program.atoms, program.is_bounded)
+    return mtlmon.Program(
+        program.rows, program.root, program.atoms, program.is_bounded, has_network
+    )
+
+
+def fits_network(formula: Formula) -> bool:
+    """Whether the queue network can monitor a formula in the modes `local` and `naive`."""
+    unknowns = sum(f.interval is not None and looks_ahead(f) for f in subformulas(folded(formula)))
+    return is_bounded(formula) and is_unate(formula) and unknowns <= MOST_VARIABLES
 
 
 def make_with_expressions(job: Job) -> mtlmon.Monitor:
     """A monitor whose engine is that of expressions."""
     return mtlmon.Monitor(with_expressions(job.formula), mode=job.mode, bdd=job.bdd)
+
+
+def make_with_network(job: Job) -> mtlmon.Monitor:
+    """A monitor whose engine is the queue network, if it can monitor the formula."""
+    program = _program_for(job.formula, fits_network(job.formula))
+    return mtlmon.Monitor(program, mode=job.mode, bdd=job.bdd)
 
 
 def make_own(job: Job) -> mtlmon.Monitor:

@@ -12,9 +12,8 @@ import sys
 
 import pytest
 
-from mtlmon import Program, compile_formula, parse
-from mtlmon.engine.choice import choose_engine
-from tests.engines import with_expressions
+from mtlmon import Program
+from tests.engines import with_expressions, with_network
 from tests.traces import Mode
 
 _PRELUDE = """
@@ -286,9 +285,7 @@ def test_any_numbers(formula: str) -> None:
     ],
 )
 def test_any_numbers_in_the_states_of_a_network(formula: str, mode: Mode) -> None:
-    program = compile_formula(parse(formula))
-    assert choose_engine(program.rows, program.root, program.is_bounded, mode).name == "network"
-    assert int(run_child(_MONITORS, pickled(program), mode)) > 0
+    assert int(run_child(_MONITORS, pickled(with_network(formula)), mode)) > 0
 
 
 def test_any_numbers_in_open_equivalences() -> None:

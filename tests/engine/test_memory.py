@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, Program, compile_formula, parse
+from mtlmon import LimitError, Monitor, MonitorBrokenError, Program
 from mtlmon.engine.expressions import bdd
-from tests.engines import with_expressions
+from tests.engines import with_expressions, with_network
 
 FORMULAS = {
     "EVENTUALLY[0,5] p": 6,
@@ -19,7 +19,7 @@ FORMULAS = {
 
 
 def program_of(formula: str, has_network: bool) -> Program:
-    return compile_formula(parse(formula)) if has_network else with_expressions(formula)
+    return with_network(formula) if has_network else with_expressions(formula)
 
 
 def peak_pending(formula: str, mode: str, events: int, rate: int) -> int:

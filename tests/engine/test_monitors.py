@@ -17,12 +17,10 @@ from mtlmon import (
     Monitors,
     Program,
     TimeStampError,
-    compile_formula,
-    parse,
 )
 from mtlmon.engine.expressions import bdd
 from mtlmon.syntax.formula import Formula
-from tests.engines import with_expressions
+from tests.engines import with_expressions, with_network
 from tests.strategies import formulas, sandwiches
 
 MODES = ("naive", "local", "global")
@@ -226,7 +224,7 @@ def test_what_a_stream_takes(most: int, left: int, room: int) -> None:
     ("program", "most"),
     [
         (with_expressions("EVENTUALLY[0,1000] p"), 64),
-        (compile_formula(parse("EVENTUALLY[0,1000] p")), 63),
+        (with_network("EVENTUALLY[0,1000] p"), 63),
     ],
     ids=["expressions", "network"],
 )
@@ -262,7 +260,7 @@ def test_configurations_that_never_come_back_are_forgotten() -> None:
     ("program", "most"),
     [
         (with_expressions("EVENTUALLY[0,300] p"), 8_000_000),
-        (compile_formula(parse("EVENTUALLY[0,300] p")), 16_000_000),
+        (with_network("EVENTUALLY[0,300] p"), 16_000_000),
     ],
     ids=["expressions", "network"],
 )

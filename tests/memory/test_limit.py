@@ -20,6 +20,7 @@ from mtlmon import (
     resolve,
 )
 from mtlmon.engine.memory_limit import CATEGORIES, memory_size
+from tests.engines import with_expressions
 
 Events = list[tuple[int, frozenset[str]]]
 
@@ -249,7 +250,7 @@ def test_monitors_of_keys_give_up_what_they_can_do_without() -> None:
     source = random.Random(3)
     formula = "(EVENTUALLY[0,90] q) SINCE[0,200] (p OR PREVIOUS EVENTUALLY[30,150] r)"
     memory = MemoryLimit()
-    monitors = KeyedMonitors(formula, "naive")
+    monitors = KeyedMonitors(with_expressions(formula), "naive")
     policies = PolicyMonitors([monitors], memory=memory)
     apart = [Monitor(formula, "naive") for _ in range(4)]
     clock = 0
