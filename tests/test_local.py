@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtlmon
-from mtlmon.engine.choice import FEWEST_VARIABLES, MOST_VARIABLES, choose_engine
+from mtlmon.engine.choice import MOST_VARIABLES, choose_engine
 from mtlmon.engine.compile import compile_formula
 from mtlmon.syntax.formula import FALSE, TRUE, Formula
 from mtlmon.syntax.parser import parse
@@ -410,9 +410,12 @@ def test_polarities_by_hand() -> None:
 @given(st.one_of(strategies.bounded_formulas(), strategies.sandwiches(), strategies.compounds()))
 def test_the_network_is_chosen_for_unate_formulas(formula: Formula) -> None:
     """Of those whose future is bounded, up to a number of unknowns."""
-    unknowns = sum(f.interval is not None and looks_ahead(f) for f in subformulas(folded(formula)))
-    is_sized = FEWEST_VARIABLES <= unknowns <= MOST_VARIABLES
-    fits = is_bounded(formula) and is_unate(formula) and is_sized
+    waiting = [
+        f for f in subformulas(folded(formula)) if f.interval is not None and looks_ahead(f)
+    ]
+    is_nested = any(looks_ahead(operand) for f in waiting for operand in f.operands)
+    fits = is_bounded(formula) and is_unate(formula) and len(waiting) <= MOST_VARIABLES
+    fits = fits and is_nested
     program = compile_formula(formula)
     choice = choose_engine(program.rows, program.root, program.is_bounded, "local")
     assert choice.name == ("network" if fits else "expressions")

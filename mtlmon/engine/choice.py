@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
     _Row = tuple[int, int, int, int, int | None, int]
 
-__all__ = ["FEWEST_VARIABLES", "MOST_VARIABLES", "EngineChoice", "choose_engine"]
-
-# PERF: with a single variable, its obligations occur in pending time-points only. Expressions took
-# 58 ns an event where the network took 81 (EVENTUALLY[0,500] p, irregular times), and 46 for 92
-# without any variable (p SINCE[200,800] q).
-FEWEST_VARIABLES = 2
-"""How many variable rows a formula needs for the network to be worth it."""
+__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine"]
 
 MOST_VARIABLES = 8
 """How many variable rows the network takes."""
@@ -102,15 +96,17 @@ def choose_engine(
         name = None if atoms is None else _family_text(rows, mixed, atoms)
         subject = name or "an operator that looks ahead"
         return EngineChoice("expressions", f"{subject} is used both as it is and negated")
-    count = _variable_count(rows, uses)
-    if count < FEWEST_VARIABLES:
-        waiting = "only one" if count else "none"
-        return EngineChoice("expressions", f"{waiting} of its operators can wait")
+    count, is_nested = _variables(rows, uses)
     operators = f"{count:,} operators that can wait"
     if count > MOST_VARIABLES:
         return EngineChoice(
             "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"
         )
+    if not is_nested:
+        # PERF: the obligations then occur in pending time-points only. Expressions took 58 ns an
+        # event where the network took 81 (EVENTUALLY[0,500] p, irregular times), and 92 where it
+        # took 156 ((EVENTUALLY[0,3000] p) AND EVENTUALLY[0,1000] q).
+        return EngineChoice("expressions", "none of its operators waits for another")
     return EngineChoice("network", f"its future is bounded, and it has {operators}")
 
 
@@ -144,21 +140,22 @@ def _mixed_family(rows: Sequence[_Row], uses: list[int]) -> list[int]:
     return next((members[family] for family, use in uses_of.items() if use == _BOTH), [])
 
 
-def _variable_count(rows: Sequence[_Row], uses: list[int]) -> int:
-    """How many rows can have an undecided value before or after a time-stamp.
+def _variables(rows: Sequence[_Row], uses: list[int]) -> tuple[int, bool]:
+    """How many rows can have an undecided value before or after a time-stamp, and whether one of
+    them can wait for another.
 
     These are the future operators, and the past operators with a future operator below them.
     """
     looks_ahead = [False] * len(rows)
+    is_nested = False
     count = 0
     for number, (operation, left, right, *_) in enumerate(rows):
-        if operation in _FUTURE:
-            looks_ahead[number] = True
-        elif number:
-            looks_ahead[number] = looks_ahead[left >> 1] or looks_ahead[right >> 1]
+        waits = looks_ahead[left >> 1] or looks_ahead[right >> 1]
+        looks_ahead[number] = waits or operation in _FUTURE
         if uses[number] and looks_ahead[number] and operation != _AND:
             count += 1
-    return count
+            is_nested |= waits
+    return count, is_nested
 
 
 def _family_text(rows: Sequence[_Row], members: list[int], atoms: Sequence[str]) -> str | None:

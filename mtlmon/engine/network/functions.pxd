@@ -126,10 +126,19 @@ cdef inline uint64_t support(
     return found
 
 
-cdef inline void substitute_functions(
+cdef inline uint64_t hash_function(const uint64_t *function, uint32_t words) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef uint32_t i
+    for i in range(words):
+        value = (value ^ function[i]) * <uint64_t> 0x9E3779B97F4A7C15
+        value ^= value >> 32
+    return value
+
+
+cdef inline bint substitute_functions(
     uint64_t *function, uint64_t variables, const uint64_t *images, uint32_t words
 ) noexcept nogil:
-    """Replace variables by their images at the same time.
+    """Replace variables by their images at the same time; return whether there were any.
 
     The image of variable v begins at images[v * words]. It depends on no variable above v that is
     replaced, so that replacing them one after the other, the lowest first, comes to the same.
@@ -141,11 +150,14 @@ cdef inline void substitute_functions(
     cdef uint32_t variable = 0
     cdef uint32_t w
     cdef const uint64_t *image = images
+    cdef bint is_changed = False
     while variables >> variable:
         if variables >> variable & 1 and depends_on(function, variable, words):
             set_variable(high, function, variable, True, words)
             set_variable(low, function, variable, False, words)
             for w in range(words):
                 function[w] = (high[w] & image[w]) | (low[w] & ~image[w])
+            is_changed = True
         variable += 1
         image += words
+    return is_changed

@@ -21,8 +21,6 @@ cdef enum:
     RIGHT = 1
     LAST = 2
     PRESENT_FUNCTIONS = 3
-    # more classes are compared by way of their hashes
-    FEW_CLASSES = 8
 
 
 @final
@@ -502,13 +500,16 @@ cdef class QueueNetwork:
         """Let the classes of an open block take the new time-point into account."""
         cdef TimeBlock *block = &network.blocks[network.count - 1]
         cdef uint32_t number = block.first_class
+        cdef bint is_changed = False
         while number != NONE:
-            substitute_functions(
+            is_changed |= substitute_functions(
                 network.class_functions + <size_t> number * words, self.plan.futures,
                 self.images, words
             )
             number = network.classes[number].following
-        return self._review(words, network, history, network.count - 1)
+        if is_changed:
+            self._review(words, network, history, network.count - 1)
+        return 0
 
     cdef void _note_present(self, uint32_t words, Network *network) noexcept nogil:
         """Decide what follows from the last block, whatever time-points are still to join it."""
@@ -746,32 +747,47 @@ cdef class QueueNetwork:
         cdef TimeBlock *block
         cdef TimePointClass *kept
         cdef TimePointClass *other
-        cdef uint32_t i, number, candidate, before, following
+        cdef uint32_t i, number, before, following, earlier, size, position
         for i in range(network.dirty_count):
             block = &network.blocks[network.dirty[i]]
             block.is_dirty = False
             number = block.first_class
+            before = NONE
+            size = 4
             while number != NONE:
-                before = number
-                candidate = network.classes[number].following
-                while candidate != NONE:
-                    following = network.classes[candidate].following
-                    if are_equal(
-                        network.class_functions + <size_t> number * words,
-                        network.class_functions + <size_t> candidate * words, words
-                    ):
-                        kept = &network.classes[number]
-                        other = &network.classes[candidate]
-                        if history.mode == MODE_NAIVE:
-                            history.entries[kept.last_member].next_member = other.first_member
-                            kept.last_member = other.last_member
-                        else:
-                            merge(history, other.first_member, kept.first_member)
-                        self._unlink(words, network, block, candidate, before)
-                    else:
-                        before = candidate
-                    candidate = following
+                size += 2
                 number = network.classes[number].following
+            size = <uint32_t> 2 << highest_bit(size)
+            reserve(
+                <void **> &network.seen, &network.seen_capacity, size, sizeof(uint32_t)
+            )
+            memset(network.seen, 0xFF, size * sizeof(uint32_t))
+            number = block.first_class
+            while number != NONE:
+                following = network.classes[number].following
+                position = <uint32_t> hash_function(
+                    network.class_functions + <size_t> number * words, words
+                ) & (size - 1)
+                earlier = network.seen[position]
+                while earlier != NONE and not are_equal(
+                    network.class_functions + <size_t> number * words,
+                    network.class_functions + <size_t> earlier * words, words
+                ):
+                    position = (position + 1) & (size - 1)
+                    earlier = network.seen[position]
+                if earlier == NONE:
+                    network.seen[position] = number
+                    before = number
+                else:
+                    kept = &network.classes[earlier]
+                    other = &network.classes[number]
+                    if history.mode == MODE_NAIVE:
+                        history.entries[kept.last_member].next_member = other.first_member
+                        kept.last_member = other.last_member
+                    else:
+                        merge(history, other.first_member, kept.first_member)
+                    self._unlink(words, network, block, number, before)
+                number = following
         network.dirty_count = 0
         return 0
 

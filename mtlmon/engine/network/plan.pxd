@@ -103,6 +103,8 @@ cdef struct Network:
     uint32_t dirty_count, dirty_capacity
     uint32_t *stale         # blocks
     uint32_t stale_count, stale_capacity
+    uint32_t *seen          # scratch memory: classes by their functions
+    uint32_t seen_capacity
 
 
 cdef class NetworkPlan:

@@ -113,6 +113,7 @@ cdef void free_network(Network *network) noexcept nogil:
     free(network.decisions)
     free(network.dirty)
     free(network.stale)
+    free(network.seen)
     free(network)
 
 
@@ -128,7 +129,9 @@ cdef size_t held_by_network(const Network *network) noexcept nogil:
     held += network.class_capacity * sizeof(TimePointClass)
     held += network.class_function_capacity * sizeof(uint64_t)
     held += network.decision_capacity * sizeof(Decision)
-    held += (<size_t> network.dirty_capacity + network.stale_capacity) * sizeof(uint32_t)
+    held += (
+        <size_t> network.dirty_capacity + network.stale_capacity + network.seen_capacity
+    ) * sizeof(uint32_t)
     for k in range(network.queue_count):
         held += network.queues[k].span_capacity * sizeof(Span)
     return held
