@@ -57,6 +57,7 @@ cdef class QueueNetwork:
         uint32_t variable, bint worth
     ) noexcept nogil
     cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil
+    cdef bint _recount_open(self, uint32_t words, Network *network) noexcept nogil
     cdef void _lose(self, uint32_t words, Network *network, int64_t position, uint64_t variables) noexcept nogil
     cdef bint _silence(
         self, uint32_t words, Network *network, int64_t position, const Operator *temporal

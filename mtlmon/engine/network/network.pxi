@@ -140,8 +140,10 @@ cdef class QueueNetwork:
             position = network.count - 1
             if temporal.operation == OP_UNTIL:
                 position = max(network.queues[k].open, network.first)
-                while position < network.count - network.is_open and not self._is_unknown(
-                    self.words, network, temporal, position
+                # A block can wait for its operands although its window is over.
+                while position < network.count - network.is_open and (
+                    not self._is_unknown(self.words, network, temporal, position)
+                    or window_end(network, temporal, position) < network.now
                 ):
                     position += 1
             if position < network.count:
@@ -646,6 +648,46 @@ cdef class QueueNetwork:
         block.unknown = needed
         self._lose(words, network, position, missing)
 
+    cdef bint _recount_open(self, uint32_t words, Network *network) noexcept nogil:
+        """Find out which variables of the blocks before matter to the open block, and let go of the
+        others.
+
+        Returns whether there were others.
+        """
+        cdef int64_t position = network.count - 1
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef const Operator *temporal
+        cdef uint64_t needed = 0
+        cdef uint64_t missing
+        cdef uint32_t number = block.first_class
+        cdef uint32_t k, which
+        cdef bint is_needed
+        if block.unknown == 0:
+            return False
+        while number != NONE:
+            needed |= support(
+                network.class_functions + <size_t> number * words, block.unknown, words
+            )
+            number = network.classes[number].following
+        for k in range(self.operator_count):
+            temporal = &self.operators[k]
+            is_needed = True
+            if temporal.operation == OP_UNTIL:
+                is_needed = network.queues[k].undecided_count > 0
+            elif temporal.operation == OP_NEXT:
+                is_needed = position > network.first and self._is_unknown(
+                    words, network, temporal, position - 1
+                )
+            if is_needed:
+                for which in range(PRESENT_FUNCTIONS):
+                    needed |= support(
+                        self._present(words, network, k, which), block.unknown, words
+                    )
+        missing = block.unknown & ~needed
+        block.unknown = needed
+        self._lose(words, network, position, missing)
+        return missing != 0
+
     cdef void _lose(self, uint32_t words, Network *network, int64_t position, uint64_t variables) noexcept nogil:
         """Stop waiting for variables of a closed block that nothing depends on any more."""
         cdef const Operator *temporal
@@ -861,30 +903,36 @@ cdef class QueueNetwork:
 
     cdef int _tidy(self, uint32_t words, Network *network) except -1 nogil:
         """Forget what no anchor can ask for any more."""
-        cdef uint32_t k = self.operator_count
+        cdef uint32_t k
         cdef const Operator *temporal
         cdef Queue *queue
         cdef int64_t closed = network.count - network.is_open
         cdef int64_t end
-        # Operators before their operands, as their functions may be all that needs an operand.
-        while k:
-            k -= 1
-            temporal = &self.operators[k]
-            if not has_sets(temporal):
-                if temporal.operation == OP_SINCE and network.count > network.first:
-                    drop_spans(&network.queues[k], temporal, network.now)
-                continue
-            queue = &network.queues[k]
-            if temporal.operation == OP_SINCE:
-                self._settle_witnesses(words, network, k, closed)
-                continue
-            end = closed
-            if queue.undecided_count:
-                end = next_bit(&queue.sets[UNDECIDED], network.first, closed) + 1
-            queue.settled = max(queue.settled, network.first)
-            while queue.settled < min(end, closed):
-                self._drop(words, network, queue.settled, k)
-                queue.settled += 1
+        cdef bint is_changed = True
+        if network.is_open:
+            self._recount_open(words, network)
+        while is_changed:
+            # Operators before their operands, as their functions may be all that needs an operand.
+            k = self.operator_count
+            while k:
+                k -= 1
+                temporal = &self.operators[k]
+                if not has_sets(temporal):
+                    if temporal.operation == OP_SINCE and network.count > network.first:
+                        drop_spans(&network.queues[k], temporal, network.now)
+                    continue
+                queue = &network.queues[k]
+                if temporal.operation == OP_SINCE:
+                    self._settle_witnesses(words, network, k, closed)
+                    continue
+                end = closed
+                if queue.undecided_count:
+                    end = next_bit(&queue.sets[UNDECIDED], network.first, closed) + 1
+                queue.settled = max(queue.settled, network.first)
+                while queue.settled < min(end, closed):
+                    self._drop(words, network, queue.settled, k)
+                    queue.settled += 1
+            is_changed = network.is_open and self._recount_open(words, network)
         while (
             network.first < network.count - 1
             and network.blocks[network.first].unknown == 0
