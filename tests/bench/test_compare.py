@@ -99,7 +99,7 @@ def test_commands_that_take_too_long_are_stopped() -> None:
 
 
 # An event takes milliseconds after some hundred of them.
-_SLOW = "(EVENTUALLY[500,3000] p) SINCE (EVENTUALLY[400,2500] q)"
+_SLOW = "(q EQUIV EVENTUALLY[500,3000] p) SINCE (EVENTUALLY[400,2500] q)"
 
 
 def test_the_pace_of_a_run_that_does_not_end() -> None:
