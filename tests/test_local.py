@@ -410,9 +410,7 @@ def test_polarities_by_hand() -> None:
 @given(st.one_of(strategies.bounded_formulas(), strategies.sandwiches(), strategies.compounds()))
 def test_the_network_is_chosen_for_unate_formulas(formula: Formula) -> None:
     """Of those whose future is bounded, up to a number of unknowns."""
-    waiting = [
-        f for f in subformulas(folded(formula)) if f.interval is not None and looks_ahead(f)
-    ]
+    waiting = [f for f in subformulas(folded(formula)) if f.interval is not None and looks_ahead(f)]
     is_nested = any(looks_ahead(operand) for f in waiting for operand in f.operands)
     fits = is_bounded(formula) and is_unate(formula) and len(waiting) <= MOST_VARIABLES
     fits = fits and is_nested

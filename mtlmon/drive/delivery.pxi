@@ -9,6 +9,7 @@ from mtlmon.engine.native cimport VerdictRecord, VerdictRun
 from mtlmon.text.native cimport FILTER_FALSE, VerdictFilter
 from mtlmon.verdicts.native cimport Resolver
 
+
 @final
 cdef class Delivery:
     """Passes verdicts on to a sink.

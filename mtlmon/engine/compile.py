@@ -73,9 +73,8 @@ def _assembled(
         (*row[:5], renumbered[row[5]]) if row[0] == _ATOM else row for row in _placed(rows, root)
     ]
     atoms = tuple(names[index] for index in used)
-    rows = tuple(rows)
     choice = choose_engine(rows, root, formula_is_bounded, "local")
-    return Program(rows, root, atoms, formula_is_bounded, choice.name == "network")
+    return Program(tuple(rows), root, atoms, formula_is_bounded, choice.name == "network")
 
 
 class Builder:

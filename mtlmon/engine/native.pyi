@@ -44,6 +44,14 @@ class Program:
     @property
     def root(self) -> int: ...
 
+@final
+class NetworkPlan:
+    def __init__(self, program: Program) -> None: ...
+
+@final
+class QueueNetwork:
+    def __init__(self, program: Program) -> None: ...
+
 @disjoint_base
 class NodeTable:
     def __init__(self, program: Program, *_arguments: object) -> None: ...

@@ -112,7 +112,9 @@ cdef int write_slots(
                 put_function(words, function, engine.words)
         if temporal.right_slot != NO_FUNCTION:
             put_function(
-                words, engine._function(engine.words, network, position, temporal.right_slot), engine.words
+                words, engine._function(
+                    engine.words, network, position, temporal.right_slot
+                ), engine.words
             )
     return 0
 
@@ -210,7 +212,9 @@ cdef int write_present(
             functions = 1 + (temporal.operation == OP_UNTIL)
             for which in range(functions):
                 if is_needed:
-                    put_function(words, engine._present(engine.words, network, k, which), engine.words)
+                    put_function(
+                        words, engine._present(engine.words, network, k, which), engine.words
+                    )
                 else:
                     put_word(words, -<uint64_t> (which == LEFT))
     return 0
@@ -310,7 +314,9 @@ cdef bint read_network(
         network.is_open = is_open and number == blocks - 1
         if not network.is_open:
             for k in range(engine.slots):
-                if not take_function(engine, &reader, engine._function(engine.words, network, position, k)):
+                if not take_function(
+                    engine, &reader, engine._function(engine.words, network, position, k)
+                ):
                     return False
         if not read_classes(engine, state, &reader, registers, register_count, &taken):
             return False
@@ -436,21 +442,29 @@ cdef bint read_present(
         set_function(engine._present(engine.words, network, k, LEFT), ~<uint64_t> 0, words)
         if temporal.operation == OP_PREVIOUS:
             if network.is_open or temporal.left_slot == NO_FUNCTION:
-                if not take_function(engine, reader, engine._present(engine.words, network, k, LEFT)):
+                if not take_function(
+                    engine, reader, engine._present(engine.words, network, k, LEFT)
+                ):
                     return False
                 copy_function(
-                    engine._present(engine.words, network, k, LAST), engine._present(engine.words, network, k, LEFT), words
+                    engine._present(engine.words, network, k, LAST), engine._present(
+                        engine.words, network, k, LEFT
+                    ), words
                 )
         elif not network.is_open:
             continue
         elif temporal.operation == OP_SINCE:
             for which in range(PRESENT_FUNCTIONS):
-                if not take_function(engine, reader, engine._present(engine.words, network, k, which)):
+                if not take_function(
+                    engine, reader, engine._present(engine.words, network, k, which)
+                ):
                     return False
         elif temporal.operation == OP_NEXT or has_sets(temporal):
             functions = 1 + (temporal.operation == OP_UNTIL)
             for which in range(functions):
-                if not take_function(engine, reader, engine._present(engine.words, network, k, which)):
+                if not take_function(
+                    engine, reader, engine._present(engine.words, network, k, which)
+                ):
                     return False
     if not network.is_open:
         return True

@@ -39,7 +39,9 @@ cdef class QueueNetwork:
         self, uint32_t words, Network *network, History *history, uint64_t time_stamp
     ) except -1 nogil
     cdef int _close_block(self, uint32_t words, Network *network) except -1 nogil
-    cdef int _open_block(self, uint32_t words, Network *network, uint64_t time_stamp) except -1 nogil
+    cdef int _open_block(
+        self, uint32_t words, Network *network, uint64_t time_stamp
+    ) except -1 nogil
     cdef void _tell(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
         const uint64_t *function
@@ -48,31 +50,42 @@ cdef class QueueNetwork:
         self, uint32_t words, Network *network, const uint64_t *letter, bint is_new
     ) noexcept nogil
     cdef void _update_present(self, uint32_t words, Network *network, bint is_new) noexcept nogil
-    cdef void _reach_next(self, uint32_t words, Network *network, uint64_t time_stamp) noexcept nogil
-    cdef int _substitute_classes(self, uint32_t words, Network *network, History *history) except -1 nogil
+    cdef void _reach_next(
+        self, uint32_t words, Network *network, uint64_t time_stamp
+    ) noexcept nogil
+    cdef int _substitute_classes(
+        self, uint32_t words, Network *network, History *history
+    ) except -1 nogil
     cdef void _note_present(self, uint32_t words, Network *network) noexcept nogil
     cdef int _settle(self, uint32_t words, Network *network, History *history) except -1 nogil
     cdef void _fix(
-        self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side, uint32_t slot,
-        uint32_t variable, bint worth
+        self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
+        uint32_t slot, uint32_t variable, bint worth
     ) noexcept nogil
     cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil
     cdef bint _recount_open(self, uint32_t words, Network *network) noexcept nogil
-    cdef void _lose(self, uint32_t words, Network *network, int64_t position, uint64_t variables) noexcept nogil
+    cdef void _lose(
+        self, uint32_t words, Network *network, int64_t position, uint64_t variables
+    ) noexcept nogil
     cdef bint _silence(
         self, uint32_t words, Network *network, int64_t position, const Operator *temporal
     ) noexcept nogil
     cdef int _new_class(
         self, uint32_t words, Network *network, TimeBlock *block, uint32_t *number
     ) except -1 nogil
-    cdef void _drop(self, uint32_t words, Network *network, int64_t position, uint32_t number) noexcept nogil
-    cdef int _review(self, uint32_t words, Network *network, History *history, int64_t position) except -1 nogil
+    cdef void _drop(
+        self, uint32_t words, Network *network, int64_t position, uint32_t number
+    ) noexcept nogil
+    cdef int _review(
+        self, uint32_t words, Network *network, History *history, int64_t position
+    ) except -1 nogil
     cdef void _unlink(
         self, uint32_t words, Network *network, TimeBlock *block, uint32_t number, uint32_t before
     ) noexcept nogil
     cdef int _merge(self, uint32_t words, Network *network, History *history) except -1 nogil
     cdef int _place(
-        self, uint32_t words, Network *network, History *history, uint64_t time_stamp, uint64_t offset
+        self, uint32_t words, Network *network, History *history, uint64_t time_stamp,
+        uint64_t offset
     ) except -1 nogil
     cdef int _tidy(self, uint32_t words, Network *network) except -1 nogil
     cdef int _settle_witnesses(

@@ -268,7 +268,9 @@ cdef class QueueNetwork:
                 queue.undecided_count += 1
         return 0
 
-    cdef int _open_block(self, uint32_t words, Network *network, uint64_t time_stamp) except -1 nogil:
+    cdef int _open_block(
+        self, uint32_t words, Network *network, uint64_t time_stamp
+    ) except -1 nogil:
         """Begin a block, whose PREVIOUS and SINCE are about earlier blocks."""
         cdef int64_t position = network.count
         cdef TimeBlock *block = &network.blocks[position]
@@ -481,7 +483,9 @@ cdef class QueueNetwork:
                     right[w] = right[w] & left_word | right_word
                 left[w] &= left_word
 
-    cdef void _reach_next(self, uint32_t words, Network *network, uint64_t time_stamp) noexcept nogil:
+    cdef void _reach_next(
+        self, uint32_t words, Network *network, uint64_t time_stamp
+    ) noexcept nogil:
         """Decide the NEXT of the block before a new one whose distance is not in the interval."""
         cdef const Operator *temporal
         cdef int64_t position = network.count - 2
@@ -493,12 +497,16 @@ cdef class QueueNetwork:
         for k in range(self.operator_count):
             temporal = &self.operators[k]
             if (
-                temporal.operation == OP_NEXT and self._is_unknown(words, network, temporal, position)
+                temporal.operation == OP_NEXT and self._is_unknown(
+                    words, network, temporal, position
+                )
                 and not temporal.lower <= distance <= temporal.upper
             ):
                 push(network, position, k, WORTH_FALSE)
 
-    cdef int _substitute_classes(self, uint32_t words, Network *network, History *history) except -1 nogil:
+    cdef int _substitute_classes(
+        self, uint32_t words, Network *network, History *history
+    ) except -1 nogil:
         """Let the classes of an open block take the new time-point into account."""
         cdef TimeBlock *block = &network.blocks[network.count - 1]
         cdef uint32_t number = block.first_class
@@ -617,8 +625,8 @@ cdef class QueueNetwork:
         return 0
 
     cdef void _fix(
-        self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side, uint32_t slot,
-        uint32_t variable, bint worth
+        self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
+        uint32_t slot, uint32_t variable, bint worth
     ) noexcept nogil:
         """Replace a variable in a function of a closed block."""
         cdef uint64_t *function = self._function(words, network, position, slot)
@@ -688,7 +696,9 @@ cdef class QueueNetwork:
         self._lose(words, network, position, missing)
         return missing != 0
 
-    cdef void _lose(self, uint32_t words, Network *network, int64_t position, uint64_t variables) noexcept nogil:
+    cdef void _lose(
+        self, uint32_t words, Network *network, int64_t position, uint64_t variables
+    ) noexcept nogil:
         """Stop waiting for variables of a closed block that nothing depends on any more."""
         cdef const Operator *temporal
         cdef Queue *queue
@@ -711,7 +721,9 @@ cdef class QueueNetwork:
                         self._drop(words, network, position + 1, k)
             variable += 1
 
-    cdef void _drop(self, uint32_t words, Network *network, int64_t position, uint32_t number) noexcept nogil:
+    cdef void _drop(
+        self, uint32_t words, Network *network, int64_t position, uint32_t number
+    ) noexcept nogil:
         """Forget what an operator's operands do in a closed block, as nobody asks any more."""
         if self._silence(words, network, position, &self.operators[number]):
             self._recount(words, network, position)
@@ -737,7 +749,9 @@ cdef class QueueNetwork:
 
     # ---- classes ---------------------------------------------------------------------------
 
-    cdef int _review(self, uint32_t words, Network *network, History *history, int64_t position) except -1 nogil:
+    cdef int _review(
+        self, uint32_t words, Network *network, History *history, int64_t position
+    ) except -1 nogil:
         """Output the verdicts of classes that are decided, and note that the others may be equal.
         """
         cdef TimeBlock *block = &network.blocks[position]
@@ -834,7 +848,8 @@ cdef class QueueNetwork:
         return 0
 
     cdef int _place(
-        self, uint32_t words, Network *network, History *history, uint64_t time_stamp, uint64_t offset
+        self, uint32_t words, Network *network, History *history, uint64_t time_stamp,
+        uint64_t offset
     ) except -1 nogil:
         """Output the verdict of the present time-point if it is known, else put it in a class."""
         cdef TimeBlock *block = &network.blocks[network.count - 1]

@@ -84,6 +84,7 @@ cdef inline bint has_sets(const Operator *temporal) noexcept nogil:
 cdef Network *new_network(NetworkPlan plan) except NULL:
     """Allocate the state of a network that has seen no event."""
     cdef Network *network = <Network *> zeros(1, sizeof(Network))
+    cdef bint is_done = False
     try:
         network.free_class = NONE
         network.queues = <Queue *> zeros(plan.operator_count, sizeof(Queue))
@@ -91,9 +92,10 @@ cdef Network *new_network(NetworkPlan plan) except NULL:
         network.block_words = <size_t> plan.slots * plan.words
         network.present_words = 3 * <size_t> plan.operator_count * plan.words
         network.present = <uint64_t *> zeros(network.present_words, sizeof(uint64_t))
-    except:
-        free_network(network)
-        raise
+        is_done = True
+    finally:
+        if not is_done:
+            free_network(network)
     return network
 
 

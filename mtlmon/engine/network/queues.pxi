@@ -24,7 +24,9 @@ cdef inline uint64_t later_by(uint64_t time_stamp, uint64_t distance) noexcept n
     return UINT64_MAX if distance > UINT64_MAX - time_stamp else time_stamp + distance
 
 
-cdef inline int64_t first_at(const Network *network, uint64_t time_stamp, int64_t hint) noexcept nogil:
+cdef inline int64_t first_at(
+    const Network *network, uint64_t time_stamp, int64_t hint
+) noexcept nogil:
     """The first block whose time-stamp is not below `time_stamp`, or the number of blocks."""
     cdef const TimeBlock *blocks = network.blocks
     cdef int64_t low, high, middle
@@ -348,7 +350,9 @@ cdef inline int64_t last_anchor_behind(
     return first_behind(network, later_by(time_stamp, temporal.upper), hint) - 1
 
 
-cdef bint has_span(const Queue *queue, const Operator *temporal, uint64_t time_stamp) noexcept nogil:
+cdef bint has_span(
+    const Queue *queue, const Operator *temporal, uint64_t time_stamp
+) noexcept nogil:
     """Whether one of the settled witnesses serves an anchor of a time-stamp."""
     cdef uint64_t oldest = 0
     cdef uint32_t low = queue.span_first
@@ -539,7 +543,9 @@ cdef int add_span(Queue *queue, const Operator *temporal, uint64_t time_stamp) e
     return 0
 
 
-cdef inline void drop_spans(Queue *queue, const Operator *temporal, uint64_t time_stamp) noexcept nogil:
+cdef inline void drop_spans(
+    Queue *queue, const Operator *temporal, uint64_t time_stamp
+) noexcept nogil:
     """Drop the spans that are too old for anchors from a time-stamp on."""
     cdef Span *span
     if time_stamp <= temporal.upper:

@@ -96,8 +96,8 @@ cdef class Table:
 
         Takes at least one of `count` events, and all unless many verdicts wait to be collected, or
         any of them with `pauses_for_verdicts`. The letter of event k begins at letters[k * stride].
-        The first event has the number `first_place` in the places of verdicts. If an event fails, `verdicts` has the verdicts of
-        the events before it, and `taken` says how many there are.
+        The first event has the number `first_place` in the places of verdicts. If an event fails,
+        `verdicts` has the verdicts of the events before it, and `taken` says how many there are.
         """
         cdef size_t done = 0
         self.taken = 0
