@@ -21,6 +21,7 @@ from mtlmon import (
     TimeStampError,
 )
 from mtlmon.engine.expressions import bdd
+from tests.engines import with_expressions
 from tests.feeding import FORMS, matrix_of, table_of, time_stamps_of
 from tests.strategies import formulas, traces
 from tests.traces import MODES, Event, Mode
@@ -359,7 +360,9 @@ def test_columns_of_pandas_and_arrow_are_arrays() -> None:
 def test_a_fault_in_the_middle_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was decided before it is in the exception; a reset mends the monitor."""
     monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
-    formula = "EVENTUALLY[0,90] ((EVENTUALLY[3,40] p) AND (r OR EVENTUALLY[5,70] q))"
+    formula = with_expressions(
+        "EVENTUALLY[0,90] ((EVENTUALLY[3,40] p) AND (r OR EVENTUALLY[5,70] q))"
+    )
     events = [Event(i, frozenset("r") if i % 2 else frozenset()) for i in range(60)]
     before = Monitor(formula)
     expected: list[str] = []
