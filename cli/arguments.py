@@ -342,7 +342,8 @@ def add_formula_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--explain-formula",
         action="store_true",
-        help="show how the formula is parsed and what monitoring it costs; do not read a log",
+        help="show how the formula is parsed, what monitoring it costs and which engine runs it; "
+        "do not read a log",
     )
 
 

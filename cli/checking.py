@@ -11,6 +11,7 @@ from mtlmon.analysis.describe import describe
 from mtlmon.cli.arguments import STANDARD_STREAM, Parser
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
+from mtlmon.engine.choice import engine_of
 from mtlmon.policy import check_policies
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.printer import column_text
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from mtlmon.engine.choice import Mode
     from mtlmon.policy import PolicyFile
 
 __all__ = ["check_policy"]
@@ -96,14 +98,15 @@ def log_schema(path: str) -> pa.Schema:
         raise Failure(f"cannot read {path}: {reason}") from None
 
 
-def explanation(file: PolicyFile, schema: pa.Schema | None) -> str:
+def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local") -> str:
     """Explain the policies as --explain-formula does, and the atoms that predicates define."""
     blocks: list[str] = []
     for policy in file.policies:
         if policy.name is not None:
             title = f"Policy {visible(policy.name)}"
             blocks.append(f"{title}\n{'=' * len(title)}")
-        blocks.append(describe(policy.formula, file.unit))
+        engine = engine_of(policy.formula, mode)
+        blocks.append(describe(policy.formula, file.unit, engine))
     if file.atoms:
         lines = ["Atoms defined by predicates"]
         for name, predicate in file.atoms.items():

@@ -106,7 +106,7 @@ def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
     file = load_policies(options)
     if options.explain_formula:
-        explain(file, options.unit)
+        explain(file, options)
         return 0
     policy = None if options.is_table else sole_policy(file)
     if policy is not None and options.output_format in ("text", "jsonl"):
@@ -170,15 +170,16 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
     return None if others or file.predicates else (policy.name, policy.formula)
 
 
-def explain(file: Formula | PolicyFile, unit: str | None) -> None:
+def explain(file: Formula | PolicyFile, options: Options) -> None:
     """Explain to standard output how the formulas are parsed."""
     from mtlmon.syntax.formula import Formula
 
     if isinstance(file, Formula):
         from mtlmon.analysis.describe import describe
+        from mtlmon.engine.choice import engine_of
 
-        show(f"{describe(file, unit)}\n")
+        show(f"{describe(file, options.unit, engine_of(file, options.mode))}\n")
         return
     from mtlmon.cli.checking import explanation
 
-    show(explanation(file, None))
+    show(explanation(file, None, options.mode))

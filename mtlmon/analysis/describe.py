@@ -45,24 +45,29 @@ _MEANINGS: dict[Operator, str] = {
 }
 
 
-def describe(formula: Formula, unit: str | None = None) -> str:
+def describe(
+    formula: Formula, unit: str | None = None, engine: tuple[str, str] | None = None
+) -> str:
     """Return the explanation as lines of text, without a newline at the end.
 
     Args:
         formula: the formula as parsed, not desugared.
         unit: the unit of the stream's time-stamps, a key of `mtlmon.syntax.bounds.UNITS`, or None
             if it is not declared.
+        engine: the name of the engine that runs the formula, and the reason; None leaves it out.
     """
     kernel = desugar(formula)
     names = [visible(atom_text(name)) for name in atoms(formula)]
-    sections = (
+    sections = [
         ("Formula, with all parentheses", [_text(formula)]),
         ("Operators", _operator_rows(formula, unit)),
         (f"Atoms ({len(names):,})", _wrapped(names) or ["none"]),
         ("Reach", _aligned(_reach_rows(kernel, unit))),
         ("Size", _aligned(_size_rows(formula, kernel))),
         ("State, at most (most logs need far less)", _aligned(_state_rows(kernel, unit))),
-    )
+    ]
+    if engine is not None:
+        sections.append(("Engine", _aligned([engine])))
     blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
     return "\n\n".join(blocks)
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from mtlmon.syntax.interval import Interval
 
     EngineName = Literal["network", "expressions"]
+    Mode = Literal["local", "global", "naive"]
     # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
     _Row = tuple[int, int, int, int, int | None, int]
 
-__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine"]
+__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine", "engine_of"]
 
 MOST_VARIABLES = 8
 """How many variable rows the network takes."""
@@ -72,7 +73,7 @@ def choose_engine(
     rows: Sequence[_Row],
     root: int,
     is_bounded: bool,
-    mode: Literal["local", "global", "naive"],
+    mode: Mode,
     atoms: Sequence[str] | None = None,
 ) -> EngineChoice:
     """Choose the engine for the rows of a program; takes time linear in their number.
@@ -108,6 +109,14 @@ def choose_engine(
         # took 156 ((EVENTUALLY[0,3000] p) AND EVENTUALLY[0,1000] q).
         return EngineChoice("expressions", "none of its operators waits for another")
     return EngineChoice("network", f"its future is bounded, and it has {operators}")
+
+
+def engine_of(formula: Formula, mode: Mode) -> EngineChoice:
+    """Choose the engine for a formula; the reason names subformulas."""
+    from mtlmon.engine.compile import compile_formula
+
+    program = compile_formula(formula)
+    return choose_engine(program.rows, program.root, program.is_bounded, mode, program.atoms)
 
 
 def _uses(rows: Sequence[_Row], root: int) -> list[int]:

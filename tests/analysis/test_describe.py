@@ -38,6 +38,13 @@ def test_the_whole_explanation() -> None:
     ]
 
 
+def test_the_engine_comes_last() -> None:
+    explanation = describe(parse("p"))
+    assert describe(parse("p"), None, ("abacus", "it is the only one")) == (
+        f"{explanation}\n\nEngine\n  abacus  it is the only one"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "unit", "lines"),
     [

@@ -205,6 +205,35 @@ def test_explain_formula() -> None:
     assert mtlmon("--explain-formula", "-", log="p").status == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "formula", "line"),
+    [
+        ((), "p UNTIL[0,5] q", "expressions  none of its operators waits for another"),
+        (
+            ("--mode", "naive"),
+            "p UNTIL[0,5] NEXT q",
+            "network  its future is bounded, and it has 2 operators that can wait",
+        ),
+        (
+            ("--mode", "global"),
+            "p UNTIL[0,5] q",
+            "expressions  mode global compares time-points of different time-stamps",
+        ),
+        ((), "p UNTIL q", "expressions  its future is unbounded"),
+        ((), "p EQUIV NEXT q", "expressions  NEXT q is used both as it is and negated"),
+    ],
+)
+def test_explain_formula_says_which_engine_runs_it(
+    options: tuple[str, ...], formula: str, line: str, tmp_path: Path
+) -> None:
+    done = mtlmon("--explain-formula", *options, "-e", formula)
+    assert done.output.endswith(f"\n\nEngine\n  {line}\n")
+    path = tmp_path / "policies.mtl"
+    path.write_text(f"policy x: {formula}\npolicy y: ONCE p\n")
+    done = mtlmon("--explain-formula", *options, str(path))
+    assert f"\n\nEngine\n  {line}\n\nPolicy y\n" in done.output
+
+
 def test_version() -> None:
     assert mtlmon("-V") == mtlmon("--version") == (0, f"mtlmon {package.__version__}\n", "")
 
