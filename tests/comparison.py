@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 
+from mtlmon import Monitor, Monitors, Program
 from mtlmon.syntax.formula import Formula
 from tests.engines import (
     Job,
     MakeMonitor,
+    fits_network,
     make_shared,
+    make_with_expressions,
+    make_with_network,
     run_by_definition,
     run_literally,
     run_steps,
@@ -30,9 +36,19 @@ from tests.properties import (
 )
 from tests.reference.evaluator import evaluate
 from tests.reference.folding import is_mixed_on_top, is_unate
-from tests.reference.local import TooManyUnknownsError
+from tests.reference.local import LocalEvaluator, TooManyUnknownsError
 from tests.reference.paper import dense_size
-from tests.traces import MODES, Mode, TimePoint, Trace, format_step, prefix_of, time_points
+from tests.traces import (
+    MAXIMUM_TIME_STAMP,
+    MODES,
+    Advance,
+    Mode,
+    TimePoint,
+    Trace,
+    format_step,
+    prefix_of,
+    time_points,
+)
 from tests.verdicts import Verdict, parse_verdict
 
 DENSE_LIMIT = 60
@@ -133,6 +149,104 @@ def compare_by_definition(
     except AssertionError as error:
         case = f"{formula}\n  {timeline}\n  {outputs}\n  local, by definition {expected}"
         raise AssertionError(f"{error}\n  {case}") from error
+
+
+def compare_engines(formula: Formula, timeline: Timeline) -> None:
+    """Checks the queue network and the engine of expressions against each other.
+
+    For a formula that the network can monitor: `naive` mode gives the same lines at the same
+    moments, and in `local` mode the same Boolean values are known at every moment, equivalences
+    followed. Each engine also gives what the definition asks for.
+
+    Raises:
+        AssertionError: something differs.
+    """
+    if not fits_network(formula):
+        return
+    outputs = {}
+    for make in (make_with_network, make_with_expressions):
+        job = Job(formula, timeline.steps, "naive", timeline.end_time)
+        found: dict[Mode, Output] = {
+            "naive": run_steps(job, make),
+            "local": run_steps(job._replace(mode="local"), make),
+        }
+        compare_by_definition(formula, timeline, found)
+        outputs[make] = found
+    network, expressions = outputs.values()
+    try:
+        assert network["naive"] == expressions["naive"], "the lines of naive mode differ"
+        check_same_values(network["local"], expressions["local"])
+    except AssertionError as error:
+        case = f"{formula}\n  {timeline}\n  network {network}\n  expressions {expressions}"
+        raise AssertionError(f"{error}\n  {case}") from error
+
+
+def compare_at_moments(
+    formula: Formula, steps: Trace, moments: Sequence[int], makes: Sequence[MakeMonitor]
+) -> None:
+    """Checks `local` mode against its definition after some of the steps: for long traces.
+
+    Raises:
+        AssertionError: something differs.
+    """
+    evaluator = LocalEvaluator(formula, "local")
+    least = tuple(
+        tuple(map(str, evaluator.verdicts(prefix_of(steps[: moment + 1])))) for moment in moments
+    )
+    for make in makes:
+        output = run_steps(Job(formula, steps, "local"), make)
+        starts = [0, *(moment + 1 for moment in moments)]
+        found = tuple(
+            tuple(line for lines in output[start:end] for line in lines)
+            for start, end in pairwise(starts)
+        )
+        try:
+            check_merges(found, least)
+        except AssertionError as error:
+            case = f"{formula}\n  {'; '.join(map(format_step, steps))}"
+            raise AssertionError(f"{error}\n  {case}") from error
+
+
+def compare_restored(program: Program, steps: Trace, mode: Mode, *, every: int = 1) -> None:
+    """Checks that a state of the queue network has one form, whatever it has been through.
+
+    A monitor runs undisturbed; another one is replaced by one that is restored from its snapshot
+    after each step, or after some of the steps; and a stream takes turns with another one in the
+    same `Monitors`. Their verdicts are the same, and so are the snapshots.
+
+    Raises:
+        AssertionError: something differs.
+    """
+    undisturbed, restored = Monitor(program, mode), Monitor(program, mode)
+    monitors: Monitors[str] = Monitors(program, mode)
+    number = 0
+    try:
+        for number, step in enumerate(steps):
+            time = step.time_stamp
+            if isinstance(step, Advance):
+                expected = undisturbed.advance(time)
+                found = restored.advance(time)
+                in_turns = monitors.advance("a", time) if "a" in monitors else []
+            else:
+                expected = undisturbed.step(time, step.atoms)
+                found = restored.step(time, step.atoms)
+                in_turns = monitors.step("a", time, step.atoms)
+                monitors.step("b", min(2 * time, MAXIMUM_TIME_STAMP), step.atoms)
+            assert found == expected, f"restored: {found}, not {expected}"
+            assert in_turns == expected, f"in turns: {in_turns}, not {expected}"
+            if number % every == 0:
+                snapshot = restored.snapshot()
+                assert snapshot == undisturbed.snapshot(), "the snapshots differ"
+                assert restored.next_change == undisturbed.next_change
+                assert restored.settled_from == undisturbed.settled_from
+                restored = Monitor(program, mode)
+                restored.restore(snapshot)
+                assert restored.snapshot() == snapshot, "a restored monitor has another snapshot"
+                assert restored.pending == undisturbed.pending
+        assert restored.finish("inf") == undisturbed.finish("inf"), "the ends differ"
+    except AssertionError as error:
+        trace = "; ".join(map(format_step, steps[: number + 1]))
+        raise AssertionError(f"{error}\n  {mode}, {program.rows}\n  {trace}") from error
 
 
 def compare_back_ends(

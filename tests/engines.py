@@ -275,6 +275,7 @@ def run_literally(job: Job) -> Output:
     return (*output, ())
 
 
+@lru_cache(maxsize=4)
 def run_by_definition(job: Job) -> Output:
     """The definition of `naive` and `local` mode for bounded formulas, evaluated slowly."""
     evaluator = LocalEvaluator(job.formula, job.mode)

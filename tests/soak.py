@@ -4,7 +4,8 @@ python -m tests.soak --seconds 60 --seed 1
 python -m tests.soak --local
 
 With `--local`, `naive` and `local` mode are compared with their definition alone, on longer traces
-of all event rates.
+of all event rates: those of the queue network and of the engine of expressions, and the snapshots
+of the network.
 
 Faster than hypothesis, and without its shrinking: the first counterexample is cut down by dropping
 steps, atoms and operators while anything still fails, then printed as an entry for the corpus.
@@ -28,10 +29,20 @@ from tests.comparison import (
     compare_at_the_end,
     compare_back_ends,
     compare_by_definition,
+    compare_engines,
     compare_literally,
     compare_prefixes,
+    compare_restored,
+    shift,
 )
-from tests.engines import Job, MakeMonitor, make_shared, run_steps
+from tests.engines import (
+    Job,
+    MakeMonitor,
+    fits_network,
+    make_shared,
+    run_steps,
+    with_network,
+)
 from tests.properties import Timeline
 from tests.reference.folding import folded, is_mixed_on_top, is_unate, looks_ahead
 from tests.traces import MODES, Advance, EndTime, Event, Mode, Step, Trace, format_step
@@ -86,7 +97,7 @@ class Generator:
                 steps.append(Event(clock, letter))
         return formula, tuple(steps), chance.choice([None, None, "last", "inf", clock + 1])
 
-    def rated_example(self, rate: int, gaps: str) -> Example:
+    def rated_example(self, rate: int, gaps: str, length: int | None = None) -> Example:
         """A bounded formula that `local` mode has a definition for, and a trace of that rate.
 
         The formula looks ahead. Now and then the trace has time that passes without an event.
@@ -103,7 +114,7 @@ class Generator:
         density, advances = chance.choice([0.2, 0.5, 0.8]), chance.choice([0.0, 0.0, 0.1])
         is_regular = chance.random() < 0.5
         clock, steps = 0, list[Step]()
-        for i in range(RATES[rate]):
+        for i in range(RATES[rate] if length is None else length):
             begins = i % rate == 0 if is_regular else chance.random() * rate < 1
             if begins:
                 clock += GAPS[gaps](chance)
@@ -141,6 +152,7 @@ def check(example: Example, *, thorough: bool) -> None:
     outputs = compare(formula, timeline)
     compare_literally(formula, timeline, outputs)
     compare_by_definition(formula, timeline, outputs)
+    compare_engines(formula, timeline)
     if thorough:
         compare_back_ends(formula, timeline, outputs)
         compare_prefixes(formula, timeline, outputs)
@@ -160,6 +172,20 @@ def check_by_definition(example: Example, *, make: MakeMonitor = make_shared) ->
     modes: tuple[Mode, ...] = ("naive", "local")
     outputs = {mode: run_steps(Job(formula, steps, mode, end_time), make) for mode in modes}
     compare_by_definition(formula, Timeline(steps, end_time), outputs)
+
+
+def check_both_engines(example: Example) -> None:
+    """Raises AssertionError if an engine differs from the definition, or a state has two forms."""
+    formula, steps, end_time = example
+    check_by_definition(example)
+    if not fits_network(formula):
+        return
+    compare_engines(formula, Timeline(steps, end_time))
+    modes: tuple[Mode, ...] = ("naive", "local")
+    for mode in modes:
+        compare_restored(with_network(formula), steps, mode)
+        # Beyond 2^48, states have no place in the transition table.
+        compare_restored(with_network(formula), shift(Timeline(steps), 2**50).steps, mode)
 
 
 def failure_of(example: Example, check: Check = check_all) -> str | None:
@@ -270,7 +296,7 @@ def hunt_by_definition(generator: Generator, end: float) -> tuple[int, Example |
         example = generator.rated_example(rate, gaps)
         count += 1
         try:
-            check_by_definition(example)
+            check_both_engines(example)
         except Exception as error:  # whatever the engine raises is a finding
             print(error)
             return count, example
@@ -288,7 +314,7 @@ def main() -> int:
     generator = Generator(arguments.seed)
     end = time.monotonic() + arguments.seconds
     hunting, check = (
-        (hunt_by_definition, check_by_definition) if arguments.local else (hunt, check_all)
+        (hunt_by_definition, check_both_engines) if arguments.local else (hunt, check_all)
     )
     count, example = hunting(generator, end)
     if example is None:

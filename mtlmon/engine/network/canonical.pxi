@@ -553,12 +553,15 @@ cdef uint64_t network_settling_distance(
     cdef const Network *network = state.network
     cdef uint64_t now = state.time_stamp
     cdef uint64_t latest = now
-    cdef uint64_t present = present_support(engine, network)
+    cdef uint64_t present = 0
     cdef uint64_t reach
     cdef const Operator *temporal
     cdef const Queue *queue
     cdef int64_t position
     cdef uint32_t k
+    # What operands do in a closed block is kept in spans and functions; it is like other blocks.
+    if network.is_open:
+        present = present_support(engine, network)
     for k in range(engine.operator_count):
         temporal = &engine.operators[k]
         queue = &network.queues[k]
@@ -570,9 +573,10 @@ cdef uint64_t network_settling_distance(
                 latest = max(latest, now + reach)
             continue
         if temporal.operation == OP_SINCE:
-            if not is_false(engine._present(engine.words, network, k, RIGHT), engine.words) or (
-                has_sets(temporal) and queue.settled < network.count
-            ):
+            if (
+                network.is_open
+                and not is_false(engine._present(engine.words, network, k, RIGHT), engine.words)
+            ) or (has_sets(temporal) and queue.settled < network.count):
                 latest = max(latest, now + reach)
             elif queue.span_count:
                 latest = max(
@@ -582,7 +586,7 @@ cdef uint64_t network_settling_distance(
         if present >> temporal.variable & 1:
             latest = max(latest, now + reach)
             continue
-        position = network.count - 2
+        position = network.count - 1 - network.is_open
         if temporal.operation == OP_UNTIL:
             while position >= max(network.first, queue.open) and not engine._is_unknown(
                 engine.words, network, temporal, position
@@ -638,8 +642,9 @@ cdef bint network_is_transient(QueueNetwork engine, const State *state) noexcept
             if not is_false(engine._present(engine.words, network, k, LEFT), engine.words):
                 return False
         elif temporal.operation == OP_SINCE:
-            if network.queues[k].span_count or not is_false(
-                engine._present(engine.words, network, k, RIGHT), engine.words
+            if network.queues[k].span_count or (
+                network.is_open
+                and not is_false(engine._present(engine.words, network, k, RIGHT), engine.words)
             ):
                 return False
     return True

@@ -1,0 +1,122 @@
+"""The queue network and the engine of expressions: the same tests, and each against the other.
+
+`python -m tests.soak --local` does the same for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mtlmon
+from mtlmon.engine.choice import choose_engine
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.parser import parse
+from tests import comparison, strategies
+from tests.comparison import compare_at_moments, compare_engines
+from tests.corpus import Case, check_output, load_cases
+from tests.engines import (
+    Job,
+    MakeMonitor,
+    fits_network,
+    make_with_expressions,
+    make_with_network,
+    run_steps,
+    with_expressions,
+    with_network,
+)
+from tests.properties import Output, Timeline
+from tests.soak import GAPS, RATES, Generator
+from tests.traces import EndTime, Mode, Trace, parse_step
+
+CASES = [case for case in load_cases() if fits_network(parse(case.formula))]
+ENGINES = {"network": make_with_network, "expressions": make_with_expressions}
+LONG_BLOCK = 1000
+
+_by_mode = pytest.mark.parametrize("mode", ["naive", "local"])
+
+
+def test_both_engines_are_meant() -> None:
+    formula = "ALWAYS[0,9] (p IMPLIES EVENTUALLY[0,5] q)"
+    assert with_network(formula) != with_expressions(formula)
+    # Of a log without events, a snapshot says no more than its program and mode.
+    snapshots = {make(Job(parse(formula), (), "local")).snapshot() for make in ENGINES.values()}
+    assert len(snapshots) == 2
+    assert len(CASES) > 100
+
+
+@_by_mode
+@pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES.keys())
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_corpus(case: Case, make: MakeMonitor, mode: Mode) -> None:
+    output = run_steps(Job(parse(case.formula), case.trace, mode, case.end_time), make)
+    check_output(case, mode, output)
+
+
+@pytest.mark.parametrize("gaps", GAPS)
+@pytest.mark.parametrize("rate", RATES)
+def test_event_rates_and_gaps(rate: int, gaps: str) -> None:
+    generator = Generator(7000 * rate + len(gaps))
+    for _ in range(12):
+        formula, steps, end_time = generator.rated_example(rate, gaps)
+        compare_engines(formula, Timeline(steps, end_time))
+
+
+@pytest.mark.parametrize("gaps", GAPS)
+def test_blocks_of_a_thousand(gaps: str) -> None:
+    """A block has many time-points, few classes of them, and some of them a value at once."""
+    generator = Generator(len(gaps))
+    for _ in range(3):
+        formula, steps, _ = generator.rated_example(LONG_BLOCK, gaps, 3 * LONG_BLOCK // 2)
+        if not fits_network(formula):
+            continue
+        outputs: list[Output] = [
+            run_steps(Job(formula, steps, "naive", "inf"), make) for make in ENGINES.values()
+        ]
+        assert outputs[0] == outputs[1]
+        moments = [10, LONG_BLOCK - 50, LONG_BLOCK + 50, len(steps) - 1]
+        compare_at_moments(formula, steps, moments, list(ENGINES.values()))
+
+
+@settings(max_examples=200)
+@given(
+    st.one_of(strategies.bounded_formulas(), strategies.compounds(), strategies.sandwiches()),
+    strategies.traces(maximum_length=14, advances=True),
+    strategies.end_times(),
+)
+def test_formulas_of_all_operators(formula: Formula, steps: Trace, end_time: EndTime) -> None:
+    compare_engines(formula, Timeline(steps, end_time))
+
+
+@settings(max_examples=200)
+@given(
+    strategies.formulas(widths=strategies.huge_intervals()),
+    st.one_of(strategies.traces(), strategies.huge_traces()),
+    strategies.end_times(),
+)
+def test_huge_bounds_and_time_stamps(formula: Formula, steps: Trace, end_time: EndTime) -> None:
+    compare_engines(formula, Timeline(steps, end_time))
+
+
+@settings(max_examples=200)
+@given(st.one_of(strategies.bounded_formulas(), strategies.compounds(), strategies.sandwiches()))
+def test_what_the_network_is_chosen_for_fits(formula: Formula) -> None:
+    program = with_expressions(formula)
+    choice = choose_engine(program.rows, program.root, program.is_bounded, "local")
+    assert choice.name == "expressions" or fits_network(formula)
+
+
+def test_a_late_engine_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kleene's values of a mixed formula are later than its verdicts can be."""
+    formula = parse("EVENTUALLY[0,9] ((EVENTUALLY[0,5] p) IFF q)")
+    timeline = Timeline((parse_step("@0"), parse_step("@1 q")))
+    compare_engines(formula, timeline)
+
+    def make(job: Job) -> mtlmon.Monitor:
+        return mtlmon.Monitor(with_network(job.formula), mode=job.mode)
+
+    monkeypatch.setattr(comparison, "fits_network", lambda _: True)
+    monkeypatch.setattr(comparison, "make_with_network", make)
+    with pytest.raises(AssertionError, match="the lines of naive mode differ"):
+        compare_engines(formula, timeline)
