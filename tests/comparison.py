@@ -7,6 +7,8 @@ from itertools import pairwise
 from random import Random
 
 from mtlmon import Monitor, Monitors, Program
+from mtlmon.engine.native import SavedState
+from mtlmon.engine.native import Verdict as EngineVerdict
 from mtlmon.syntax.formula import Formula
 from tests.engines import (
     Job,
@@ -43,6 +45,7 @@ from tests.traces import (
     MODES,
     Advance,
     Mode,
+    Step,
     TimePoint,
     Trace,
     format_step,
@@ -246,6 +249,62 @@ def compare_restored(program: Program, steps: Trace, mode: Mode, *, every: int =
         assert restored.finish("inf") == undisturbed.finish("inf"), "the ends differ"
     except AssertionError as error:
         trace = "; ".join(map(format_step, steps[: number + 1]))
+        raise AssertionError(f"{error}\n  {mode}, {program.rows}\n  {trace}") from error
+
+
+def compare_saved(program: Program, steps: Trace, mode: Mode) -> None:
+    """Checks that states which are saved and loaded equal those that are left alone.
+
+    After each step, one monitor is replaced by a new one that loads its saved state; another takes
+    events of its own and then loads its saved state again; a third is replaced by one that is
+    restored from its snapshot. Their verdicts and states are those of a monitor that is only
+    looked at, and its verdicts are those of one that is not even looked at.
+
+    Raises:
+        AssertionError: something differs.
+    """
+    alone, seen = Monitor(program, mode), Monitor(program, mode)
+    copied, returned, restored = (Monitor(program, mode) for _ in range(3))
+    state = SavedState(seen)
+    taken: list[Step] = []
+
+    def go_on(monitor: Monitor, step: Step) -> list[EngineVerdict]:
+        if isinstance(step, Advance):
+            return monitor.advance(step.time_stamp)
+        return monitor.step(step.time_stamp, step.atoms)
+
+    try:
+        for step in steps:
+            taken.append(step)
+            expected = go_on(alone, step)
+            assert go_on(seen, step) == expected, "a saved monitor answers otherwise"
+            state.save(seen)
+            others = {"copied": copied, "returned": returned, "restored": restored}
+            for name, monitor in others.items():
+                assert go_on(monitor, step) == expected, f"{name} answers otherwise"
+                assert state.is_state_of(monitor), f"{name} has another state"
+                assert SavedState(monitor).is_state_of(seen), f"{name} has another saved state"
+                assert monitor.pending == alone.pending
+                assert monitor.settled_from == alone.settled_from
+            saved = SavedState(copied)
+            copied = Monitor(program, mode)
+            saved.load(copied)
+            saved.save(returned)
+            for other in steps[:5]:
+                time = min(step.time_stamp + other.time_stamp, MAXIMUM_TIME_STAMP)
+                go_on(returned, other._replace(time_stamp=time))
+            saved.load(returned)
+            snapshot = restored.snapshot()
+            restored = Monitor(program, mode)
+            restored.restore(snapshot)
+        counters = [alone.counters[name] for name in ("events", "true", "false", "peak_pending")]
+        expected = alone.finish("inf")
+        for monitor in (seen, copied, returned, restored):
+            names = ("events", "true", "false", "peak_pending")
+            assert [monitor.counters[name] for name in names] == counters
+            assert monitor.finish("inf") == expected, "the ends differ"
+    except AssertionError as error:
+        trace = "; ".join(map(format_step, taken))
         raise AssertionError(f"{error}\n  {mode}, {program.rows}\n  {trace}") from error
 
 

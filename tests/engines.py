@@ -106,6 +106,14 @@ def fits_network(formula: Formula) -> bool:
     return is_bounded(formula) and is_unate(formula) and unknowns <= MOST_VARIABLES
 
 
+def programs_of(formula: Formula, mode: Mode) -> list[mtlmon.Program]:
+    """The programs for the engines that can monitor a formula."""
+    programs = [with_expressions(formula)]
+    if mode != "global" and fits_network(formula):
+        programs.append(with_network(formula))
+    return programs
+
+
 def make_with_expressions(job: Job) -> mtlmon.Monitor:
     """A monitor whose engine is that of expressions."""
     return mtlmon.Monitor(with_expressions(job.formula), mode=job.mode, bdd=job.bdd)

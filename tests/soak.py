@@ -4,8 +4,8 @@ python -m tests.soak --seconds 60 --seed 1
 python -m tests.soak --local
 
 With `--local`, `naive` and `local` mode are compared with their definition alone, on longer traces
-of all event rates: those of the queue network and of the engine of expressions, and the snapshots
-of the network.
+of all event rates: those of the queue network and of the engine of expressions, the snapshots of
+the network, and the saved states of both.
 
 Faster than hypothesis, and without its shrinking: the first counterexample is cut down by dropping
 steps, atoms and operators while anything still fails, then printed as an entry for the corpus.
@@ -33,6 +33,7 @@ from tests.comparison import (
     compare_literally,
     compare_prefixes,
     compare_restored,
+    compare_saved,
     shift,
 )
 from tests.engines import (
@@ -41,6 +42,7 @@ from tests.engines import (
     fits_network,
     make_shared,
     run_steps,
+    with_expressions,
     with_network,
 )
 from tests.properties import Timeline
@@ -184,6 +186,8 @@ def check_both_engines(example: Example) -> None:
     modes: tuple[Mode, ...] = ("naive", "local")
     for mode in modes:
         compare_restored(with_network(formula), steps, mode)
+        compare_saved(with_network(formula), steps, mode)
+        compare_saved(with_expressions(formula), steps, mode)
         # Beyond 2^48, states have no place in the transition table.
         compare_restored(with_network(formula), shift(Timeline(steps), 2**50).steps, mode)
 

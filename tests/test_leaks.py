@@ -20,6 +20,7 @@ import pytest
 import mtlmon
 from mtlmon.arrays.native import KeyTable
 from mtlmon.drive.native import PolicyLines, TextMonitor, TextResolver, VerdictRows, policy_label
+from mtlmon.engine.native import SavedState
 from mtlmon.errors import FormulaError, LogError, TimeStampError
 from mtlmon.verdict_arrays import verdict_type
 
@@ -118,6 +119,21 @@ def test_monitors_are_dropped_with_events_pending(formula: str, mode: Mode) -> N
         for verdict in mtlmon.Monitor(formula, mode=mode)(EVENTS):
             if verdict.time_stamp > EVENTS[-1][0] // 2:
                 break
+
+    _assert_flat(work)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_saved_states_come_and_go(formula: str, mode: Mode) -> None:
+    def work() -> None:
+        monitor = mtlmon.Monitor(formula, mode=mode)
+        start = SavedState(monitor)
+        for time_stamp, atoms in EVENTS:
+            monitor.step(time_stamp, atoms)
+            state = SavedState(monitor)
+            state.load(monitor)
+            assert state.is_state_of(monitor)
+        start.load(monitor)
 
     _assert_flat(work)
 

@@ -104,9 +104,11 @@ def choose_engine(
             "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"
         )
     if not is_nested:
-        # PERF: the obligations then occur in pending time-points only. Expressions took 58 ns an
-        # event where the network took 81 (EVENTUALLY[0,500] p, irregular times), and 92 where it
-        # took 156 ((EVENTUALLY[0,3000] p) AND EVENTUALLY[0,1000] q).
+        # PERF: the obligations then occur in pending time-points only. At irregular times of one
+        # event each, expressions took 57 ns an event where the network took 77 (EVENTUALLY[0,500]
+        # p), 97 where it took 108 (ALWAYS[0,400] (p IMPLIES ONCE[0,700] q)), and 115 where it took
+        # 118 ((EVENTUALLY[0,3000] p) AND EVENTUALLY[0,1000] q). With 30 events to a time-stamp, the
+        # network was faster in the second case (43 against 66), and slower in the first (20, 17).
         return EngineChoice("expressions", "none of its operators waits for another")
     return EngineChoice("network", f"its future is bounded, and it has {operators}")
 

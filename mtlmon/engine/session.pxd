@@ -17,6 +17,7 @@ cdef class Session(MemoryHolder):
     cdef Engine engine
     cdef Table table
     cdef Verdicts output
+    cdef Words words                # scratch memory
     cdef State state
     cdef dict atom_numbers
     cdef readonly str unknown
@@ -45,6 +46,10 @@ cdef class Session(MemoryHolder):
         self, const uint64_t *time_stamps, const uint64_t *letters, size_t count
     ) except? 0 nogil
     cdef int run_finish(self, const EndTime *end) except -1 nogil
+    cdef int save(self, SavedState saved) except -1 nogil
+    cdef int load(self, SavedState saved) except -1 nogil
+    cdef bint is_in(self, SavedState saved) except -1 nogil
+    cdef int _require_kind(self, SavedState saved) except -1 nogil
     cdef void leave(self) noexcept nogil
     cdef void leave_unless_broken(self, bint can_continue) noexcept nogil
     cdef void mark_broken(self) noexcept nogil

@@ -5,7 +5,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon.engine.memory_limit import CATEGORIES as _CATEGORIES
-from mtlmon.errors import MonitorBrokenError, MtlmonError, UnitError
+from mtlmon.errors import MonitorBrokenError, MtlmonError, SnapshotError, UnitError
 
 # The categories of memory that a single monitor can hold.
 _MONITOR_CATEGORIES = (
@@ -73,6 +73,7 @@ cdef class Session:
         free_state(&self.state)
         free(self.letter)
         free(self.output.records)
+        free(self.words.items)
 
     # ---- native callers --------------------------------------------------------------------
 
@@ -150,6 +151,62 @@ cdef class Session:
         self.enter()
         self.run_finish(end)
         self.leave()
+        return 0
+
+    cdef int save(self, SavedState saved) except -1 nogil:
+        """Save the state; what was saved before is lost."""
+        self.enter()
+        try:
+            if <void *> saved.program != <void *> self.program:
+                with gil:
+                    saved.program = self.program
+            saved.mode = self.state.history.mode
+            saved.take(self.table, &self.state)
+        finally:
+            self.leave()
+        return 0
+
+    cdef int load(self, SavedState saved) except -1 nogil:
+        """Continue from a saved state, even if this session is finished or broken."""
+        cdef uint8_t condition = READY
+        cdef bint is_done = False
+        self._require_kind(saved)
+        if not compare_and_set(&self.condition, READY, IN_USE):
+            with gil:
+                condition = self.acquire()
+        try:
+            if condition == BROKEN:
+                with gil:
+                    self.rebuild_engine(condition)
+            saved.give(self.table, &self.state)
+            self.verdict_count = 0
+            is_done = True
+        finally:
+            self.condition = READY if is_done else BROKEN
+        return 0
+
+    cdef bint is_in(self, SavedState saved) except -1 nogil:
+        """Whether the state equals a saved one."""
+        cdef bint is_equal
+        self._require_kind(saved)
+        self.enter()
+        try:
+            is_equal = saved.equals(self.table, &self.state, &self.words)
+        finally:
+            self.leave()
+        return is_equal
+
+    cdef int _require_kind(self, SavedState saved) except -1 nogil:
+        """Refuse a saved state of another program or mode."""
+        if <void *> saved.program == <void *> self.program and (
+            saved.mode == self.state.history.mode
+        ):
+            return 0
+        with gil:
+            if saved.mode != self.state.history.mode or (
+                saved.program.__reduce__() != self.program.__reduce__()
+            ):
+                raise SnapshotError("the state is of another formula or mode")
         return 0
 
     cdef int _pass_time(self, uint64_t time_stamp) except -1 nogil:
@@ -266,7 +323,7 @@ cdef class Session:
         held_by_state(&self.state, held)
         held.of[HELD_TRANSITIONS] += self.table.held_bytes()
         held.of[HELD_VERDICTS] += self.output.capacity * sizeof(VerdictRecord)
-        held.of[HELD_OPERATORS] += self.letter_words * sizeof(uint64_t)
+        held.of[HELD_OPERATORS] += (self.letter_words + self.words.capacity) * sizeof(uint64_t)
 
     cdef void set_limit(self, MemoryLimit memory, size_t monitors):
         """Join a run with a limit, as one of so many monitors."""
@@ -315,8 +372,7 @@ cdef class Session:
         """
         self.enter()
         try:
-            self.table.structure(&self.state)
-            return encode(self.engine, &self.state)
+            return encode(self.table, &self.state)
         finally:
             self.leave()
 
@@ -334,7 +390,7 @@ cdef class Session:
         memset(&state, 0, sizeof(State))
         try:
             self.rebuild_engine(condition)
-            decode(self.engine, &state, _MODES[self.mode], snapshot)
+            decode(self.table, &state, _MODES[self.mode], snapshot)
             self.state, state = state, self.state
             condition = READY
             self.verdict_count = 0

@@ -71,6 +71,13 @@ cdef class Engine:
     cdef uint32_t root_count, root_capacity
     cdef uint8_t *is_mentioned
     cdef uint32_t is_mentioned_capacity
+    # for canonical forms: the numbers of nodes, all 0 in between, the expressions that have a
+    # number, and the words that mention them
+    cdef uint32_t *numbers
+    cdef uint32_t number_capacity
+    cdef uint32_t *named
+    cdef uint32_t named_count, named_capacity
+    cdef Words mentions
 
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
     cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil

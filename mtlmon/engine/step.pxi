@@ -157,6 +157,9 @@ cdef class Engine:
         free(self.family_events)
         free(self.roots)
         free(self.is_mentioned)
+        free(self.numbers)
+        free(self.named)
+        free(self.mentions.items)
 
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
         """Process an event; its verdicts are then in the history. The clock is not checked."""
@@ -420,7 +423,11 @@ cdef class Engine:
             + self.program.family_count * sizeof(FamilyEvent)
             + self.root_capacity * sizeof(Expression *)
             + self.is_mentioned_capacity
+            + (<size_t> self.number_capacity + self.named_capacity) * sizeof(uint32_t)
+            + self.mentions.capacity * sizeof(uint64_t)
         )
+        if self.network is not None:
+            held.of[HELD_TRANSITIONS] += self.network.held_bytes()
 
     cdef void set_limit(self, MemoryLimit memory):
         """Tell the workspace which limit to consult when it has no room left."""

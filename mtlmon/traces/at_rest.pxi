@@ -27,7 +27,6 @@ from mtlmon.engine.native cimport (
     MOST_WORDS,
     NONE as NO_ENTRY,
     NO_CONFIGURATION,
-    REGISTER_ROOM,
     Table,
     Verdicts,
     chunk_size,
@@ -37,6 +36,7 @@ from mtlmon.engine.native cimport (
     init_state,
     is_worth_compacting,
     rehash,
+    require_registers,
     reserve,
     restore,
 )
@@ -163,11 +163,7 @@ cdef class Streams:
         elif resting.configuration == NO_CONFIGURATION:
             self.load_initial()
         else:
-            if state.registers == NULL:
-                state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
-                if state.registers == NULL:
-                    with gil:
-                        raise MemoryError("mtlmon: out of memory")
+            require_registers(state)
             if resting.register_count:
                 memcpy(
                     state.registers, resting.registers, resting.register_count * sizeof(Register)

@@ -8,14 +8,13 @@ configuration as the first stream.
 """
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from mtlmon.engine.native cimport (
     MOST_REGISTERS,
     NumberReader,
     NumberWriter,
-    REGISTER_ROOM,
     Register,
     State,
     TIME_LIMIT,
@@ -25,6 +24,7 @@ from mtlmon.engine.native cimport (
     encode_body,
     free_state,
     kind_of,
+    require_registers,
 )
 
 from mtlmon.errors import SnapshotError
@@ -72,7 +72,7 @@ cdef int put_streams(NumberWriter writer, Streams streams, uint64_t clock) excep
                 )
             if resting.whole != NULL:
                 writer.put(WHOLE)
-                writer.put_bytes(encode_body(streams.worker.engine, resting.whole))
+                writer.put_bytes(encode_body(streams.worker.table, resting.whole))
             elif resting.configuration == NO_CONFIGURATION:
                 writer.put(BLANK)
             elif shared[resting.configuration] == 0:
@@ -94,8 +94,7 @@ cdef int put_first(NumberWriter writer, Streams streams, Resting *resting) excep
     cdef State *state = &streams.worker.state
     streams.load(resting)
     try:
-        streams.worker.table.structure(state)
-        writer.put_bytes(encode_body(streams.worker.engine, state))
+        writer.put_bytes(encode_body(streams.worker.table, state))
     finally:
         streams.event_count += state.event_count
     return 0
@@ -174,7 +173,7 @@ cdef int read_state_of(
     memset(&state, 0, sizeof(State))
     try:
         decode_body(
-            streams.worker.engine, &state, streams.mode_number, reader.get_bytes(), 0
+            streams.worker.table, &state, streams.mode_number, reader.get_bytes(), 0
         )
         if state.clock > clock:
             raise damaged()
@@ -197,10 +196,7 @@ cdef int read_registers(
     cdef uint32_t i
     if time_stamp >= TIME_LIMIT() or count != streams.resting[first].register_count:
         raise damaged()
-    if state.registers == NULL:
-        state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
-        if state.registers == NULL:
-            raise MemoryError("mtlmon: out of memory")
+    require_registers(state)
     registers = state.registers
     for i in range(<uint32_t> count):
         registers[i].time_stamp = time_stamp - reader.get(time_stamp)

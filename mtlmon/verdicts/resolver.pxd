@@ -65,7 +65,9 @@ cdef class Resolver:
     cdef bint take_event(self, const VerdictRecord *verdicts, size_t count) noexcept nogil
     cdef size_t next(self, VerdictRecord *verdicts, size_t capacity) noexcept nogil
     cdef const VerdictRun *next_runs(self, size_t capacity, size_t *count) noexcept nogil
-    cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil
+    cdef bint renumber(
+        self, const uint32_t *new_numbers, uint32_t lanes, const uint32_t *groups, uint32_t group
+    ) noexcept nogil
     cdef bint join(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle(self, const VerdictRecord *verdict) noexcept nogil
     cdef bint settle_equivalents(

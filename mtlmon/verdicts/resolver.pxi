@@ -239,14 +239,16 @@ cdef class Resolver:
             self.outcome_index += 1
         return &self.piece
 
-    cdef bint renumber(self, const uint32_t *new_numbers, uint32_t lanes) noexcept nogil:
+    cdef bint renumber(
+        self, const uint32_t *new_numbers, uint32_t lanes, const uint32_t *groups, uint32_t group
+    ) noexcept nogil:
         """Renumber the streams; False if there is no memory.
 
-        Stream `lanes` * k + i becomes `lanes` * new_numbers[k] + i.
+        Stream `lanes` * k + i becomes `lanes` * new_numbers[k] + i if groups[i] is `group`.
         """
         cdef Chain *old = self.chains
         cdef size_t size = 0 if old == NULL else self.chain_mask + 1
-        cdef size_t slot, place
+        cdef size_t slot, place, lane
         if self.chain_count == 0:
             return True
         self.chains = <Chain *> malloc(size * sizeof(Chain))
@@ -257,10 +259,11 @@ cdef class Resolver:
             self.chains[slot].first = NONE
         for slot in range(size):
             if old[slot].first != NONE:
-                old[slot].stream = (
-                    <uint64_t> new_numbers[old[slot].stream // lanes] * lanes
-                    + old[slot].stream % lanes
-                )
+                lane = old[slot].stream % lanes
+                if groups[lane] == group:
+                    old[slot].stream = (
+                        <uint64_t> new_numbers[old[slot].stream // lanes] * lanes + lane
+                    )
                 place = hash_chain(old + slot) & self.chain_mask
                 while self.chains[place].first != NONE:
                     place = (place + 1) & self.chain_mask

@@ -133,6 +133,16 @@ def test_obligations_that_nothing_mentions_are_forgotten(upper: int, has_network
     assert monitor.counters["held_operators"] < (14_000 if has_network else 10_000)
 
 
+def test_what_only_previous_asked_for_is_forgotten() -> None:
+    """At each time-stamp, until the other operand is known to fail 3 later."""
+    formula = "(PREVIOUS[0,9] EVENTUALLY[0,900] p) AND EVENTUALLY[0,3] q"
+    monitor = Monitor(program_of(formula, True))
+    for time_stamp in range(400):
+        monitor.step(time_stamp)
+    assert monitor.counters["pending"] == 4
+    assert len(monitor.snapshot()) < 300
+
+
 @pytest.mark.parametrize("has_network", [False, True])
 def test_obligations_that_are_met_or_missed_at_once_take_no_place(has_network: bool) -> None:
     monitor = Monitor(program_of("ALWAYS[0,10] ((p UNTIL[0,100] q) OR NEXT[0,1] p)", has_network))

@@ -192,6 +192,48 @@ def due(
     return expected
 
 
+# The automaton of open blocks: also with more letters and states than it has room for.
+
+LETTERS = tuple(f"a{k}" for k in range(13))
+ANY_LETTER = (
+    f"ALWAYS[0,6] (({' OR '.join(LETTERS[:10])}) IMPLIES"
+    f" EVENTUALLY[1,4] ({' AND '.join(LETTERS[10:12])} AND NOT {LETTERS[12]}))"
+)
+# Each event of a time-stamp has a class of its own.
+MANY_CLASSES = (
+    "ALWAYS[0,9] ("
+    + " AND ".join(f"(a{k} IMPLIES EVENTUALLY[{k + 1},{k + 9}] (b OR a{k + 1}))" for k in range(6))
+    + ")"
+)
+
+
+@pytest.mark.parametrize("rate", [1, 40])
+@pytest.mark.parametrize("formula", [ANY_LETTER, MANY_CLASSES])
+@_by_mode
+def test_more_letters_and_states_than_the_automaton_keeps(
+    formula: str, mode: Mode, rate: int
+) -> None:
+    source = random.Random(rate)
+    network = Monitor(with_network(formula), mode)
+    others = Monitor(with_expressions(formula), "naive")
+    found, expected = {}, {}
+    equal = []
+    for number in range(9000):
+        time = BEYOND_THE_TABLE + number // rate
+        letter = {name for name in (*LETTERS, "b") if source.random() < 0.4}
+        for verdict in network.step(time, letter):
+            if verdict.ref is None:
+                found[verdict.time_stamp, verdict.offset] = (verdict.value, number)
+            else:
+                equal.append(((verdict.time_stamp, verdict.offset), verdict.ref))
+        for verdict in others.step(time, letter):
+            expected[verdict.time_stamp, verdict.offset] = (verdict.value, number)
+    for later, earlier in equal:
+        assert expected.get(later) == expected.get(earlier)
+        found[later] = expected.get(later, (None, 0))
+    assert {point: value for point, value in found.items() if value[0] is not None} == expected
+
+
 # Sizes.
 
 

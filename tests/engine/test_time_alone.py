@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtlmon import Monitor
 from mtlmon.syntax.formula import Formula
-from tests.engines import with_expressions, with_network
+from tests.engines import programs_of, with_expressions, with_network
 from tests.strategies import compounds, formulas, sandwiches, traces
 from tests.traces import MAXIMUM_TIME_STAMP, MODES, Advance, Event, Mode, Step
 
@@ -28,27 +28,30 @@ def take(monitor: Monitor, step: Step) -> None:
     mode=st.sampled_from(MODES),
 )
 def test_nothing_before_it(formula: Formula, trace: tuple[Step, ...], mode: Mode) -> None:
-    monitor = Monitor(formula, mode)
-    for step in trace:
-        take(monitor, step)
-        change = monitor.next_change
-        assert change is None or change > step.time_stamp
-        latest = MAXIMUM_TIME_STAMP if change is None else change - 1
-        assert copy(monitor).advance(latest) == []
+    for program in programs_of(formula, mode):
+        monitor = Monitor(program, mode)
+        for step in trace:
+            take(monitor, step)
+            change = monitor.next_change
+            assert change is None or change > step.time_stamp
+            latest = MAXIMUM_TIME_STAMP if change is None else change - 1
+            assert copy(monitor).advance(latest) == []
 
 
 @given(formula=formulas(), trace=traces(advances=True), mode=st.sampled_from(MODES))
 def test_following_it_brings_what_time_brings(
     formula: Formula, trace: tuple[Step, ...], mode: Mode
 ) -> None:
-    monitor = Monitor(formula, mode)
-    for step in trace:
-        take(monitor, step)
-    at_once = copy(monitor)
-    at_once.advance(trace[-1].time_stamp + 200)
-    while (change := monitor.next_change) is not None and change <= trace[-1].time_stamp + 200:
-        monitor.advance(change)
-    assert list(map(tuple, monitor.pending)) == list(map(tuple, at_once.pending))
+    end = trace[-1].time_stamp + 200
+    for program in programs_of(formula, mode):
+        monitor = Monitor(program, mode)
+        for step in trace:
+            take(monitor, step)
+        at_once = copy(monitor)
+        at_once.advance(end)
+        while (change := monitor.next_change) is not None and change <= end:
+            monitor.advance(change)
+        assert list(map(tuple, monitor.pending)) == list(map(tuple, at_once.pending))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,22 @@ def test_following_it_brings_what_time_brings(
 def test_examples(formula: str, change: int | None) -> None:
     monitor = Monitor(formula)
     assert monitor.next_change is None
+    monitor.step(10)
+    assert monitor.next_change == change
+
+
+@pytest.mark.parametrize(
+    ("formula", "change"),
+    [
+        ("EVENTUALLY[2,5] p", 16),
+        ("NEXT[0,5] p", 16),
+        ("ONCE[0,5] EVENTUALLY[0,7] p", 18),
+        ("PREVIOUS[0,3] p", None),
+        ("(NEXT[0,9] p) AND ALWAYS[0,100] NOT q", 20),
+    ],
+)
+def test_examples_in_a_network(formula: str, change: int | None) -> None:
+    monitor = Monitor(with_network(formula))
     monitor.step(10)
     assert monitor.next_change == change
 

@@ -341,7 +341,7 @@ def test_events_that_are_sorted() -> None:
         times = np.arange(COUNT)[::-1].copy()
         words = np.zeros((COUNT, 1), np.uint64)
         with counted(lambda: sorter.held_bytes):
-            sorter.add(times, None, words)
+            sorter.add(times, [None], words)
 
 
 def test_logs_that_are_read() -> None:

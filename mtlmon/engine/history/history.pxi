@@ -95,6 +95,8 @@ cdef void finish_verdicts(History *history) noexcept nogil:
     cdef uint32_t i, reference
     cdef bint is_sorted = True
     cdef VerdictRecord *record
+    if history.verdict_count == 0:
+        return
     for i in range(history.verdict_count):
         record = &history.verdicts[i]
         if record.kind == VERDICT_EQUIVALENT:

@@ -16,13 +16,11 @@ cdef enum:
     SEVERAL_WORDS = 2
 
 
-cdef inline int put_word(Words *words, uint64_t word) except -1 nogil:
-    reserve(
-        <void **> &words.items, &words.capacity, <size_t> words.count + 1, sizeof(uint64_t)
-    )
-    words.items[words.count] = word
-    words.count += 1
-    return 0
+cdef inline uint64_t *present_function(
+    QueueNetwork engine, const Network *network, uint32_t temporal, uint32_t which
+) noexcept nogil:
+    """A function of the last block, which is unfolded: LEFT, RIGHT or LAST."""
+    return engine._present(engine.words, network.present, temporal, which)
 
 
 cdef int put_function(Words *words, const uint64_t *function, uint32_t size) except -1 nogil:
@@ -76,6 +74,7 @@ cdef int write_network(QueueNetwork engine, State *state, Words *words) except -
     put_word(words, 0)
     if network.count == 0:
         return 0
+    engine._unfold(engine.words, network)
     for k in range(engine.operator_count):
         if engine.operators[k].operation == OP_SINCE:
             write_spans(engine, state, k, words)
@@ -197,12 +196,12 @@ cdef int write_present(
         temporal = &engine.operators[k]
         if temporal.operation == OP_PREVIOUS:
             if network.is_open or temporal.left_slot == NO_FUNCTION:
-                put_function(words, engine._present(engine.words, network, k, LEFT), engine.words)
+                put_function(words, present_function(engine, network, k, LEFT), engine.words)
         elif not network.is_open:
             continue
         elif temporal.operation == OP_SINCE:
             for which in range(PRESENT_FUNCTIONS):
-                put_function(words, engine._present(engine.words, network, k, which), engine.words)
+                put_function(words, present_function(engine, network, k, which), engine.words)
         elif temporal.operation == OP_NEXT or has_sets(temporal):
             is_needed = network.queues[k].undecided_count > 0
             if temporal.operation == OP_NEXT:
@@ -213,7 +212,7 @@ cdef int write_present(
             for which in range(functions):
                 if is_needed:
                     put_function(
-                        words, engine._present(engine.words, network, k, which), engine.words
+                        words, present_function(engine, network, k, which), engine.words
                     )
                 else:
                     put_word(words, -<uint64_t> (which == LEFT))
@@ -221,20 +220,6 @@ cdef int write_present(
 
 
 # ---- from words to state -----------------------------------------------------------------------
-
-
-cdef struct WordReader:
-    const uint64_t *items
-    size_t place, count
-    bint is_damaged
-
-
-cdef inline uint64_t take_word(WordReader *reader) noexcept nogil:
-    if reader.place >= reader.count:
-        reader.is_damaged = True
-        return 0
-    reader.place += 1
-    return reader.items[reader.place - 1]
 
 
 cdef bint take_function(
@@ -252,6 +237,8 @@ cdef bint take_function(
     else:
         for w in range(engine.words):
             function[w] = take_word(reader)
+    if is_false(function, engine.words) or is_true(function, engine.words):
+        return not reader.is_damaged
     for variable in range(engine.plan.variable_count, WORD_VARIABLES):
         if depends_on(function, variable, engine.words):
             reader.is_damaged = True
@@ -338,15 +325,16 @@ cdef void clear_network(NetworkPlan plan, Network *network) noexcept nogil:
     cdef uint32_t k
     network.first = network.count = 0
     network.is_open = False
+    network.state = NO_STATE
     network.now = 0
     network.class_count = 0
     network.free_class = NONE
     network.decision_count = network.dirty_count = network.stale_count = 0
     if network.set_word_count:
         memset(network.set_words, 0, network.set_word_count * sizeof(uint64_t))
-    memset(network.present, 0, network.present_words * sizeof(uint64_t))
+    clear_words(network.present, network.present_words)
     for k in range(plan.operator_count):
-        network.queues[k].undecided_count = 0
+        network.queues[k].undecided_count = network.queues[k].late_count = 0
         network.queues[k].open = network.queues[k].settled = 0
         network.queues[k].span_first = network.queues[k].span_count = 0
 
@@ -439,31 +427,30 @@ cdef bint read_present(
     cdef uint32_t words = engine.words
     for k in range(engine.operator_count):
         temporal = &engine.operators[k]
-        set_function(engine._present(engine.words, network, k, LEFT), ~<uint64_t> 0, words)
+        set_function(present_function(engine, network, k, LEFT), ~<uint64_t> 0, words)
         if temporal.operation == OP_PREVIOUS:
             if network.is_open or temporal.left_slot == NO_FUNCTION:
                 if not take_function(
-                    engine, reader, engine._present(engine.words, network, k, LEFT)
+                    engine, reader, present_function(engine, network, k, LEFT)
                 ):
                     return False
                 copy_function(
-                    engine._present(engine.words, network, k, LAST), engine._present(
-                        engine.words, network, k, LEFT
-                    ), words
+                    present_function(engine, network, k, LAST),
+                    present_function(engine, network, k, LEFT), words
                 )
         elif not network.is_open:
             continue
         elif temporal.operation == OP_SINCE:
             for which in range(PRESENT_FUNCTIONS):
                 if not take_function(
-                    engine, reader, engine._present(engine.words, network, k, which)
+                    engine, reader, present_function(engine, network, k, which)
                 ):
                     return False
         elif temporal.operation == OP_NEXT or has_sets(temporal):
             functions = 1 + (temporal.operation == OP_UNTIL)
             for which in range(functions):
                 if not take_function(
-                    engine, reader, engine._present(engine.words, network, k, which)
+                    engine, reader, present_function(engine, network, k, which)
                 ):
                     return False
     if not network.is_open:
@@ -502,7 +489,7 @@ cdef void wait_for(QueueNetwork engine, Network *network, int64_t position) noex
     """Make a block an anchor of the queues of its unknown variables."""
     cdef uint32_t variable, k
     for variable in range(engine.plan.variable_count):
-        k = engine.plan.of_variable[variable]
+        k = engine.plan.of_variable[variable].number
         if network.blocks[position].unknown >> variable & 1 and has_sets(&engine.operators[k]):
             set_bit(&network.queues[k].sets[UNDECIDED], position)
             network.queues[k].undecided_count += 1
@@ -523,8 +510,8 @@ cdef void mark_known(QueueNetwork engine, Network *network, int64_t position) no
         queue = &network.queues[k]
         left = NULL
         if is_present:
-            left = engine._present(engine.words, network, k, LEFT)
-            right = engine._present(engine.words, network, k, RIGHT)
+            left = present_function(engine, network, k, LEFT)
+            right = present_function(engine, network, k, RIGHT)
         else:
             right = engine._function(engine.words, network, position, temporal.right_slot)
             if temporal.left_slot != NO_FUNCTION:
@@ -559,6 +546,7 @@ cdef uint64_t network_settling_distance(
     cdef const Queue *queue
     cdef int64_t position
     cdef uint32_t k
+    engine._unfold(engine.words, state.network)
     # What operands do in a closed block is kept in spans and functions; it is like other blocks.
     if network.is_open:
         present = present_support(engine, network)
@@ -567,7 +555,7 @@ cdef uint64_t network_settling_distance(
         queue = &network.queues[k]
         reach = last_bound(temporal.lower, temporal.upper)
         if temporal.operation == OP_PREVIOUS:
-            if not is_false(engine._present(engine.words, network, k, LEFT), engine.words) or (
+            if not is_false(present_function(engine, network, k, LEFT), engine.words) or (
                 temporal.left_slot != NO_FUNCTION and not network.is_open
             ):
                 latest = max(latest, now + reach)
@@ -575,7 +563,7 @@ cdef uint64_t network_settling_distance(
         if temporal.operation == OP_SINCE:
             if (
                 network.is_open
-                and not is_false(engine._present(engine.words, network, k, RIGHT), engine.words)
+                and not is_false(present_function(engine, network, k, RIGHT), engine.words)
             ) or (has_sets(temporal) and queue.settled < network.count):
                 latest = max(latest, now + reach)
             elif queue.span_count:
@@ -630,6 +618,7 @@ cdef bint network_is_transient(QueueNetwork engine, const State *state) noexcept
     cdef const Network *network = state.network
     cdef const Operator *temporal
     cdef uint32_t k
+    engine._unfold(engine.words, state.network)
     for k in range(engine.operator_count):
         temporal = &engine.operators[k]
         if temporal.operation == OP_SINCE and has_sets(temporal) and (
@@ -639,12 +628,12 @@ cdef bint network_is_transient(QueueNetwork engine, const State *state) noexcept
         if temporal.upper != UNBOUNDED():
             continue
         if temporal.operation == OP_PREVIOUS:
-            if not is_false(engine._present(engine.words, network, k, LEFT), engine.words):
+            if not is_false(present_function(engine, network, k, LEFT), engine.words):
                 return False
         elif temporal.operation == OP_SINCE:
             if network.queues[k].span_count or (
                 network.is_open
-                and not is_false(engine._present(engine.words, network, k, RIGHT), engine.words)
+                and not is_false(present_function(engine, network, k, RIGHT), engine.words)
             ):
                 return False
     return True

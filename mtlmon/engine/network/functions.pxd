@@ -6,6 +6,7 @@ variables is one word; each further variable doubles the number of words.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 
 cdef enum:
@@ -21,6 +22,23 @@ cdef extern from *:
     };
     """
     const uint64_t *variable_patterns
+
+
+cdef inline void copy_words(uint64_t *target, const uint64_t *source, size_t count) noexcept nogil:
+    """Copy words; the pointers may be NULL if there are none."""
+    if count:
+        memcpy(target, source, count * sizeof(uint64_t))
+
+
+cdef inline void clear_words(uint64_t *words, size_t count) noexcept nogil:
+    """Set words to 0; the pointer may be NULL if there are none."""
+    if count:
+        memset(words, 0, count * sizeof(uint64_t))
+
+
+cdef inline bint equal_words(const uint64_t *a, const uint64_t *b, size_t count) noexcept nogil:
+    """Whether words are equal; the pointers may be NULL if there are none."""
+    return count == 0 or memcmp(a, b, count * sizeof(uint64_t)) == 0
 
 
 cdef inline uint64_t variable_word(uint32_t variable, uint32_t word) noexcept nogil:

@@ -10,6 +10,12 @@ cdef class QueueNetwork:
     cdef NetworkPlan plan
     cdef const Operator *operators
     cdef uint32_t operator_count
+    cdef const Operator *waiting    # those with a variable, by its number
+    cdef uint32_t variable_count
+    cdef uint64_t last_regular
+    # sets of variables: those of NEXT, of UNTIL, of UNTIL with two operands; and of operators whose
+    # operands can be undecided
+    cdef uint8_t nexts, untils, binary_untils, users
     cdef uint32_t words
     cdef uint32_t slots
     cdef uint64_t *values           # of rows at the present time-point
@@ -17,6 +23,12 @@ cdef class QueueNetwork:
     cdef uint64_t own[MOST_FUNCTION_WORDS]      # the value of the formula at the time-point
     cdef bint has_own
     cdef Words scratch
+    cdef BlockAutomaton automaton
+    cdef uint64_t start_heads       # of the last new block that had no other
+    cdef uint32_t start             # its state
+    cdef bint has_automaton         # letters and the values of past operators fit into a word
+    cdef BlockState loose           # of the last block, if the automaton does not have it
+    cdef Words trial                # the functions of a block in a new state
 
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil
     cdef int _step(
@@ -25,6 +37,28 @@ cdef class QueueNetwork:
     cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil
     cdef int end(self, State *state) except -1 nogil
     cdef uint64_t next_change(self, const State *state) noexcept nogil
+    cdef size_t held_bytes(self) noexcept nogil
+
+    cdef const BlockStep *_new_step(
+        self, uint32_t words, uint32_t source, uint64_t letter
+    ) except? NULL nogil
+    cdef void _note_news(self, uint32_t words, Network *network, uint32_t news) noexcept nogil
+    cdef int _set_outcomes(
+        self, uint32_t words, Network *network, History *history, const uint32_t *outcomes
+    ) except -1 nogil
+    cdef uint32_t _class_at(self, const Network *network, uint32_t outcome) noexcept nogil
+    cdef int _find_start(self, uint32_t words, Network *network, uint64_t heads) except -1 nogil
+    cdef int _find_state(self, uint32_t words, Network *network) except -1 nogil
+    cdef void _describe(
+        self, uint32_t words, const uint64_t *functions, uint32_t class_count, BlockState *state
+    ) noexcept nogil
+    cdef void _unfold(self, uint32_t words, Network *network) noexcept nogil
+    cdef void _unfold_classes(self, uint32_t words, Network *network) noexcept nogil
+    cdef void _gather(self, uint32_t words, Network *network) noexcept nogil
+    cdef void _tell_past(
+        self, uint32_t words, Network *network, int64_t position, uint32_t variable,
+        const BlockState *block
+    ) noexcept nogil
 
     cdef bint _is_unknown(
         self, uint32_t words, const Network *network, const Operator *temporal, int64_t position
@@ -33,7 +67,7 @@ cdef class QueueNetwork:
         self, uint32_t words, const Network *network, int64_t position, uint32_t slot
     ) noexcept nogil
     cdef uint64_t *_present(
-        self, uint32_t words, const Network *network, uint32_t temporal, uint32_t which
+        self, uint32_t words, const uint64_t *present, uint32_t temporal, uint32_t which
     ) noexcept nogil
     cdef int _pass_time(
         self, uint32_t words, Network *network, History *history, uint64_t time_stamp
@@ -44,12 +78,14 @@ cdef class QueueNetwork:
     ) except -1 nogil
     cdef void _tell(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
-        const uint64_t *function
+        bint value
     ) noexcept nogil
     cdef void _evaluate(
-        self, uint32_t words, Network *network, const uint64_t *letter, bint is_new
+        self, uint32_t words, uint64_t *present, uint64_t now, const uint64_t *letter, bint is_new
     ) noexcept nogil
-    cdef void _update_present(self, uint32_t words, Network *network, bint is_new) noexcept nogil
+    cdef void _update_present(
+        self, uint32_t words, uint64_t *present, bint is_new
+    ) noexcept nogil
     cdef void _reach_next(
         self, uint32_t words, Network *network, uint64_t time_stamp
     ) noexcept nogil
@@ -57,6 +93,9 @@ cdef class QueueNetwork:
         self, uint32_t words, Network *network, History *history
     ) except -1 nogil
     cdef void _note_present(self, uint32_t words, Network *network) noexcept nogil
+    cdef void _note(
+        self, uint32_t words, Network *network, uint32_t variable, const BlockState *block
+    ) noexcept nogil
     cdef int _settle(self, uint32_t words, Network *network, History *history) except -1 nogil
     cdef void _fix(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
@@ -84,9 +123,11 @@ cdef class QueueNetwork:
     ) noexcept nogil
     cdef int _merge(self, uint32_t words, Network *network, History *history) except -1 nogil
     cdef int _place(
-        self, uint32_t words, Network *network, History *history, uint64_t time_stamp,
-        uint64_t offset
+        self, uint32_t words, Network *network, State *state, uint32_t outcome, uint32_t number
     ) except -1 nogil
+    cdef uint32_t _own_outcome(
+        self, uint32_t words, const Network *network, uint32_t *number
+    ) noexcept nogil
     cdef int _tidy(self, uint32_t words, Network *network) except -1 nogil
     cdef int _settle_witnesses(
         self, uint32_t words, Network *network, uint32_t number, int64_t closed

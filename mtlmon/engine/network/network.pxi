@@ -28,21 +28,42 @@ cdef class QueueNetwork:
     """A queue network in use by one thread, on one state at a time."""
 
     def __cinit__(self, Program program not None):
+        cdef uint32_t variable
+        cdef uint8_t bit
         self.program = program
         self.plan = program.plan
         self.operators = self.plan.operators
         self.operator_count = self.plan.operator_count
         self.words = self.plan.words
         self.slots = self.plan.slots
+        self.waiting = self.plan.of_variable
+        self.variable_count = self.plan.variable_count
+        self.last_regular = self.plan.last_regular
+        for variable in range(self.variable_count):
+            bit = 1 << variable
+            if self.waiting[variable].operation == OP_NEXT:
+                self.nexts |= bit
+            elif self.waiting[variable].operation == OP_UNTIL:
+                self.untils |= bit
+                if not self.waiting[variable].left_is_true:
+                    self.binary_untils |= bit
+            if self.waiting[variable].left_slot != NO_FUNCTION or (
+                self.waiting[variable].right_slot != NO_FUNCTION
+            ):
+                self.users |= bit
         self.values = <uint64_t *> zeros(
             <size_t> program.instruction_count * self.words, sizeof(uint64_t)
         )
         self.images = <uint64_t *> zeros(MOST_VARIABLES * self.words, sizeof(uint64_t))
+        self.automaton = BlockAutomaton(self.plan)
+        self.start = NO_STATE
+        self.has_automaton = program.atom_count <= 64 and self.plan.past_count <= 64
 
     def __dealloc__(self):
         free(self.values)
         free(self.images)
         free(self.scratch.items)
+        free(self.trial.items)
 
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
         """Process an event; its verdicts are then in the history. The clock is not checked."""
@@ -57,32 +78,66 @@ cdef class QueueNetwork:
         cdef Network *network = state.network
         cdef History *history = &state.history
         cdef bint is_new = not network.is_open or time_stamp != state.time_stamp
+        cdef const BlockStep *step
+        cdef uint32_t news, outcome, number
         history.verdict_count = 0
         state.stamp += 1
         if is_new:
-            make_room(self.plan, network)
+            if lacks_room(network):
+                make_room(self.plan, network)
             self._pass_time(words, network, history, time_stamp)
             self._open_block(words, network, time_stamp)
-        self._evaluate(words, network, letter, is_new)
-        self._update_present(words, network, is_new)
-        if is_new:
-            if self.plan.has_next:
-                self._reach_next(words, network, time_stamp)
-                self._settle(words, network, history)
+        elif network.state == NO_STATE:
+            self._find_state(words, network)
+        step = NULL
+        if network.state != NO_STATE and time_stamp <= self.last_regular:
+            step = self.automaton.find_step(network.state, letter[0])
+            if step == NULL:
+                step = self._new_step(words, network.state, letter[0])
+        if step == NULL:
+            self._unfold(words, network)
+            network.state = NO_STATE
+            self._evaluate(words, network.present, time_stamp, letter, is_new)
+            self._update_present(words, network.present, is_new)
+            self.has_own = True
+        if is_new and self.plan.has_next:
+            self._reach_next(words, network, time_stamp)
+            self._settle(words, network, history)
+        if step != NULL:
+            news = (
+                self.automaton.states[step.target].news & ~self.automaton.states[network.state].news
+            )
+            if not step.keeps_classes:
+                self._set_outcomes(
+                    words, network, history, self.automaton.outcomes + step.outcomes
+                )
+            network.state = step.target
+            network.is_unfolded = False
+            if news:
+                self._note_news(words, network, news)
         else:
-            self._substitute_classes(words, network, history)
-        self._note_present(words, network)
+            if not is_new:
+                self._substitute_classes(words, network, history)
+            self._note_present(words, network)
         if network.decision_count:
             self._settle(words, network, history)
-        if state.event_count and time_stamp == state.time_stamp:
-            state.offset += 1
-        else:
+        if is_new:
             state.offset = 0
+        else:
+            state.offset += 1
         state.time_stamp = state.clock = time_stamp
         state.event_count += 1
         if network.dirty_count:
             self._merge(words, network, history)
-        self._place(words, network, history, time_stamp, state.offset)
+        if step != NULL:
+            outcome = step.own
+            number = NONE
+            if outcome >= OUTCOME_CLASS:
+                number = self._class_at(network, outcome)
+        else:
+            self.has_own = False
+            outcome = self._own_outcome(words, network, &number)
+        self._place(words, network, state, outcome, number)
         finish_verdicts(history)
         self._tidy(words, network)
         return 0
@@ -150,6 +205,236 @@ cdef class QueueNetwork:
                 change = min(change, window_end(network, temporal, position) + 1)
         return max(change, state.clock + 1)
 
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes of what is learnt about the formula."""
+        return self.automaton.held_bytes()
+
+    # ---- the automaton of the last block ---------------------------------------------------
+
+    cdef const BlockStep *_new_step(
+        self, uint32_t words, uint32_t source, uint64_t letter
+    ) except? NULL nogil:
+        """Find out what a letter makes of a block in a state; NULL if there is no room for that."""
+        cdef BlockStep step
+        cdef BlockState target
+        cdef uint32_t outcomes[MOST_CLASSES]
+        cdef uint32_t class_count = self.automaton.states[source].class_count
+        cdef uint32_t kept = 0
+        cdef uint32_t i
+        cdef size_t present_words = self.automaton.present_words
+        cdef bint is_new = self.automaton.states[source].is_empty
+        cdef uint64_t *classes
+        if self.automaton.is_full:
+            return NULL
+        reserve(
+            <void **> &self.trial.items, &self.trial.capacity,
+            present_words + (class_count + <size_t> 1) * words, sizeof(uint64_t)
+        )
+        classes = self.trial.items + present_words
+        copy_words(
+            self.trial.items, self.automaton.functions_of(source),
+            present_words + <size_t> class_count * words
+        )
+        self._evaluate(words, self.trial.items, 0, &letter, is_new)
+        self._update_present(words, self.trial.items, is_new)
+        step.keeps_classes = True
+        for i in range(class_count):
+            substitute_functions(
+                classes + <size_t> i * words, self.plan.futures, self.images, words
+            )
+            outcomes[i] = add_class(classes, &kept, classes + <size_t> i * words, words)
+            step.keeps_classes &= outcomes[i] == OUTCOME_CLASS + i
+        step.own = add_class(classes, &kept, self.own, words)
+        if kept > MOST_CLASSES:
+            self.automaton.is_full = True
+            return NULL
+        self._describe(words, self.trial.items, kept, &target)
+        self.automaton.intern(&target, self.trial.items, &step.target)
+        if step.target == NO_STATE:
+            return NULL
+        step.source = source
+        step.letter = letter
+        self.automaton.add_step(&step, outcomes)
+        return self.automaton.find_step(source, letter)
+
+    cdef void _note_news(self, uint32_t words, Network *network, uint32_t news) noexcept nogil:
+        """Decide what follows from what has become known of the last block."""
+        news |= news >> 16
+        news = (news | news >> 8) & 0xFF
+        while news:
+            self._note(
+                words, network, lowest_bit(news), &self.automaton.states[network.state]
+            )
+            news &= news - 1
+
+    cdef int _set_outcomes(
+        self, uint32_t words, Network *network, History *history, const uint32_t *outcomes
+    ) except -1 nogil:
+        """Decide, merge and keep the classes of the last block."""
+        cdef TimeBlock *block = &network.blocks[network.count - 1]
+        cdef uint32_t kept[MOST_CLASSES]
+        cdef uint32_t kept_count = 0
+        cdef uint32_t before = NONE
+        cdef uint32_t number = block.first_class
+        cdef uint32_t following, outcome
+        while number != NONE:
+            following = network.classes[number].following
+            outcome = outcomes[0]
+            outcomes += 1
+            if outcome == OUTCOME_CLASS + kept_count:
+                kept[kept_count] = number
+                kept_count += 1
+                before = number
+            else:
+                if outcome < OUTCOME_CLASS:
+                    decide_members(network, history, number, outcome)
+                else:
+                    merge_members(network, history, number, kept[outcome - OUTCOME_CLASS])
+                self._unlink(words, network, block, number, before)
+            number = following
+        return 0
+
+    cdef uint32_t _class_at(self, const Network *network, uint32_t outcome) noexcept nogil:
+        """The class of the last block that an outcome means, or NONE if it is to be added."""
+        cdef uint32_t number = network.blocks[network.count - 1].first_class
+        while outcome > OUTCOME_CLASS and number != NONE:
+            number = network.classes[number].following
+            outcome -= 1
+        return number
+
+    cdef int _find_start(self, uint32_t words, Network *network, uint64_t heads) except -1 nogil:
+        """Find the state of a block without time-points, whose heads have these values."""
+        cdef const BlockStep *known = self.automaton.find_step(NO_STATE, heads)
+        cdef BlockStep step
+        cdef BlockState state
+        cdef uint32_t k
+        cdef size_t present_words = self.automaton.present_words
+        if known != NULL:
+            network.state = known.target
+            return 0
+        if self.automaton.is_full:
+            return 0
+        reserve(
+            <void **> &self.trial.items, &self.trial.capacity, present_words, sizeof(uint64_t)
+        )
+        clear_words(self.trial.items, present_words)
+        for k in range(self.plan.past_count):
+            set_function(
+                self._present(words, self.trial.items, self.plan.past[k], LAST),
+                -(heads >> k & 1), words
+            )
+        memset(&state, 0, sizeof(BlockState))
+        state.is_empty = True
+        self.automaton.intern(&state, self.trial.items, &step.target)
+        if step.target != NO_STATE:
+            step.source = NO_STATE
+            step.letter = heads
+            step.keeps_classes = True
+            step.own = OUTCOME_FALSE
+            self.automaton.add_step(&step, NULL)
+            network.state = step.target
+        return 0
+
+    cdef int _find_state(self, uint32_t words, Network *network) except -1 nogil:
+        """Find the state of the last block, unless it waits for earlier ones."""
+        cdef const TimeBlock *block = &network.blocks[network.count - 1]
+        cdef uint64_t heads = ((<uint64_t> 1 << self.plan.variable_count) - 1) & (
+            ~self.plan.futures
+        )
+        cdef uint32_t number = block.first_class
+        cdef size_t size = self.automaton.present_words
+        cdef uint32_t class_count = 0
+        cdef BlockState state
+        cdef size_t i
+        if block.unknown or not self.has_automaton or self.automaton.is_full:
+            return 0
+        reserve(
+            <void **> &self.trial.items, &self.trial.capacity, size + MOST_CLASSES * words,
+            sizeof(uint64_t)
+        )
+        copy_words(self.trial.items, network.present, size)
+        while number != NONE:
+            if class_count == MOST_CLASSES:
+                return 0
+            copy_function(
+                self.trial.items + size, network.class_functions + <size_t> number * words, words
+            )
+            size += words
+            class_count += 1
+            number = network.classes[number].following
+        # What an operand does may depend on a variable that nobody asks for any more.
+        for i in range(size // words):
+            if support(self.trial.items + i * words, heads, words):
+                return 0
+        self._describe(words, self.trial.items, class_count, &state)
+        self.automaton.intern(&state, self.trial.items, &network.state)
+        network.is_unfolded = True
+        return 0
+
+    cdef void _describe(
+        self, uint32_t words, const uint64_t *functions, uint32_t class_count, BlockState *state
+    ) noexcept nogil:
+        """Find out what is known of a block with these functions."""
+        cdef const Operator *temporal
+        cdef const uint64_t *left
+        cdef const uint64_t *right
+        cdef uint64_t variables = (<uint64_t> 1 << self.plan.variable_count) - 1
+        cdef uint32_t variable, i
+        cdef uint8_t bit, nexts
+        memset(state, 0, sizeof(BlockState))
+        state.class_count = class_count
+        for i in range(class_count):
+            state.unknown |= support(
+                functions + self.automaton.present_words + <size_t> i * words, variables, words
+            )
+        for variable in range(self.variable_count):
+            temporal = &self.waiting[variable]
+            left = self._present(words, functions, temporal.number, LEFT)
+            right = self._present(words, functions, temporal.number, RIGHT)
+            bit = 1 << variable
+            state.left_true |= is_true(left, words) * bit
+            state.left_false |= is_false(left, words) * bit
+            state.right_true |= is_true(right, words) * bit
+            state.right_false |= is_false(right, words) * bit
+            if temporal.left_slot != NO_FUNCTION:
+                state.supports[temporal.left_slot] = support(left, variables, words)
+            if temporal.right_slot != NO_FUNCTION:
+                state.supports[temporal.right_slot] = support(right, variables, words)
+        nexts = state.left_true | state.left_false
+        state.news = (
+            <uint32_t> (nexts & self.nexts)
+            | <uint32_t> (state.right_true & self.untils) << 8
+            | <uint32_t> (state.left_false & self.untils) << 16
+            | <uint32_t> (state.left_false & state.right_false & self.untils) << 24
+        )
+        state.ends_left_true = state.left_true & self.binary_untils
+        state.ends_right_false = state.right_false & ~state.left_false & self.untils
+
+    cdef void _unfold(self, uint32_t words, Network *network) noexcept nogil:
+        """Copy the functions of the last block's state to where they are without a state."""
+        cdef const uint64_t *functions
+        cdef uint32_t number
+        if network.state == NO_STATE or network.is_unfolded:
+            return
+        functions = self.automaton.functions_of(network.state)
+        copy_words(network.present, functions, self.automaton.present_words)
+        if network.is_open:
+            self._unfold_classes(words, network)
+        network.is_unfolded = True
+
+    cdef void _unfold_classes(self, uint32_t words, Network *network) noexcept nogil:
+        cdef uint32_t number = network.blocks[network.count - 1].first_class
+        cdef const uint64_t *function
+        if number == NONE:
+            return
+        function = self.automaton.functions_of(network.state) + self.automaton.present_words
+        while number != NONE:
+            copy_function(
+                network.class_functions + <size_t> number * words, function, words
+            )
+            function += words
+            number = network.classes[number].following
+
     # ---- blocks ----------------------------------------------------------------------------
 
     cdef bint _is_unknown(
@@ -164,10 +449,10 @@ cdef class QueueNetwork:
         return network.functions + (<size_t> position * self.slots + slot) * words
 
     cdef uint64_t *_present(
-        self, uint32_t words, const Network *network, uint32_t temporal, uint32_t which
+        self, uint32_t words, const uint64_t *present, uint32_t temporal, uint32_t which
     ) noexcept nogil:
-        """A function of the last block: LEFT, RIGHT or LAST."""
-        return network.present + (
+        """Of the functions of a last block, that of an operator: LEFT, RIGHT or LAST."""
+        return <uint64_t *> present + (
             <size_t> temporal * PRESENT_FUNCTIONS + which
         ) * words
 
@@ -176,12 +461,14 @@ cdef class QueueNetwork:
     ) except -1 nogil:
         """Close the last block, and the windows that are over before a time-stamp."""
         cdef const Operator *temporal
-        cdef uint32_t k
+        cdef const Operator *waiting = self.waiting
+        cdef uint32_t variable, k
         network.now = time_stamp
         if network.is_open:
             self._close_block(words, network)
-        for k in range(self.operator_count):
-            temporal = &self.operators[k]
+        for variable in range(self.variable_count):
+            temporal = &waiting[variable]
+            k = temporal.number
             if temporal.operation == OP_UNTIL:
                 if has_sets(temporal):
                     until_time(network, temporal, k)
@@ -193,7 +480,9 @@ cdef class QueueNetwork:
                 and window_end(network, temporal, network.count - 1) < time_stamp
             ):
                 push(network, network.count - 1, k, WORTH_FALSE)
-        return self._settle(words, network, history)
+        if network.decision_count or network.stale_count:
+            return self._settle(words, network, history)
+        return 0
 
     cdef int _close_block(self, uint32_t words, Network *network) except -1 nogil:
         """End the last block: from now on, its variables of NEXT and UNTIL are about later blocks.
@@ -201,72 +490,99 @@ cdef class QueueNetwork:
         cdef int64_t position = network.count - 1
         cdef TimeBlock *block = &network.blocks[position]
         cdef uint64_t candidates = block.unknown | self.plan.futures
-        cdef uint64_t unknown = 0
-        cdef uint64_t missing
-        cdef uint32_t number = block.first_class
-        cdef uint32_t k
-        cdef bint is_needed
+        cdef uint64_t unknown, missing, users
+        cdef uint64_t asked = 0         # variables of the operators whose operands matter
+        cdef uint32_t variable, number, k
+        cdef bint is_asked
         cdef const Operator *temporal
+        cdef const BlockState *state
+        cdef const Operator *waiting = self.waiting
+        cdef const uint64_t *functions
         cdef Queue *queue
-        cdef uint64_t *present
+        if network.state == NO_STATE:
+            self._gather(words, network)
+            state = &self.loose
+            functions = network.present
+        else:
+            if not network.is_unfolded:
+                self._unfold_classes(words, network)
+            state = &self.automaton.states[network.state]
+            functions = self.automaton.functions + state.start
         network.is_open = False
-        while number != NONE:
-            unknown |= support(
-                network.class_functions + <size_t> number * words, candidates & ~unknown, words
-            )
-            number = network.classes[number].following
-        for k in range(self.operator_count):
+        unknown = state.unknown
+        for number in range(self.plan.known_past_count):
+            k = self.plan.past[number]
             temporal = &self.operators[k]
-            queue = &network.queues[k]
-            if temporal.operation == OP_SINCE and temporal.variable == NO_VARIABLE:
-                if self._present(words, network, k, LEFT)[0] == 0:
+            if temporal.operation == OP_SINCE:
+                queue = &network.queues[k]
+                if self._present(words, functions, k, LEFT)[0] == 0:
                     queue.span_count = queue.span_first = 0
-                if self._present(words, network, k, RIGHT)[0]:
+                if self._present(words, functions, k, RIGHT)[0]:
                     add_span(queue, temporal, block.time_stamp)
-            is_needed = True
+        users = self.users
+        while users:
+            variable = lowest_bit(users)
+            users &= users - 1
+            temporal = &waiting[variable]
+            k = temporal.number
+            is_asked = True
             if temporal.operation == OP_UNTIL:
-                is_needed = queue.undecided_count > 0
+                is_asked = network.queues[k].undecided_count > 0
             elif temporal.operation == OP_NEXT:
-                is_needed = position > network.first and self._is_unknown(
+                is_asked = position > network.first and self._is_unknown(
                     words, network, temporal, position - 1
                 )
-            if not is_needed:
+            if not is_asked:
                 self._silence(words, network, position, temporal)
                 continue
+            asked |= <uint64_t> 1 << variable
             if temporal.left_slot != NO_FUNCTION:
-                present = self._present(words, network, k, LEFT)
-                unknown |= support(present, candidates & ~unknown, words)
+                unknown |= state.supports[temporal.left_slot]
                 copy_function(
-                    self._function(words, network, position, temporal.left_slot), present, words
+                    self._function(words, network, position, temporal.left_slot),
+                    self._present(words, functions, k, LEFT), words
                 )
             if temporal.right_slot != NO_FUNCTION:
-                present = self._present(words, network, k, RIGHT)
-                unknown |= support(present, candidates & ~unknown, words)
+                unknown |= state.supports[temporal.right_slot]
                 copy_function(
-                    self._function(words, network, position, temporal.right_slot), present, words
+                    self._function(words, network, position, temporal.right_slot),
+                    self._present(words, functions, k, RIGHT), words
                 )
+        unknown &= candidates
         missing = block.unknown & ~unknown
         block.unknown = unknown
-        self._lose(words, network, position, missing)
-        for k in range(self.operator_count):
-            temporal = &self.operators[k]
-            queue = &network.queues[k]
-            if temporal.left_slot != NO_FUNCTION:
-                self._tell(
-                    words, network, position, k, LEFT,
-                    self._function(words, network, position, temporal.left_slot)
-                )
-            if temporal.right_slot != NO_FUNCTION:
-                self._tell(
-                    words, network, position, k, RIGHT,
-                    self._function(words, network, position, temporal.right_slot)
-                )
-            if temporal.operation == OP_UNTIL and has_sets(temporal) and (
-                unknown >> temporal.variable & 1
-            ):
-                set_bit(&queue.sets[UNDECIDED], position)
-                queue.undecided_count += 1
+        if missing:
+            self._lose(words, network, position, missing)
+        # Whatever the block was known to do, whatever came, it has told before.
+        users = self.users
+        while users:
+            variable = lowest_bit(users)
+            users &= users - 1
+            temporal = &waiting[variable]
+            k = temporal.number
+            if temporal.operation == OP_UNTIL:
+                if asked >> variable & 1:
+                    if state.ends_left_true >> variable & 1:
+                        until_left_true(network, temporal, k, position)
+                    if state.ends_right_false >> variable & 1:
+                        until_right_false(network, temporal, k, position)
+                if unknown >> variable & 1 and has_sets(temporal):
+                    set_bit(&network.queues[k].sets[UNDECIDED], position)
+                    network.queues[k].undecided_count += 1
+            elif temporal.operation != OP_NEXT:
+                self._tell_past(words, network, position, variable, state)
         return 0
+
+    cdef void _gather(self, uint32_t words, Network *network) noexcept nogil:
+        """Describe the last block, which has no state."""
+        cdef uint32_t number = network.blocks[network.count - 1].first_class
+        cdef uint64_t variables = (<uint64_t> 1 << self.plan.variable_count) - 1
+        self._describe(words, network.present, 0, &self.loose)
+        while number != NONE:
+            self.loose.unknown |= support(
+                network.class_functions + <size_t> number * words, variables, words
+            )
+            number = network.classes[number].following
 
     cdef int _open_block(
         self, uint32_t words, Network *network, uint64_t time_stamp
@@ -278,27 +594,39 @@ cdef class QueueNetwork:
         cdef const Operator *temporal
         cdef uint64_t *head
         cdef const uint64_t *function
+        cdef const Operator *waiting = self.waiting
+        cdef const uint64_t *present = network.present      # of the block before
         cdef uint64_t distance
-        cdef uint32_t k, w
+        cdef uint64_t heads = 0
+        cdef uint64_t users
+        cdef uint32_t i, k, w
         cdef int value
         memset(block, 0, sizeof(TimeBlock))
         block.time_stamp = time_stamp
         block.first_class = block.last_class = NONE
         network.count += 1
         network.is_open = True
-        for k in range(self.operator_count):
-            temporal = &self.operators[k]
-            queue = &network.queues[k]
+        if self.plan.past_count and network.state != NO_STATE:
+            present = self.automaton.functions_of(network.state)
+        users = self.users
+        while users:
+            temporal = &waiting[lowest_bit(users)]
+            users &= users - 1
             if has_sets(temporal):
+                queue = &network.queues[temporal.number]
                 set_bit(&queue.sets[NOT_FALSE], position)
                 if not temporal.left_is_true:
                     set_bit(&queue.sets[NOT_TRUE], position)
+        for i in range(self.plan.past_count):
+            k = self.plan.past[i]
+            temporal = &self.operators[k]
+            queue = &network.queues[k]
             value = WORTH_FALSE
             if temporal.operation == OP_PREVIOUS:
                 if position > network.first:
                     distance = time_stamp - network.blocks[position - 1].time_stamp
                     if temporal.lower <= distance <= temporal.upper:
-                        function = self._present(words, network, k, LEFT)
+                        function = self._present(words, present, k, LEFT)
                         if temporal.left_slot != NO_FUNCTION:
                             function = self._function(
                                 words, network, position - 1, temporal.left_slot
@@ -310,16 +638,14 @@ cdef class QueueNetwork:
                             value = WORTH_FALSE
                     if value >= 0 and temporal.left_slot != NO_FUNCTION:
                         self._drop(words, network, position - 1, k)
-            elif temporal.operation == OP_SINCE:
-                if has_sets(temporal):
-                    value = since_value(network, temporal, queue, position)
-                else:
-                    value = has_span(queue, temporal, time_stamp)
+            elif has_sets(temporal):
+                value = since_value(network, temporal, queue, position)
             else:
-                continue
-            head = self._present(words, network, k, LAST)
+                value = has_span(queue, temporal, time_stamp)
+            head = self._present(words, network.present, k, LAST)
             if value >= 0:
                 set_function(head, -<uint64_t> value, words)
+                heads |= <uint64_t> value << (i & 63)
                 continue
             for w in range(words):
                 head[w] = variable_word(temporal.variable, w)
@@ -327,17 +653,39 @@ cdef class QueueNetwork:
             if has_sets(temporal):
                 set_bit(&queue.sets[UNDECIDED], position)
                 queue.undecided_count += 1
+        network.is_unfolded = False
+        if heads == self.start_heads and block.unknown == 0:
+            network.state = self.start
+        else:
+            network.state = NO_STATE
+        if network.state == NO_STATE and self.has_automaton and block.unknown == 0:
+            self._find_start(words, network, heads)
+            self.start_heads = heads
+            self.start = network.state
         return 0
+
+    cdef void _tell_past(
+        self, uint32_t words, Network *network, int64_t position, uint32_t variable,
+        const BlockState *block
+    ) noexcept nogil:
+        """When a block is closed, decide what follows for a PREVIOUS or SINCE."""
+        cdef const Operator *temporal = &self.waiting[variable]
+        cdef uint64_t bit = <uint64_t> 1 << variable
+        if temporal.left_slot != NO_FUNCTION and (block.left_true | block.left_false) & bit:
+            self._tell(
+                words, network, position, temporal.number, LEFT, (block.left_true & bit) != 0
+            )
+        if temporal.right_slot != NO_FUNCTION and (block.right_true | block.right_false) & bit:
+            self._tell(
+                words, network, position, temporal.number, RIGHT, (block.right_true & bit) != 0
+            )
 
     cdef void _tell(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
-        const uint64_t *function
+        bint value
     ) noexcept nogil:
-        """If what an operand does in a closed block is known, decide what follows from it."""
+        """Decide what follows from what an operand does in a closed block."""
         cdef const Operator *temporal = &self.operators[number]
-        cdef bint value = function[0] != 0
-        if not (is_true(function, words) if value else is_false(function, words)):
-            return
         if temporal.operation == OP_UNTIL:
             if network.queues[number].undecided_count == 0:
                 # Only anchors that come later would ask, and they look at later blocks.
@@ -372,9 +720,11 @@ cdef class QueueNetwork:
     # ---- one time-point --------------------------------------------------------------------
 
     cdef void _evaluate(
-        self, uint32_t words, Network *network, const uint64_t *letter, bint is_new
+        self, uint32_t words, uint64_t *present, uint64_t now, const uint64_t *letter, bint is_new
     ) noexcept nogil:
         """Compute the value of every row at the present time-point, operands first.
+
+        `present` are the functions of the last block.
 
         In an open block, this also computes what the variables of NEXT and UNTIL, as they were
         before the event, mean now.
@@ -388,7 +738,6 @@ cdef class QueueNetwork:
         cdef uint64_t *image
         cdef uint64_t left_mask, right_mask, word
         cdef uint32_t i, w, k
-        cdef uint64_t now = network.blocks[network.count - 1].time_stamp
         for i in range(1, self.program.instruction_count):
             instruction = &self.program.instructions[i]
             value = self.values + <size_t> i * words
@@ -407,7 +756,7 @@ cdef class QueueNetwork:
             k = self.plan.operator_of[i]
             temporal = &self.operators[k]
             if temporal.operation == OP_SINCE:
-                last = self._present(words, network, k, LAST)
+                last = self._present(words, present, k, LAST)
                 if not is_new and temporal.variable != NO_VARIABLE:
                     substitute_functions(last, self.plan.futures, self.images, words)
                 for w in range(words):
@@ -416,7 +765,7 @@ cdef class QueueNetwork:
                         word |= right[w] ^ right_mask
                     value[w] = last[w] = word
             elif temporal.operation == OP_PREVIOUS:
-                last = self._present(words, network, k, LAST)
+                last = self._present(words, present, k, LAST)
                 if not is_new and temporal.variable != NO_VARIABLE:
                     substitute_functions(last, self.plan.futures, self.images, words)
                 for w in range(words):
@@ -441,9 +790,10 @@ cdef class QueueNetwork:
         left_mask = -<uint64_t> (self.program.root & 1)
         for w in range(words):
             self.own[w] = value[w] ^ left_mask
-        self.has_own = True
 
-    cdef void _update_present(self, uint32_t words, Network *network, bint is_new) noexcept nogil:
+    cdef void _update_present(
+        self, uint32_t words, uint64_t *present, bint is_new
+    ) noexcept nogil:
         """Update what the operands do in the last block, by its new time-point."""
         cdef const Operator *temporal
         cdef const uint64_t *left_value
@@ -455,8 +805,8 @@ cdef class QueueNetwork:
         cdef uint32_t k, w
         for k in range(self.operator_count):
             temporal = &self.operators[k]
-            left = self._present(words, network, k, LEFT)
-            right = self._present(words, network, k, RIGHT)
+            left = self._present(words, present, k, LEFT)
+            right = self._present(words, present, k, RIGHT)
             left_value = self.values + <size_t> (temporal.left >> 1) * words
             right_value = self.values + <size_t> (temporal.right >> 1) * words
             left_mask = -<uint64_t> (temporal.left & 1)
@@ -523,43 +873,43 @@ cdef class QueueNetwork:
 
     cdef void _note_present(self, uint32_t words, Network *network) noexcept nogil:
         """Decide what follows from the last block, whatever time-points are still to join it."""
-        cdef const Operator *temporal
-        cdef const uint64_t *left
-        cdef const uint64_t *right
+        cdef uint32_t variable
+        self._describe(words, network.present, 0, &self.loose)
+        for variable in range(self.variable_count):
+            self._note(words, network, variable, &self.loose)
+
+    cdef void _note(
+        self, uint32_t words, Network *network, uint32_t variable, const BlockState *block
+    ) noexcept nogil:
+        """Decide what follows from the operands of one operator in the last block."""
+        cdef const Operator *temporal = &self.waiting[variable]
+        cdef uint32_t k = temporal.number
         cdef int64_t position = network.count - 1
-        cdef uint32_t k
-        cdef bint is_blocked
-        for k in range(self.operator_count):
-            temporal = &self.operators[k]
-            left = self._present(words, network, k, LEFT)
-            if temporal.operation == OP_NEXT:
-                if position > network.first and self._is_unknown(
-                    words, network, temporal, position - 1
-                ):
-                    if is_true(left, words):
-                        push(network, position - 1, k, WORTH_TRUE)
-                    elif is_false(left, words):
-                        push(network, position - 1, k, WORTH_FALSE)
-                continue
-            if temporal.operation != OP_UNTIL:
-                continue
-            right = self._present(words, network, k, RIGHT)
-            is_blocked = is_false(left, words)
-            if not has_sets(temporal):
-                if right[0]:
-                    decide_leading(
-                        network, temporal, k, last_anchor_before(network, temporal, position),
-                        WORTH_TRUE
-                    )
-                if is_blocked:
-                    decide_leading(network, temporal, k, position - 1, WORTH_FALSE)
-            elif network.queues[k].undecided_count:
-                if is_true(right, words):
-                    until_right_true(network, temporal, k, position)
-                elif is_blocked and is_false(right, words):
-                    until_right_false(network, temporal, k, position)
-                if is_blocked:
-                    until_left_false(network, temporal, k, position)
+        cdef bint is_blocked = block.left_false >> variable & 1
+        cdef bint has_witness = block.right_true >> variable & 1
+        if temporal.operation == OP_NEXT:
+            if (block.left_true | block.left_false) >> variable & 1 and (
+                position > network.first
+                and self._is_unknown(words, network, temporal, position - 1)
+            ):
+                push(network, position - 1, k, not is_blocked)
+        elif temporal.operation != OP_UNTIL:
+            return
+        elif not has_sets(temporal):
+            if has_witness:
+                decide_leading(
+                    network, temporal, k, last_anchor_before(network, temporal, position),
+                    WORTH_TRUE
+                )
+            if is_blocked:
+                decide_leading(network, temporal, k, position - 1, WORTH_FALSE)
+        elif network.queues[k].undecided_count:
+            if has_witness:
+                until_right_true(network, temporal, k, position)
+            elif is_blocked and block.right_false >> variable & 1:
+                until_right_false(network, temporal, k, position)
+            if is_blocked:
+                until_left_false(network, temporal, k, position)
 
     # ---- decisions -------------------------------------------------------------------------
 
@@ -569,14 +919,13 @@ cdef class QueueNetwork:
         cdef const Operator *temporal
         cdef TimeBlock *block
         cdef uint64_t *function
-        cdef uint32_t k, number
+        cdef uint32_t above, number, k
         cdef uint32_t variable
         cdef bint is_changed
         while network.decision_count:
             network.decision_count -= 1
             decision = network.decisions[network.decision_count]
-            temporal = &self.operators[decision.temporal]
-            variable = temporal.variable
+            variable = self.operators[decision.temporal].variable
             block = &network.blocks[decision.position]
             if not block.unknown >> variable & 1:
                 continue
@@ -599,18 +948,20 @@ cdef class QueueNetwork:
                     set_variable(function, function, variable, decision.worth, words)
                 self._note_present(words, network)
                 continue
-            for k in range(self.operator_count):
-                if self.operators[k].left_slot != NO_FUNCTION:
+            # Operands depend on variables of operators below theirs.
+            for above in range(variable + 1, self.variable_count):
+                temporal = &self.waiting[above]
+                if temporal.left_slot != NO_FUNCTION:
                     self._fix(
-                        words, network, decision.position, k, LEFT, self.operators[k].left_slot,
-                        variable, decision.worth
+                        words, network, decision.position, temporal.number, LEFT,
+                        temporal.left_slot, variable, decision.worth
                     )
-                if self.operators[k].right_slot != NO_FUNCTION:
+                if temporal.right_slot != NO_FUNCTION:
                     self._fix(
-                        words, network, decision.position, k, RIGHT, self.operators[k].right_slot,
-                        variable, decision.worth
+                        words, network, decision.position, temporal.number, RIGHT,
+                        temporal.right_slot, variable, decision.worth
                     )
-            if not block.is_stale and block.unknown:
+            if block.unknown and not block.is_stale:
                 block.is_stale = True
                 reserve(
                     <void **> &network.stale, &network.stale_capacity,
@@ -632,7 +983,10 @@ cdef class QueueNetwork:
         cdef uint64_t *function = self._function(words, network, position, slot)
         if depends_on(function, variable, words):
             set_variable(function, function, variable, worth, words)
-            self._tell(words, network, position, number, side, function)
+            if is_true(function, words):
+                self._tell(words, network, position, number, side, True)
+            elif is_false(function, words):
+                self._tell(words, network, position, number, side, False)
 
     cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil:
         """Find out which variables of a closed block still matter, and let go of the others."""
@@ -689,7 +1043,7 @@ cdef class QueueNetwork:
             if is_needed:
                 for which in range(PRESENT_FUNCTIONS):
                     needed |= support(
-                        self._present(words, network, k, which), block.unknown, words
+                        self._present(words, network.present, k, which), block.unknown, words
                     )
         missing = block.unknown & ~needed
         block.unknown = needed
@@ -706,13 +1060,12 @@ cdef class QueueNetwork:
         cdef uint32_t k
         while variables >> variable:
             if variables >> variable & 1:
-                k = self.plan.of_variable[variable]
-                temporal = &self.operators[k]
+                temporal = &self.waiting[variable]
+                k = temporal.number
                 queue = &network.queues[k]
                 if has_sets(temporal):
                     if has_bit(&queue.sets[UNDECIDED], position):
-                        clear_bit(&queue.sets[UNDECIDED], position)
-                        queue.undecided_count -= 1
+                        lose_anchor(queue, position)
                 elif temporal.left_slot != NO_FUNCTION:
                     if temporal.operation == OP_PREVIOUS:
                         if position > network.first:
@@ -757,19 +1110,15 @@ cdef class QueueNetwork:
         cdef TimeBlock *block = &network.blocks[position]
         cdef uint32_t number = block.first_class
         cdef uint32_t before = NONE
-        cdef uint32_t following, entry, next_entry
+        cdef uint32_t following
         cdef const uint64_t *function
-        cdef Expression value
         while number != NONE:
             following = network.classes[number].following
             function = network.class_functions + <size_t> number * words
             if is_false(function, words) or is_true(function, words):
-                value = TRUE_EXPRESSION if function[0] else FALSE_EXPRESSION
-                entry = network.classes[number].first_member
-                while entry != NONE:
-                    next_entry = history.entries[entry].next_member
-                    decide(history, entry, value)
-                    entry = next_entry
+                decide_members(
+                    network, history, number, OUTCOME_TRUE if function[0] else OUTCOME_FALSE
+                )
                 self._unlink(words, network, block, number, before)
             else:
                 before = number
@@ -801,8 +1150,6 @@ cdef class QueueNetwork:
     cdef int _merge(self, uint32_t words, Network *network, History *history) except -1 nogil:
         """Merge classes that have become equal."""
         cdef TimeBlock *block
-        cdef TimePointClass *kept
-        cdef TimePointClass *other
         cdef uint32_t i, number, before, following, earlier, size, position
         for i in range(network.dirty_count):
             block = &network.blocks[network.dirty[i]]
@@ -835,57 +1182,58 @@ cdef class QueueNetwork:
                     network.seen[position] = number
                     before = number
                 else:
-                    kept = &network.classes[earlier]
-                    other = &network.classes[number]
-                    if history.mode == MODE_NAIVE:
-                        history.entries[kept.last_member].next_member = other.first_member
-                        kept.last_member = other.last_member
-                    else:
-                        merge(history, other.first_member, kept.first_member)
+                    merge_members(network, history, number, earlier)
                     self._unlink(words, network, block, number, before)
                 number = following
         network.dirty_count = 0
         return 0
 
+    cdef uint32_t _own_outcome(
+        self, uint32_t words, const Network *network, uint32_t *number
+    ) noexcept nogil:
+        """What becomes of the present time-point; and its class, or NONE if that is to be added."""
+        number[0] = network.blocks[network.count - 1].first_class
+        if is_false(self.own, words):
+            return OUTCOME_FALSE
+        if is_true(self.own, words):
+            return OUTCOME_TRUE
+        while number[0] != NONE and not are_equal(
+            network.class_functions + <size_t> number[0] * words, self.own, words
+        ):
+            number[0] = network.classes[number[0]].following
+        return OUTCOME_CLASS
+
     cdef int _place(
-        self, uint32_t words, Network *network, History *history, uint64_t time_stamp,
-        uint64_t offset
+        self, uint32_t words, Network *network, State *state, uint32_t outcome, uint32_t number
     ) except -1 nogil:
         """Output the verdict of the present time-point if it is known, else put it in a class."""
-        cdef TimeBlock *block = &network.blocks[network.count - 1]
-        cdef uint32_t number, entry
+        cdef History *history = &state.history
+        cdef uint32_t entry
         cdef TimePointClass *one
-        self.has_own = False
-        if is_false(self.own, words):
+        if outcome < OUTCOME_CLASS:
             return add_verdict(
-                history, time_stamp, offset, count_decided(history, FALSE_EXPRESSION, 1), NONE
+                history, state.time_stamp, state.offset, count_decided(history, outcome, 1), NONE
             )
-        if is_true(self.own, words):
-            return add_verdict(
-                history, time_stamp, offset, count_decided(history, TRUE_EXPRESSION, 1), NONE
-            )
-        number = block.first_class
-        while number != NONE and not are_equal(
-            network.class_functions + <size_t> number * words, self.own, words
-        ):
-            number = network.classes[number].following
         if number != NONE and history.mode != MODE_NAIVE:
             entry = network.classes[number].first_member
             history.entries[entry].weight += 1
-            return add_verdict(history, time_stamp, offset, VERDICT_EQUIVALENT, entry)
-        new_entry(history, time_stamp, offset, &entry)
+            return add_verdict(
+                history, state.time_stamp, state.offset, VERDICT_EQUIVALENT, entry
+            )
+        new_entry(history, state.time_stamp, state.offset, &entry)
         history.entries[entry].next_member = NONE
         if number != NONE:
             one = &network.classes[number]
             history.entries[one.last_member].next_member = entry
             one.last_member = entry
             return 0
-        self._new_class(words, network, block, &number)
+        self._new_class(words, network, &network.blocks[network.count - 1], &number)
         one = &network.classes[number]
         one.first_member = one.last_member = entry
-        copy_function(
-            network.class_functions + <size_t> number * words, self.own, words
-        )
+        if network.state == NO_STATE:
+            copy_function(
+                network.class_functions + <size_t> number * words, self.own, words
+            )
         return 0
 
     cdef int _new_class(
@@ -918,36 +1266,47 @@ cdef class QueueNetwork:
 
     cdef int _tidy(self, uint32_t words, Network *network) except -1 nogil:
         """Forget what no anchor can ask for any more."""
-        cdef uint32_t k
+        cdef uint32_t variable, k
         cdef const Operator *temporal
         cdef Queue *queue
         cdef int64_t closed = network.count - network.is_open
         cdef int64_t end
+        cdef bint is_open = network.is_open
         cdef bint is_changed = True
-        if network.is_open:
+        for variable in range(self.plan.known_past_count):
+            k = self.plan.past[variable]
+            if self.operators[k].operation == OP_SINCE and network.count > network.first:
+                drop_spans(&network.queues[k], &self.operators[k], network.now)
+        if is_open and network.blocks[network.count - 1].unknown:
             self._recount_open(words, network)
-        while is_changed:
+        while is_changed and self.users:
             # Operators before their operands, as their functions may be all that needs an operand.
-            k = self.operator_count
-            while k:
-                k -= 1
-                temporal = &self.operators[k]
+            variable = self.variable_count
+            while variable:
+                variable -= 1
+                temporal = &self.waiting[variable]
                 if not has_sets(temporal):
-                    if temporal.operation == OP_SINCE and network.count > network.first:
-                        drop_spans(&network.queues[k], temporal, network.now)
                     continue
+                k = temporal.number
                 queue = &network.queues[k]
                 if temporal.operation == OP_SINCE:
                     self._settle_witnesses(words, network, k, closed)
                     continue
+                queue.settled = max(queue.settled, network.first)
                 end = closed
                 if queue.undecided_count:
-                    end = next_bit(&queue.sets[UNDECIDED], network.first, closed) + 1
-                queue.settled = max(queue.settled, network.first)
-                while queue.settled < min(end, closed):
+                    if queue.settled > network.first and has_bit(
+                        &queue.sets[UNDECIDED], queue.settled - 1
+                    ):
+                        continue
+                    end = min(closed, next_bit(&queue.sets[UNDECIDED], network.first, closed) + 1)
+                while queue.settled < end:
                     self._drop(words, network, queue.settled, k)
                     queue.settled += 1
-            is_changed = network.is_open and self._recount_open(words, network)
+            is_changed = (
+                is_open and network.blocks[network.count - 1].unknown
+                and self._recount_open(words, network)
+            )
         while (
             network.first < network.count - 1
             and network.blocks[network.first].unknown == 0
@@ -989,7 +1348,61 @@ cdef class QueueNetwork:
         return 0
 
 
+# ---- classes of time-points --------------------------------------------------------------------
+
+
+cdef uint32_t add_class(
+    uint64_t *classes, uint32_t *count, const uint64_t *function, uint32_t words
+) noexcept nogil:
+    """The outcome of time-points with this function, which is added to different ones if need be.
+    """
+    cdef uint32_t i
+    if is_false(function, words):
+        return OUTCOME_FALSE
+    if is_true(function, words):
+        return OUTCOME_TRUE
+    for i in range(count[0]):
+        if are_equal(classes + <size_t> i * words, function, words):
+            return OUTCOME_CLASS + i
+    copy_function(classes + <size_t> count[0] * words, function, words)
+    count[0] += 1
+    return OUTCOME_CLASS + count[0] - 1
+
+
+cdef int decide_members(
+    Network *network, History *history, uint32_t number, uint32_t outcome
+) except -1 nogil:
+    """Output the verdicts of a class."""
+    cdef uint32_t entry = network.classes[number].first_member
+    cdef uint32_t following
+    while entry != NONE:
+        following = history.entries[entry].next_member
+        decide(history, entry, outcome)
+        entry = following
+    return 0
+
+
+cdef int merge_members(
+    Network *network, History *history, uint32_t number, uint32_t earlier
+) except -1 nogil:
+    """Let a class join an earlier one."""
+    cdef TimePointClass *kept = &network.classes[earlier]
+    cdef TimePointClass *other = &network.classes[number]
+    if history.mode == MODE_NAIVE:
+        history.entries[kept.last_member].next_member = other.first_member
+        kept.last_member = other.last_member
+        return 0
+    return merge(history, other.first_member, kept.first_member)
+
+
 # ---- memory ------------------------------------------------------------------------------------
+
+
+cdef inline bint lacks_room(const Network *network) noexcept nogil:
+    return (
+        network.count == network.capacity
+        or network.count - network.first >= network.decision_room
+    )
 
 
 cdef int make_room(NetworkPlan plan, Network *network) except -1 nogil:
@@ -1006,9 +1419,14 @@ cdef int make_room(NetworkPlan plan, Network *network) except -1 nogil:
         <size_t> (network.count - network.first + 1) * (plan.variable_count + <size_t> 1)
         + 2 * MOST_VARIABLES * MOST_VARIABLES
     )
-    return reserve(
+    reserve(
         <void **> &network.decisions, &network.decision_capacity, needed, sizeof(Decision)
     )
+    network.decision_room = (
+        (network.decision_capacity - 2 * MOST_VARIABLES * MOST_VARIABLES)
+        // (plan.variable_count + 1)
+    )
+    return 0
 
 
 cdef int move_blocks(

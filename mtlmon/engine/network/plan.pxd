@@ -24,6 +24,7 @@ cdef struct Operator:
     uint64_t lower
     uint64_t upper          # UNBOUNDED() if there is no limit
     uint32_t row
+    uint32_t number
     uint32_t left, right    # operands, as in an Instruction
     # functions of a block that tell what the operands do in it; NO_FUNCTION if they are known at
     # once, and for the right operand of PREVIOUS and NEXT
@@ -43,6 +44,7 @@ cdef struct Span:
 cdef struct Queue:
     Bits sets[QUEUE_SETS]
     int64_t undecided_count
+    int64_t late_count      # of undecided anchors below `open`
     # the first block whose window time has not closed; and without sets, the first that can be
     # undecided
     int64_t open
@@ -68,11 +70,6 @@ cdef struct TimePointClass:
     uint32_t following      # the next class of the block
 
 
-cdef struct Words:
-    uint64_t *items
-    uint32_t count, capacity
-
-
 cdef struct Decision:
     int64_t position        # of a block
     uint32_t temporal
@@ -85,6 +82,9 @@ cdef struct Network:
     size_t block_words
     int64_t first, count, capacity
     bint is_open            # time-points can still join the last block
+    uint32_t state          # of the last block in the automaton, or NO_STATE
+    # whether the functions of that state are also below, as they are without a state
+    bint is_unfolded
     uint64_t now
     Queue *queues           # by operator
     uint32_t queue_count
@@ -99,6 +99,7 @@ cdef struct Network:
     uint32_t class_count, class_capacity, class_function_capacity, free_class
     Decision *decisions
     uint32_t decision_count, decision_capacity
+    int64_t decision_room   # so many blocks can be decided at once
     uint32_t *dirty         # blocks
     uint32_t dirty_count, dirty_capacity
     uint32_t *stale         # blocks
@@ -112,9 +113,12 @@ cdef class NetworkPlan:
     cdef Operator *operators
     cdef uint32_t operator_count
     cdef uint32_t *operator_of      # by row
-    cdef uint32_t of_variable[MOST_VARIABLES]   # the operator of each variable
+    cdef Operator of_variable[MOST_VARIABLES]   # the operator of each variable
     cdef uint32_t variable_count
     cdef uint64_t futures           # the variables of NEXT and UNTIL
+    cdef uint32_t *past             # PREVIOUS and SINCE, first those without a variable
+    cdef uint32_t past_count, known_past_count
+    cdef uint64_t last_regular      # no window of an earlier anchor begins after the end of time
     cdef bint has_next
     cdef bint has_deep_next         # whether a NEXT has an operand that can be undecided
     cdef uint32_t words             # of a function

@@ -20,6 +20,8 @@ cdef class NetworkPlan:
         cdef bint left_is_known, right_is_known
         self.operators = <Operator *> zeros(rows, sizeof(Operator))
         self.operator_of = <uint32_t *> zeros(rows, sizeof(uint32_t))
+        self.past = <uint32_t *> zeros(rows, sizeof(uint32_t))
+        self.last_regular = MAX_TIME_STAMP()
         is_known = [True] * rows
         for number in range(1, rows):
             instruction = &program.instructions[number]
@@ -32,6 +34,7 @@ cdef class NetworkPlan:
                 continue
             self.operator_of[number] = self.operator_count
             temporal = &self.operators[self.operator_count]
+            temporal.number = self.operator_count
             temporal.operation = instruction.operation
             if temporal.operation == OP_OUTER_UNTIL:
                 temporal.operation = OP_UNTIL
@@ -51,7 +54,6 @@ cdef class NetworkPlan:
                 if self.variable_count == MOST_VARIABLES:
                     raise ValueError("the formula has too many operators for a queue network")
                 temporal.variable = self.variable_count
-                self.of_variable[self.variable_count] = self.operator_count
                 if temporal.operation in (OP_NEXT, OP_UNTIL):
                     self.futures |= <uint64_t> 1 << self.variable_count
                 self.variable_count += 1
@@ -64,7 +66,20 @@ cdef class NetworkPlan:
                 if temporal.operation in (OP_SINCE, OP_UNTIL):
                     temporal.right_slot = self.slots
                     self.slots += 1
+            if temporal.variable != NO_VARIABLE:
+                self.of_variable[temporal.variable] = temporal[0]
+            if temporal.operation == OP_UNTIL:
+                self.last_regular = min(self.last_regular, MAX_TIME_STAMP() - temporal.lower)
             self.operator_count += 1
+        for has_variable in (False, True):
+            self.known_past_count = self.past_count
+            for number in range(self.operator_count):
+                temporal = &self.operators[number]
+                if temporal.operation in (OP_PREVIOUS, OP_SINCE) and (
+                    (temporal.variable != NO_VARIABLE) == has_variable
+                ):
+                    self.past[self.past_count] = number
+                    self.past_count += 1
         self.words = 1
         while self.variable_count > WORD_VARIABLES and (
             self.words < 1 << (self.variable_count - WORD_VARIABLES)
@@ -74,6 +89,7 @@ cdef class NetworkPlan:
     def __dealloc__(self):
         free(self.operators)
         free(self.operator_of)
+        free(self.past)
 
 
 cdef inline bint has_sets(const Operator *temporal) noexcept nogil:
@@ -87,6 +103,7 @@ cdef Network *new_network(NetworkPlan plan) except NULL:
     cdef bint is_done = False
     try:
         network.free_class = NONE
+        network.state = NO_STATE
         network.queues = <Queue *> zeros(plan.operator_count, sizeof(Queue))
         network.queue_count = plan.operator_count
         network.block_words = <size_t> plan.slots * plan.words

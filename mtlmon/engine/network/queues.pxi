@@ -77,12 +77,16 @@ cdef inline void push(
     network.decision_count += 1
 
 
+cdef inline void lose_anchor(Queue *queue, int64_t anchor) noexcept nogil:
+    clear_bit(&queue.sets[UNDECIDED], anchor)
+    queue.undecided_count -= 1
+    queue.late_count -= anchor < queue.open
+
+
 cdef inline void decide_anchor(
     Network *network, uint32_t temporal, int64_t anchor, uint8_t worth
 ) noexcept nogil:
-    cdef Queue *queue = &network.queues[temporal]
-    clear_bit(&queue.sets[UNDECIDED], anchor)
-    queue.undecided_count -= 1
+    lose_anchor(&network.queues[temporal], anchor)
     push(network, anchor, temporal, worth)
 
 
@@ -212,6 +216,11 @@ cdef void until_right_false(
     clear_bit(&queue.sets[NOT_FALSE], position)
     if queue.undecided_count == 0:
         return
+    if queue.late_count == 0 and position == network.count - 1 and (
+        temporal.left_is_true or not has_bit(&queue.sets[KNOWN_FALSE], position)
+    ):
+        # Later blocks can be witnesses for all anchors that this one could serve.
+        return
     candidate = next_bit(&queue.sets[NOT_FALSE], position + 1, network.count)
     end = last_anchor_before(network, temporal, position)
     anchor = next_bit(
@@ -285,12 +294,16 @@ cdef void until_left_false(
 cdef void until_time(Network *network, const Operator *temporal, uint32_t number) noexcept nogil:
     """Close the windows that are over."""
     cdef Queue *queue = &network.queues[number]
-    cdef int64_t anchor, candidate
-    queue.open = max(queue.open, network.first)
-    while queue.open < network.count and window_end(network, temporal, queue.open) < network.now:
+    cdef int64_t count = network.count
+    cdef int64_t anchor = max(queue.open, network.first)
+    cdef int64_t candidate
+    cdef uint64_t now = network.now
+    queue.open = anchor
+    while queue.open < count and window_end(network, temporal, queue.open) < now:
         anchor = queue.open
         queue.open += 1
         if has_bit(&queue.sets[UNDECIDED], anchor):
+            queue.late_count += 1
             candidate = next_bit(
                 &queue.sets[NOT_FALSE], window_start(network, temporal, anchor), network.count
             )

@@ -31,6 +31,7 @@ cdef bint find_settled(Engine engine, State *state, uint64_t *time_stamp) except
 cdef uint32_t expression_places(
     Engine engine, const uint64_t *words, uint32_t *places
 ) noexcept nogil
+cdef int require_registers(State *state) except -1 nogil
 cdef int load_registers(State *state) except -1 nogil
 cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 nogil
 cdef void pass_threshold(

@@ -330,17 +330,23 @@ cdef uint32_t expression_places(
     return count
 
 
+cdef int require_registers(State *state) except -1 nogil:
+    """Make sure that a state has room for registers."""
+    if state.registers == NULL:
+        state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
+        if state.registers == NULL:
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+    return 0
+
+
 cdef int load_registers(State *state) except -1 nogil:
     """Copy the names of the history's entries to registers."""
     cdef History *history = &state.history
     cdef uint32_t number = history.first
     cdef uint32_t count = 0
     cdef Register *register
-    if state.registers == NULL:
-        state.registers = <Register *> malloc(REGISTER_ROOM * sizeof(Register))
-        if state.registers == NULL:
-            with gil:
-                raise MemoryError("mtlmon: out of memory")
+    require_registers(state)
     while number != NONE:
         register = &state.registers[count]
         register.time_stamp = history.entries[number].time_stamp

@@ -73,6 +73,7 @@ cdef class Table:
     cdef uint32_t *operations
     cdef uint32_t operation_count, operation_capacity
     cdef Key key                        # scratch memory
+    cdef Words registers                # the same, for registers that are read
 
     cdef uint64_t compactions           # of the workspace whose expressions are in the keys
     cdef int64_t credit
@@ -85,6 +86,8 @@ cdef class Table:
         size_t count, Verdicts *verdicts, size_t first_place
     ) except? 0 nogil
     cdef int structure(self, State *state) except -1 nogil
+    cdef int require_structures(self, State *state) except -1 nogil
+    cdef uint32_t find(self, const uint64_t *words, uint32_t length) noexcept nogil
     cdef int rest(self, State *state) except -1 nogil
     cdef int forget(self, void *kept, size_t stride, size_t count) except -1 nogil
     cdef void rehash(self) noexcept nogil
@@ -109,5 +112,8 @@ cdef class Table:
     cdef bint _is_paused(self) noexcept nogil
     cdef int _find_action(self, State *state, uint32_t *action) except -1 nogil
     cdef int _new_script(self, State *state, uint32_t *action) except -1 nogil
+    cdef uint32_t _position_of(
+        self, const uint64_t *words, uint32_t length, uint64_t hash_value
+    ) noexcept nogil
     cdef int _grow_configuration_table(self) except -1 nogil
     cdef bint _intern_state(self, State *state, uint32_t *number) except -1 nogil

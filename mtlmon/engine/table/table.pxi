@@ -87,6 +87,7 @@ cdef class Table:
         free(self.words)
         free(self.scripts)
         free(self.operations)
+        free(self.registers.items)
 
     cdef size_t run(
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
@@ -126,12 +127,17 @@ cdef class Table:
 
     cdef int structure(self, State *state) except -1 nogil:
         """Update the structures of a state, so that code outside the table can use them."""
+        self.require_structures(state)
+        state.configuration = NO_CONFIGURATION
+        return 0
+
+    cdef int require_structures(self, State *state) except -1 nogil:
+        """Do the same for code that changes nothing; the state keeps its configuration."""
         if not state.is_structured:
             restore(
                 self.engine, state,
                 self.words + self.configurations[state.configuration].start
             )
-        state.configuration = NO_CONFIGURATION
         return 0
 
     # ---- known transitions -----------------------------------------------------------------
@@ -256,21 +262,20 @@ cdef class Table:
         cdef Transition *transition = NULL
         self.structure(state)
         verdicts.is_idle = True
-        self.engine.step(state, time_stamp, letter)
+        if state.network != NULL:
+            self.engine.network.step(state, time_stamp, letter)
+        else:
+            self.engine.step(state, time_stamp, letter)
         verdicts.is_idle = False
         count = state.history.verdict_count
         reserve(
             <void **> &verdicts.records, &verdicts.capacity,
             <size_t> verdicts.count + count + MOST_REGISTERS + 2, sizeof(VerdictRecord)
         )
-        if count:
-            memcpy(
-                verdicts.records + verdicts.count, state.history.verdicts,
-                count * sizeof(VerdictRecord)
-            )
-            for k in range(verdicts.count, verdicts.count + count):
-                verdicts.records[k].place = <uint32_t> place
-        verdicts.count += count
+        for k in range(count):
+            verdicts.records[verdicts.count] = state.history.verdicts[k]
+            verdicts.records[verdicts.count].place = <uint32_t> place
+            verdicts.count += 1
         if not self.is_used or self._is_paused():
             return 0
         if not self.is_shared and (
@@ -445,25 +450,16 @@ cdef class Table:
 
     cdef int _intern_key(self, const State *state, uint32_t *number) except -1 nogil:
         """The number of the configuration of a state, whose key is in the scratch memory."""
-        cdef uint64_t hash_value = hash_words(self.key.words, self.key.length)
-        cdef uint32_t mask, position, i
+        cdef uint64_t hash_value
+        cdef uint32_t position, i
         cdef Configuration *configuration
         if 2 * (self.configuration_count + 1) > self.configuration_table_size:
             self._grow_configuration_table()
-        mask = self.configuration_table_size - 1
-        position = hash_value & mask
-        while self.configuration_table[position]:
+        hash_value = hash_words(self.key.words, self.key.length)
+        position = self._position_of(self.key.words, self.key.length, hash_value)
+        if self.configuration_table[position]:
             number[0] = self.configuration_table[position] - 1
-            configuration = &self.configurations[number[0]]
-            if (
-                configuration.hash == hash_value and configuration.length == self.key.length
-                and memcmp(
-                    self.words + configuration.start, self.key.words,
-                    self.key.length * sizeof(uint64_t)
-                ) == 0
-            ):
-                return 0
-            position = (position + 1) & mask
+            return 0
         number[0] = self.configuration_count
         reserve(
             <void **> &self.configurations, &self.configuration_capacity,
@@ -493,6 +489,34 @@ cdef class Table:
         self.configuration_count += 1
         self.configuration_table[position] = self.configuration_count
         return 0
+
+    cdef uint32_t find(self, const uint64_t *words, uint32_t length) noexcept nogil:
+        """The configuration with a key, or NO_CONFIGURATION."""
+        if self.configuration_count == 0:
+            return NO_CONFIGURATION
+        # An empty position has 0, and NO_CONFIGURATION is one less.
+        return self.configuration_table[
+            self._position_of(words, length, hash_words(words, length))
+        ] - 1
+
+    cdef uint32_t _position_of(
+        self, const uint64_t *words, uint32_t length, uint64_t hash_value
+    ) noexcept nogil:
+        """The position of a key in the hash table, or the empty one where it belongs."""
+        cdef uint32_t mask = self.configuration_table_size - 1
+        cdef uint32_t position = hash_value & mask
+        cdef const Configuration *configuration
+        while self.configuration_table[position]:
+            configuration = &self.configurations[self.configuration_table[position] - 1]
+            if (
+                configuration.hash == hash_value and configuration.length == length
+                and memcmp(
+                    self.words + configuration.start, words, length * sizeof(uint64_t)
+                ) == 0
+            ):
+                break
+            position = (position + 1) & mask
+        return position
 
     cdef int _grow_configuration_table(self) except -1 nogil:
         cdef uint32_t size = max(64, 2 * self.configuration_table_size)
@@ -608,6 +632,7 @@ cdef class Table:
             + self.word_capacity * sizeof(uint64_t)
             + self.script_capacity * sizeof(Script)
             + self.operation_capacity * sizeof(uint32_t)
+            + self.registers.capacity * sizeof(uint64_t)
         )
         if self.letters != NULL:
             held += MOST_COLUMNS * sizeof(uint64_t) + LETTER_TABLE_SIZE * sizeof(uint32_t)

@@ -1,0 +1,68 @@
+# cython: language_level=3
+"""Declarations for the automaton of an open block."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+
+cdef enum:
+    NO_STATE = 0xFFFFFFFF
+    # What becomes of a class of time-points, or of a new time-point, at an event: it is decided, or
+    # it is the class of this number, counted from OUTCOME_CLASS on.
+    OUTCOME_FALSE = 0
+    OUTCOME_TRUE = 1
+    OUTCOME_CLASS = 2
+    MOST_CLASSES = 32       # of a state
+
+
+cdef struct BlockState:
+    # An open block that waits for no earlier block. Sets of variables have a bit for each of them.
+    uint64_t hash
+    uint32_t start          # of its functions: the present ones of operators, then those of classes
+    uint32_t class_count
+    bint is_empty           # no time-point has come yet
+    uint8_t unknown         # the variables that classes depend on
+    # operators with a variable whose operand has a known value in the block
+    uint8_t left_true, left_false, right_true, right_false
+    # What earlier blocks are told at once, a byte for each kind of news: the operand of a NEXT is
+    # known, there is a witness, the left operand is violated, and that without a witness.
+    uint32_t news
+    # UNTIL: what they are told when the block is closed
+    uint8_t ends_left_true, ends_right_false
+    uint8_t supports[2 * MOST_VARIABLES]    # by slot: the variables that its function depends on
+
+
+cdef struct BlockStep:
+    # What an event makes of a block. From NO_STATE, the letter has the heads of a new block.
+    uint64_t letter
+    uint32_t source, target
+    uint32_t outcomes       # where those of the classes of the source begin
+    uint32_t own            # the outcome of the event's own time-point
+    bint keeps_classes      # each class stays by itself
+
+
+cdef class BlockAutomaton:
+    # The states that blocks have had, and what events made of them.
+    cdef size_t present_words
+    cdef uint32_t words             # of a function
+    cdef BlockState *states
+    cdef uint32_t state_count, state_capacity
+    cdef uint64_t *functions
+    cdef uint32_t function_count, function_capacity
+    cdef BlockStep *steps
+    cdef uint32_t step_count, step_capacity
+    cdef uint32_t *outcomes
+    cdef uint32_t outcome_count, outcome_capacity
+    cdef uint32_t *state_table      # open addressing: number + 1, or 0
+    cdef uint32_t *step_table
+    cdef uint32_t state_table_size, step_table_size
+    cdef bint is_full               # and learns no more
+
+    cdef size_t held_bytes(self) noexcept nogil
+    cdef const uint64_t *functions_of(self, uint32_t state) noexcept nogil
+    cdef const BlockStep *find_step(self, uint32_t source, uint64_t letter) noexcept nogil
+    cdef int add_step(self, const BlockStep *step, const uint32_t *outcomes) except -1 nogil
+    cdef int intern(
+        self, const BlockState *state, const uint64_t *functions, uint32_t *number
+    ) except -1 nogil
+    cdef void _put_step(self, uint32_t number) noexcept nogil
+    cdef void _put_state(self, uint32_t number) noexcept nogil

@@ -1,0 +1,191 @@
+# cython: language_level=3
+"""The automaton of an open block: what an event makes of it, looked up.
+
+What the time-points of a block make of it depends on their letters, and on the values of PREVIOUS
+and SINCE before the block, but not on time. So while no operator waits for an earlier block, an
+open block has few *states*: the functions of its classes, and what operands do in it. Letters lead
+from one to another, whatever the bounds, the clock, and the number of blocks that are pending.
+
+States and steps are never forgotten, because networks refer to them by number. When the memory for
+them is used up, blocks in other states do without.
+"""
+
+from cython cimport final
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+
+cdef extern from *:
+    """
+    /* Builds that check themselves have little room, so that tests come across its end. */
+    #ifndef MTLMON_CHECKS
+    #define MTLMON_CHECKS 0
+    #endif
+    #if MTLMON_CHECKS
+    enum { MOST_STATES = 1 << 4, MOST_STEPS = 1 << 6 };
+    #else
+    enum { MOST_STATES = 1 << 9, MOST_STEPS = 1 << 12 };
+    #endif
+    """
+    cdef enum:
+        MOST_STATES
+        MOST_STEPS
+
+cdef enum:
+    MOST_STATE_WORDS = 1 << 15      # of the functions of all states
+
+
+@final
+cdef class BlockAutomaton:
+    """The states that blocks have had, and what events made of them."""
+
+    def __cinit__(self, NetworkPlan plan not None):
+        self.words = plan.words
+        self.present_words = 3 * <size_t> plan.operator_count * plan.words
+
+    def __dealloc__(self):
+        free(self.states)
+        free(self.functions)
+        free(self.steps)
+        free(self.outcomes)
+        free(self.state_table)
+        free(self.step_table)
+
+    cdef size_t held_bytes(self) noexcept nogil:
+        """The bytes that the arrays take."""
+        cdef size_t held = (
+            self.state_capacity * sizeof(BlockState) + self.function_capacity * sizeof(uint64_t)
+            + self.step_capacity * sizeof(BlockStep) + self.outcome_capacity * sizeof(uint32_t)
+        )
+        held += (<size_t> self.state_table_size + self.step_table_size) * sizeof(uint32_t)
+        return held
+
+    cdef const uint64_t *functions_of(self, uint32_t state) noexcept nogil:
+        """The functions of a state; the next state may move them."""
+        return self.functions + self.states[state].start
+
+    cdef const BlockStep *find_step(self, uint32_t source, uint64_t letter) noexcept nogil:
+        """The step from a state with a letter, or NULL if it is not known."""
+        cdef uint32_t limit = self.step_table_size - 1
+        cdef uint32_t position = step_home(source, letter) & limit
+        cdef const BlockStep *step
+        if self.step_table == NULL:
+            return NULL
+        while self.step_table[position]:
+            step = &self.steps[self.step_table[position] - 1]
+            if step.source == source and step.letter == letter:
+                return step
+            position = (position + 1) & limit
+        return NULL
+
+    cdef int add_step(self, const BlockStep *step, const uint32_t *outcomes) except -1 nogil:
+        """Add a step that is not known yet, unless there is no room."""
+        cdef uint32_t count = 0
+        if self.step_count == MOST_STEPS:
+            self.is_full = True
+            return 0
+        if step.source != NO_STATE:
+            count = self.states[step.source].class_count
+        reserve(
+            <void **> &self.steps, &self.step_capacity, <size_t> self.step_count + 1,
+            sizeof(BlockStep)
+        )
+        reserve(
+            <void **> &self.outcomes, &self.outcome_capacity,
+            <size_t> self.outcome_count + count, sizeof(uint32_t)
+        )
+        self.steps[self.step_count] = step[0]
+        self.steps[self.step_count].outcomes = self.outcome_count
+        if count:
+            memcpy(self.outcomes + self.outcome_count, outcomes, count * sizeof(uint32_t))
+        self.outcome_count += count
+        if 2 * (self.step_count + 1) > self.step_table_size:
+            double_table(&self.step_table, &self.step_table_size)
+            for count in range(self.step_count):
+                self._put_step(count)
+        self._put_step(self.step_count)
+        self.step_count += 1
+        return 0
+
+    cdef void _put_step(self, uint32_t number) noexcept nogil:
+        cdef uint32_t limit = self.step_table_size - 1
+        cdef uint32_t position = (
+            step_home(self.steps[number].source, self.steps[number].letter) & limit
+        )
+        while self.step_table[position]:
+            position = (position + 1) & limit
+        self.step_table[position] = number + 1
+
+    cdef int intern(
+        self, const BlockState *state, const uint64_t *functions, uint32_t *number
+    ) except -1 nogil:
+        """The number of a state with these functions, or NO_STATE if there is no room for it."""
+        cdef size_t size = self.present_words + <size_t> state.class_count * self.words
+        cdef uint64_t hash_value = (
+            hash_words(functions, <uint32_t> size) ^ state.is_empty
+        ) + state.class_count
+        cdef uint32_t i, position
+        cdef const BlockState *known
+        if 2 * (self.state_count + 1) > self.state_table_size:
+            double_table(&self.state_table, &self.state_table_size)
+            for i in range(self.state_count):
+                self._put_state(i)
+        position = hash_value & (self.state_table_size - 1)
+        while self.state_table[position]:
+            number[0] = self.state_table[position] - 1
+            known = &self.states[number[0]]
+            if (
+                known.hash == hash_value and known.class_count == state.class_count
+                and known.is_empty == state.is_empty
+                and equal_words(self.functions + known.start, functions, size)
+            ):
+                return 0
+            position = (position + 1) & (self.state_table_size - 1)
+        number[0] = NO_STATE
+        if (
+            self.state_count == MOST_STATES or self.function_count + size > MOST_STATE_WORDS
+        ):
+            self.is_full = True
+            return 0
+        reserve(
+            <void **> &self.states, &self.state_capacity, <size_t> self.state_count + 1,
+            sizeof(BlockState)
+        )
+        reserve(
+            <void **> &self.functions, &self.function_capacity, self.function_count + size,
+            sizeof(uint64_t)
+        )
+        number[0] = self.state_count
+        self.states[number[0]] = state[0]
+        self.states[number[0]].hash = hash_value
+        self.states[number[0]].start = self.function_count
+        copy_words(self.functions + self.function_count, functions, size)
+        self.function_count += <uint32_t> size
+        self._put_state(self.state_count)
+        self.state_count += 1
+        return 0
+
+    cdef void _put_state(self, uint32_t number) noexcept nogil:
+        cdef uint32_t limit = self.state_table_size - 1
+        cdef uint32_t position = self.states[number].hash & limit
+        while self.state_table[position]:
+            position = (position + 1) & limit
+        self.state_table[position] = number + 1
+
+
+cdef int double_table(uint32_t **table, uint32_t *size) except -1 nogil:
+    """Replace a hash table by an empty one of twice the size."""
+    cdef uint32_t wanted = max(<uint32_t> LEAST_TABLE, 2 * size[0])
+    cdef uint32_t *grown = <uint32_t *> zeros(wanted, sizeof(uint32_t))
+    free(table[0])
+    table[0] = grown
+    size[0] = wanted
+    return 0
+
+
+cdef inline uint32_t step_home(uint32_t source, uint64_t letter) noexcept nogil:
+    """Where the search for a step begins."""
+    cdef uint64_t value = (letter + source) * <uint64_t> 0x9E3779B97F4A7C15
+    value += source * <uint64_t> 0xC2B2AE3D27D4EB4F
+    return value >> 40
