@@ -16,6 +16,7 @@ from bench.memory import memory
 from bench.piles import RATES, piles
 from bench.settings import Settings
 from bench.spark import spark, spark_memory, spark_steps, spark_trace
+from bench.streams import streams
 from bench.tables import tables
 from bench.targets import targets
 from bench.workloads import DENSITIES, PLAIN_DENSITIES, WORKLOADS
@@ -141,6 +142,11 @@ MEASURES = {
         length,
         "memory and speed over a long log",
         replace(_THROUGHPUT, events=100_000_000, repeats=3),
+    ),
+    "streams": Measure(
+        streams,
+        "windows per key, beside Polars and DuckDB",
+        replace(_THROUGHPUT, events=10_000_000, repeats=3),
     ),
     "first-verdict": Measure(
         first_verdict,

@@ -22,7 +22,7 @@ from bench import commands
 from bench.compare import progress
 from bench.contenders import Mtlmon
 from bench.logs import cache_directory
-from mtlmon.checking import LogCheck
+from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
@@ -119,7 +119,8 @@ def check(path: Path, policies: str, key: str | None = None) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         with open_tables(path, run.atoms, key=() if key is None else key) as source:
-            output = TextOutput([policy.name for policy in file.policies], source.keys)
+            keys = TraceKeys.of_one_partition(len(file.policies), source.keys, source.partitions[0])
+            output = TextOutput([policy.name for policy in file.policies], keys)
             for _ in run.run(source, "last"):
                 output.put(run.verdicts)
                 output.writer.flush(null)

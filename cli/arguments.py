@@ -8,7 +8,7 @@ import re
 
 from mtlmon.cli.failure import Failure, show
 from mtlmon.support.table_formats import FORMAT_NAMES
-from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ USAGE = """\
 mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon [options] -e FORMULA [LOG ...]
        mtlmon resolve [options] [VERDICTS]
-       mtlmon check-policy [options] FILE [LOG]"""
+       mtlmon check-policy [options] FILE [LOG]
+       mtlmon streams [options] FILE TABLE..."""
 
 DESCRIPTION = """\
 Check a log against a policy in metric temporal logic: one verdict for every time-point.
@@ -78,6 +79,8 @@ examples:
   mtlmon check-policy rules.mtl events.csv
       check whether a policy file fits the columns of a table
       (mtlmon check-policy --help)
+  mtlmon streams rules.mtl events.csv
+      the values of the file's streams at every row (mtlmon streams --help)
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
       how a formula is parsed, and what monitoring it costs
 
@@ -100,6 +103,7 @@ class Options(argparse.Namespace):
     output: str | None
     end_time: int | Literal["last", "inf"] | None
     unit: str | None
+    constants: dict[str, str]
     on_error: Literal["stop", "skip"]
     bdd: Literal["auto", "cudd", "autoref"]
     summary: bool | None
@@ -221,6 +225,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
             "-e was given more than once: join the formulas with AND, or write a policy file"
         )
     options.formula = options.formulas[0] if options.formulas else None
+    options.constants = dict(options.settings)
     options.formula_file = ""
     if options.formula is None:
         if not files:
@@ -254,8 +259,6 @@ def check_table_options(parser: Parser, options: Options) -> None:
             f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
             "both give the unit of time-stamps; the unit of the time column is --time-unit"
         )
-    if options.event_separator is not None and options.event is None:
-        parser.error("--event-separator needs the column of event names: add --event COLUMN")
 
 
 def check_text_options(parser: Parser, options: Options) -> None:
@@ -334,16 +337,31 @@ def add_formula_options(group: argparse._ArgumentGroup) -> None:
         metavar="FORMULA",
         help="the policy itself, in place of FORMULA_FILE",
     )
-    group.add_argument(
-        "--unit",
-        choices=tuple(UNITS),
-        help="the unit of the log's time-stamps, so that bounds can have units: ONCE[0,7d]",
-    )
+    add_unit_options(group)
     group.add_argument(
         "--explain-formula",
         action="store_true",
         help="show how the formula is parsed, what monitoring it costs and which engine runs it; "
         "do not read a log",
+    )
+
+
+def add_unit_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that change what a policy file says."""
+    group.add_argument(
+        "--unit",
+        type=unit_name,
+        choices=tuple(UNITS),
+        help="the unit of the log's time-stamps, so that bounds can have units: ONCE[0,7d]",
+    )
+    group.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        type=constant_setting,
+        default=[],
+        metavar="NAME=CONSTANT",
+        help="the value of a constant that the policy file declares: --set limit=30",
     )
 
 
@@ -355,6 +373,10 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         help="what is known about the end of the log: it is complete up to and including "
         "time-stamp TS, up to its last time-stamp, or no event ever follows (default: nothing)",
     )
+    add_error_option(group)
+
+
+def add_error_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--on-error",
         choices=("stop", "skip"),
@@ -369,6 +391,23 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         choices=("text", *FORMAT_NAMES),
         help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
     )
+    add_column_options(group)
+    group.add_argument(
+        "--sort",
+        action="store_true",
+        help="sort rows by time first; uses temporary files if there are many",
+    )
+    group.add_argument(
+        "--advance-every",
+        type=positive,
+        metavar="N",
+        help="whenever N time units have passed, give the verdicts that time alone decides for all "
+        "keys, not just at each key's next event",
+    )
+
+
+def add_column_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that say what the columns of a table mean."""
     group.add_argument("--time", metavar="COLUMN", help="the column of times (default: ts)")
     group.add_argument(
         "--time-unit",
@@ -383,6 +422,7 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--resolution",
+        type=unit_name,
         choices=tuple(UNITS),
         help="the unit of time-stamps (default: --unit, or the policy file's; --time-unit; s)",
     )
@@ -405,18 +445,6 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="COLUMN[,COLUMN...]",
         help="rows with equal values in these columns form a trace of their own",
-    )
-    group.add_argument(
-        "--sort",
-        action="store_true",
-        help="sort rows by time first; uses temporary files if there are many",
-    )
-    group.add_argument(
-        "--advance-every",
-        type=positive,
-        metavar="N",
-        help="whenever N time units have passed, give the verdicts that time alone decides for all "
-        "keys, not just at each key's next event",
     )
 
 
@@ -551,6 +579,19 @@ def version_line() -> str:
     from mtlmon._version import __version__
 
     return f"mtlmon {__version__}"
+
+
+def unit_name(text: str) -> str:
+    """Parse the argument of --unit, which can be a word for minutes or seconds."""
+    return UNIT_WORDS.get(text, text)
+
+
+def constant_setting(text: str) -> tuple[str, str]:
+    """Parse the argument of --set."""
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=CONSTANT")
+    return name, value
 
 
 def column_names(text: str) -> list[str]:

@@ -13,8 +13,9 @@ from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
 from mtlmon.engine.choice import engine_of
 from mtlmon.policy import check_policies
-from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.types import errors_with_columns, with_streams
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.report import visible
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.engine.choice import Mode
-    from mtlmon.policy import PolicyFile
+    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.predicates.kinds import Kind
 
 __all__ = ["check_policy"]
 
@@ -72,8 +74,7 @@ def check_policy(arguments: Sequence[str]) -> int:
     schema = None
     if len(options.files) > 1:
         schema = log_schema(options.files[1])
-        for predicate in file.atoms.values():
-            found += check(predicate, schema).errors
+        found += errors_with_columns(file, file.environment._replace(streams={}), schema)
         found.sort(key=lambda error: (error.line, error.column))
     # errors that do not depend on columns are found again with the columns
     by_place = {(error.line, error.column): error for error in found}
@@ -105,16 +106,55 @@ def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local"
         if policy.name is not None:
             title = f"Policy {visible(policy.name)}"
             blocks.append(f"{title}\n{'=' * len(title)}")
+            blocks += header(policy)
         engine = engine_of(policy.formula, mode)
         blocks.append(describe(policy.formula, file.unit, engine))
-    if file.atoms:
+    conditions = file.conditions
+    if len(file.atoms) > len(conditions):
         lines = ["Atoms defined by predicates"]
         for name, predicate in file.atoms.items():
+            if name in conditions:
+                continue
             unused = "" if name in file.atoms_needed else "  (in no policy)"
             lines.append(f"  {visible(atom_text(name))} = {predicate}{unused}")
             lines.append(f"    {columns_line(predicate.columns, schema)}")
         blocks.append("\n".join(lines))
+    if conditions:
+        lines = ["Conditions in formulas"]
+        for name in conditions:
+            predicate = file.atoms[name]
+            lines += [f"  {predicate}", f"    {columns_line(predicate.columns, schema)}"]
+        blocks.append("\n".join(lines))
+    if file.streams:
+        environment = file.environment
+        if schema is not None:
+            environment, _ = with_streams(file, environment._replace(streams={}), schema)
+        lines = ["Streams"]
+        for name, stream in file.streams.items():
+            lines.append(f"  {visible(name)} = {stream.expression}")
+            clock = "" if stream.clock is None else f", {stream.clock}"
+            lines.append(f"    {type_words(environment.streams[name])}{clock}")
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
+
+
+def header(policy: Policy) -> list[str]:
+    """What a policy says before its colon, on lines of its own."""
+    lines = []
+    if policy.text:
+        lines.append(visible(policy.text))
+    if policy.key is not None:
+        lines.append(f"key: {', '.join(map(column_text, policy.key)) or 'none'}")
+    if policy.clock is not None:
+        lines.append(f"on {policy.clock} (not possible yet)")
+    if policy.tolerance is not None:
+        lines.append(f"at most {float(100 * policy.tolerance):g}% violations")
+    return ["\n".join(lines)] if lines else []
+
+
+def type_words(kind: Kind) -> str:
+    """Describe the type of a stream's values."""
+    return "its type depends on the columns" if kind.name in OPEN else kind.words
 
 
 def columns_line(columns: tuple[str, ...], schema: pa.Schema | None) -> str:

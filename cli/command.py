@@ -17,7 +17,7 @@ from mtlmon.cli.failure import (
     note,
     show,
 )
-from mtlmon.errors import LogError, MtlmonError
+from mtlmon.errors import FormulaError, LogError, MtlmonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-SUBCOMMANDS = ("resolve", "check-policy")
+SUBCOMMANDS = ("resolve", "check-policy", "streams")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,6 +88,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         from mtlmon.cli.checking import check_policy
 
         return check_policy(arguments[1:])
+    if first == "streams":
+        from mtlmon.cli.streams import write_streams
+
+        return write_streams(arguments[1:])
     if first and not first.startswith("-") and not os.path.lexists(first):
         refuse_misspelt(first)
     return run(parse_arguments(arguments))
@@ -105,6 +109,11 @@ def refuse_misspelt(word: str) -> None:
 def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
     file = load_policies(options)
+    if options.is_table and options.event_separator is not None and options.event is None:
+        raise Failure(
+            "--event-separator needs the column of event names: add --event COLUMN "
+            "(see mtlmon --help)"
+        )
     if options.explain_formula:
         explain(file, options)
         return 0
@@ -122,52 +131,120 @@ def run(options: Options) -> int:
 
 
 def load_policies(options: Options) -> Formula | PolicyFile:
-    """Parse the formula or the policy file; its unit becomes that of the options.
+    """Parse the formula or the policy file; its settings become options that are not given.
 
     Raises:
-        Failure: the file cannot be read.
+        Failure: the file cannot be read, or its settings do not fit the log.
         FormulaError: the text is not a formula or a policy file.
     """
-    from mtlmon.cli.files import read_formula
     from mtlmon.syntax.parser import parse
 
     # the unit of time-stamps, by either option
     declared = options.unit or options.resolution
     options.unit = declared or options.time_unit
-    if options.formula is None:
-        text = read_formula(options.formula_file)
-        if not may_declare(text):
-            return parse(text, unit=options.unit, source=options.formula_file)
-        from mtlmon.policy import parse_policies
-        from mtlmon.syntax.bounds import LATER
+    text, source = formula_text(options)
+    if not may_declare(text) and not options.constants:
+        try:
+            return parse(text, unit=options.unit, source=source)
+        except FormulaError:
+            # It may have conditions, which take longer to import.
+            pass
+    return declared_policies(text, source, declared, options)
 
-        file = parse_policies(text, options.formula_file, unit=declared or LATER)
-        if file.unit == LATER:
-            file = parse_policies(text, options.formula_file, unit=options.unit)
-        options.unit = file.unit
-        return file
+
+def declared_policies(
+    text: str, source: str, declared: str | None, options: Options, *, needs_policy: bool = True
+) -> PolicyFile:
+    """Parse a policy file; its settings become options that are not given.
+
+    Args:
+        text: the content of the file.
+        source: its name in errors.
+        declared: the unit of time-stamps that an option gives, or None.
+        options: the options of the command line; their unit is the one if the file says none.
+        needs_policy: whether a file without a policy is an error.
+
+    Raises:
+        Failure: the settings of the file do not fit the log.
+        FormulaError: the text is not a policy file.
+    """
+    from mtlmon.policy import parse_policies
+    from mtlmon.syntax.bounds import LATER
+
+    def parsed(unit: str | None) -> PolicyFile:
+        constants = options.constants
+        return parse_policies(
+            text, source, unit=unit, constants=constants, needs_policy=needs_policy
+        )
+
+    file = parsed(declared or LATER)
+    if file.unit == LATER:
+        file = parsed(options.unit)
+    adopt_settings(file, options)
+    return file
+
+
+def formula_text(options: Options) -> tuple[str, str]:
+    """Return the text of the formula or policy file, and its name in errors."""
+    if options.formula is None:
+        from mtlmon.cli.files import read_formula
+
+        return read_formula(options.formula_file), options.formula_file
     try:
         options.formula.encode()
     except UnicodeEncodeError:
         raise Failure("the formula of -e is not UTF-8") from None
-    return parse(options.formula, unit=options.unit)
+    return options.formula, "<formula>"
 
 
 def may_declare(text: str) -> bool:
     """Whether the text may be a policy file rather than a single formula, by a quick check."""
     import re
 
-    return re.search(r"^[ \t]*(?:unit|let|atom|policy)[ \t]", text, re.MULTILINE) is not None
+    keywords = "unit|let|atom|policy|const|stream|trigger|time|event|pattern|zone|key|assume"
+    return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
+
+
+def adopt_settings(file: PolicyFile, options: Options) -> None:
+    """Use what the file says about the log where no option says it.
+
+    Raises:
+        Failure: the file describes a table, but the log is read as text.
+    """
+    options.unit = file.unit
+    if file.pattern is not None:
+        raise Failure(
+            f"{options.formula_file} declares a pattern, which is not possible yet: turn the lines "
+            "into a table, as docs/recipes.md shows"
+        )
+    if not options.is_table:
+        settings = {"key": file.key, "time": file.time, "event": file.event}
+        for name, value in settings.items():
+            if value and not options.explain_formula:
+                raise Failure(
+                    f"{options.formula_file} declares the {name} of a table, but the log is read "
+                    "as text: add its format, for instance --format csv"
+                )
+        return
+    options.time = options.time or file.time
+    options.event = options.event or file.event
+    if not options.keys and file.key:
+        options.keys = [list(file.key)]
 
 
 def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None:
-    """Return the name, or None, and the formula of the only policy; None if there are several."""
+    """Return the name, or None, and the formula of the only policy of a text log.
+
+    Returns:
+        None if there are several policies, or the policy has more than a name and a formula.
+    """
     from mtlmon.syntax.formula import Formula
 
     if isinstance(file, Formula):
         return None, file
     (policy, *others) = file.policies
-    return None if others or file.predicates else (policy.name, policy.formula)
+    has_more = file.predicates or policy.key or policy.clock or policy.tolerance is not None
+    return None if others or has_more else (policy.name, policy.formula)
 
 
 def explain(file: Formula | PolicyFile, options: Options) -> None:

@@ -8,16 +8,18 @@ import shlex
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlmon.checking import TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.cli.explaining import Explanations, check_file
 from mtlmon.cli.failure import Failure, WriteFailure
 from mtlmon.cli.report import plural
 from mtlmon.errors import ReportError, UndecidedError
-from mtlmon.reporting import Collector, ReportData, Run, write_report
+from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.support.extras import load_extra
 from mtlmon.verdicts.arrays import verdict_type
 
@@ -35,6 +37,9 @@ STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
 )
 INTERRUPTED = "The run was interrupted: the log may go on."
+LISTED = 100
+"""The violations of a policy that a report lists, unless more are to be explained."""
+
 NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
 
 
@@ -82,6 +87,7 @@ class Findings:
     ) -> None:
         self.check = check
         self.source = source
+        self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
         self.inputs = inputs
         self.options = options
         self.can_reread = can_reread
@@ -91,6 +97,7 @@ class Findings:
                 policy.name,
                 number=number,
                 unit=options.resolution or options.unit,
+                violations=max(LISTED, options.explain_limit),
             )
             for number, policy in enumerate(check.policies, 1)
         ]
@@ -107,7 +114,7 @@ class Findings:
             is_own = policies == policy
             if is_own.any():
                 own = records[is_own]
-                keys = None if self.source.keys is None else numbers[is_own]
+                keys = numbers[is_own] if self.keys.has_keys(policy) else None
                 collector.add_violations(own["time_stamp"], own["offset"], keys)
 
     def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
@@ -159,14 +166,9 @@ class Findings:
         name = self.check.policies[violation.policy].name
         if name is not None:
             parts.append(f"policy {name}")
-        if self.source.keys is not None:
-            parts.append(f"key {self.key_text(violation.number)}")
+        if self.keys.has_keys(violation.policy):
+            parts.append(f"key {self.keys.text(violation.policy, violation.number)}")
         return ", ".join(parts) or None
-
-    def key_text(self, number: int) -> str:
-        """Return the key with this number as text."""
-        assert self.source.keys is not None
-        return ", ".join(self.source.keys.key(number))
 
     def explained(
         self, violations: list[Violation], source: TextLog | TableEvents
@@ -179,6 +181,7 @@ class Findings:
             source,
             self.check.event_count,
             self.options.end_time,
+            self.check.partitions.of_policies,
         )
 
     def write_report(
@@ -206,9 +209,10 @@ class Findings:
                 collector.undecided = self.check.counts[policy].undecided
                 continue
             for number in self.check.pending_keys(policy):
-                key = None if self.source.keys is None else number
+                key = number if self.keys.has_keys(policy) else None
                 collector.add_pending(self.check.pending(policy, number), key)
         remarks = list(self.remarks(is_interrupted=is_interrupted))
+        columns, key_counts = self.check.partitions.columns, self.check.key_counts
         if self.can_reread:
             with closing(again()) as log:
                 self.explain_in_report(log)
@@ -225,16 +229,28 @@ class Findings:
             unit=self.options.resolution or self.options.unit,
             first=first,
             last=last,
-            keys=None if self.source.keys is None else self.check.key_count,
-            key_columns=self.options.key_columns,
+            keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
+            key_columns=columns[0] if len(columns) == 1 else (),
             remarks=remarks,
         )
-        text_of = None if self.source.keys is None else self.key_text
-        reports = [collector.report(text_of) for collector in self.collectors]
+        reports = [self.policy_report(policy) for policy in range(len(self.collectors))]
         try:
             write_report(ReportData(reports, run), self.options.report)
         except ReportError as error:
             raise WriteFailure(str(error)) from None
+
+    def policy_report(self, policy: int) -> PolicyReport:
+        """Return the results of a policy, with its keys if policies have different ones."""
+        collector = self.collectors[policy]
+        if not self.keys.has_keys(policy):
+            return collector.report()
+        text_of = partial(self.keys.text, policy)
+        partitions = self.check.partitions
+        if len(partitions.columns) == 1:
+            return collector.report(text_of)
+        partition = partitions.of_policies[policy]
+        columns, count = partitions.columns[partition], self.check.key_counts[partition]
+        return collector.report(text_of, key_columns=columns, key_count=count)
 
     def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
         """Yield the report's remarks about the run as a whole."""
@@ -256,7 +272,7 @@ class Findings:
             for time_stamp, offset, key in collector.first_violations(self.options.explain_limit)
         ]
         for (policy, number, time_stamp, offset), proof in self.explained(violations, source):
-            key = None if self.source.keys is None else number
+            key = number if self.keys.has_keys(policy) else None
             self.collectors[policy].explain(time_stamp, offset, key, proof)
 
 

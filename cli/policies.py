@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import LogCheck, TextLog
+from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
@@ -26,18 +26,19 @@ from mtlmon.cli.report import (
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.policy import PolicyFile
-from mtlmon.policy.reading import Policy
+from mtlmon.policy import Policy, PolicyFile
+from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from mtlmon.checking import PolicyCounts
     from mtlmon.checking.outputs import Output
+    from mtlmon.checking.text_streams import TextStreams
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.cli.findings import Findings
-    from mtlmon.policy import Predicate
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -60,15 +61,13 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
-    policies, predicates = contents(file)
-    if predicates and not options.is_table:
-        raise Failure(
-            f"{options.formula_file} defines atoms by columns of a table, but the log is read as "
-            "text: add its format, for instance --format csv"
-        )
+    policies = policies_of(file)
+    if isinstance(file, PolicyFile) and not options.is_table:
+        require_no_columns(file, options)
     check = LogCheck(
         policies,
         options.mode,
+        key=options.key_columns,
         bdd=options.bdd,
         verdicts=options.verdicts,
         resolve=options.resolve,
@@ -77,15 +76,21 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
     )
+    if check.partitions.all_columns and not options.is_table:
+        raise Failure(
+            f"{options.formula_file} divides the log by the column "
+            f"{check.partitions.all_columns[0]}, but the log is read as text: add its format, for "
+            "instance --format csv"
+        )
     note_modes(check, options)
     start_of_input = position_of_input(options)
 
     def again() -> Source:
         if start_of_input is not None:
             os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
-        return open_source(check, predicates, options)
+        return open_source(check, file, options)
 
-    with closing(open_source(check, predicates, options)) as source:
+    with closing(open_source(check, file, options)) as source:
         return check_source(check, source, again, options)
 
 
@@ -131,12 +136,18 @@ def check_source(
 
     return run_to_end(
         pump,
-        has_violation=lambda: any(counts.false for counts in check.counts),
+        has_violation=lambda: any(map(is_violated, check.policies, check.counts)),
         report=report,
         summary=lambda seconds: policies_summary(check, source, seconds),
         wants_summary=options.summary,
         end_time=options.end_time,
     )
+
+
+def is_violated(policy: Policy, counts: PolicyCounts) -> bool:
+    """Whether a policy is false more often than it may be."""
+    share = policy.tolerance
+    return counts.false > (0 if share is None else share * counts.events)
 
 
 def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: Options) -> Pump:
@@ -179,11 +190,9 @@ def write_report(
         note(f"{findings.options.report} was not written: there was no time for it")
 
 
-def contents(file: Formula | PolicyFile) -> tuple[tuple[Policy, ...], dict[str, Predicate]]:
-    """Return the policies and predicates of a file; a formula counts as a single policy."""
-    if isinstance(file, PolicyFile):
-        return file.policies, file.predicates
-    return (Policy(None, file, file),), {}
+def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:
+    """Return the policies of a file; a formula counts as a single policy."""
+    return file.policies if isinstance(file, PolicyFile) else (Policy(None, file, file),)
 
 
 def note_modes(check: LogCheck, options: Options) -> None:
@@ -199,12 +208,22 @@ def note_modes(check: LogCheck, options: Options) -> None:
         note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
 
 
-def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Options) -> Source:
+def require_no_columns(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if the policies need columns, which a text log does not have."""
+    if set(file.columns) - {DEFAULT_TIME}:
+        name = options.formula_file or "the formula"
+        raise Failure(
+            f"{name} uses columns of a table, but the log is read as text: add its format, for "
+            "instance --format csv"
+        )
+
+
+def open_source(check: LogCheck, file: Formula | PolicyFile, options: Options) -> Source:
     """Open the log.
 
     Args:
         check: the check that the log is opened for.
-        predicates: the predicates of the policy file, by the atom that each defines.
+        file: the formula or the policies.
         options: the options of the command line.
 
     Raises:
@@ -213,13 +232,42 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
     """
     if not options.is_table:
         log = open_log(options.log)
+        atoms, streams = text_atoms(check, file, log.name)
         return TextLog(
             log.descriptor,
             log.name,
-            check.atoms,
+            atoms,
             skip_errors=options.on_error == "skip",
             memory=check.memory,
+            streams=streams,
         )
+    policies = file if isinstance(file, PolicyFile) else None
+    return open_table_source(
+        options,
+        check.atoms,
+        policies,
+        check.partitions.columns,
+        check.memory,
+        atoms_of_partitions=check.atoms_of_partitions,
+    )
+
+
+def open_table_source(
+    options: Options,
+    atoms: Sequence[str],
+    policies: PolicyFile | None,
+    partitions: Sequence[Sequence[str]],
+    memory: MemoryLimit,
+    *,
+    atoms_of_partitions: Sequence[Sequence[str]] | None = None,
+    streams: Sequence[str] = (),
+) -> TableEvents:
+    """Open the tables that the options name; the other arguments are those of `open_tables`.
+
+    Raises:
+        Failure: a table cannot be read.
+        MtlmonError: the options are contradictory or unknown.
+    """
     from mtlmon.tables import open_tables
 
     take_signals_from_arrow()
@@ -228,8 +276,10 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
     try:
         return open_tables(
             options.logs,
-            check.atoms,
-            predicates=predicates,
+            atoms,
+            policies=policies,
+            atoms_of_partitions=atoms_of_partitions,
+            streams=streams,
             format=options.format,
             time=options.time,
             time_unit=options.time_unit,
@@ -237,14 +287,32 @@ def open_source(check: LogCheck, predicates: dict[str, Predicate], options: Opti
             resolution=options.resolution or options.unit,
             event=options.event,
             event_separator="|" if options.event_separator is None else options.event_separator,
-            key=options.key_columns,
+            partitions=partitions,
             on_error=options.on_error,
             sort=options.sort,
             option_names=COMMAND,
-            memory=check.memory,
+            memory=memory,
         )
     except OSError as error:
         raise unreadable(error) from None
+
+
+def text_atoms(
+    check: LogCheck, file: Formula | PolicyFile, path: str
+) -> tuple[tuple[str, ...], TextStreams | None]:
+    """Return the atoms that lines of a text log name, and what computes the others, if any."""
+    if not isinstance(file, PolicyFile) or not file.atoms:
+        return check.atoms, None
+    from mtlmon.policy.needs import needs_of
+
+    defined = [name for name in check.atoms if name in file.atoms]
+    if not defined:
+        return check.atoms, None
+    from mtlmon.checking.text_streams import TextStreams
+
+    needs = needs_of(file, check.atoms)
+    named = tuple(name for name in needs.log_atoms if name not in file.atoms)
+    return named, TextStreams(file, defined, needs_of(file, defined).log_atoms, file.unit, path)
 
 
 def take_signals_from_arrow() -> None:
@@ -281,14 +349,15 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
         Failure: the output is binary, but would go to a terminal.
     """
     names = [policy.name for policy in check.policies]
+    keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.verdicts == "none":
         return None
     if options.output_format == "text":
-        return TextOutput(names, source.keys)
+        return TextOutput(names, keys)
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names)
-        return JsonLinesOutput(names, source.keys, source.key_columns, source.times)
+        return JsonLinesOutput(names, keys, source.times)
     if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
         raise Failure("cannot write Parquet to a terminal: add -o FILE")
     from mtlmon.tables.outputs import OUTPUTS
@@ -296,19 +365,23 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
 
     if isinstance(source, TextLog):
         return OUTPUTS[options.output_format](VerdictTable(names))
-    return OUTPUTS[options.output_format](
-        VerdictTable(names, source.keys, source.key_columns, source.times)
-    )
+    return OUTPUTS[options.output_format](VerdictTable(names, keys, source.times))
+
+
+def note_skipped(source: Source) -> None:
+    """Mention the rows that were skipped."""
+    if not source.skipped:
+        return
+    note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
+    if not isinstance(source, TextLog):
+        for error in source.errors[:3]:
+            note(f"  {error}")
 
 
 def report_end(work: PolicyWork) -> None:
     """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
     check, source, options = work.check, work.source, work.options
-    if source.skipped:
-        note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
-        if not isinstance(source, TextLog):
-            for error in source.errors[:3]:
-                note(f"  {error}")
+    note_skipped(source)
     if work.is_complete and source.unseen_atoms:
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
     undecided = sum(counts.undecided for counts in check.counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
 from mtlmon.cli.failure import Failure, note
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["PolicyWork", "unreadable"]
+__all__ = ["LogWork", "PolicyWork", "unreadable"]
+
+_Batch = TypeVar("_Batch")
 
 # After this many rows of a live log, mention the columns that no row has had.
 ABSENT_ROWS = 100
 SMALLEST_STEP_EVENTS = 1 << 8
 
 MAGIC = b"mtlmon policies\x01"
-PARTS = 4
+LEAST_PARTS = 3
 SIZE_BYTES = 8
 """The width of the size that precedes each part of a snapshot."""
 
@@ -52,7 +54,59 @@ class NoWriter:
         """Write nothing."""
 
 
-class PolicyWork:
+class LogWork(Generic[_Batch]):
+    """Reads the batches of a log.
+
+    Args:
+        source: the log.
+        batches: its batches.
+
+    Attributes:
+        is_complete: whether the log has been read to its end.
+    """
+
+    def __init__(self, source: Source, batches: Iterator[_Batch]) -> None:
+        self.source = source
+        self.is_complete = False
+        self.batches = batches
+        self.has_noted_absent = source.size is not None or isinstance(source, TextLog)
+
+    @property
+    def wait(self) -> Callable[[int], None]:
+        """The function to call before reading from a log that may have nothing to read yet."""
+        assert self.source.wait is not None
+        return self.source.wait
+
+    @wait.setter
+    def wait(self, wait: Callable[[int], None]) -> None:
+        self.source.wait = wait
+
+    @property
+    def bytes_read(self) -> int:
+        return self.source.bytes_read
+
+    def next_batch(self) -> _Batch | None:
+        """Return the next events, or None at the end of the log.
+
+        Raises:
+            Failure: the log cannot be read.
+        """
+        try:
+            return next(self.batches, None)
+        except OSError as error:
+            raise unreadable(error) from None
+
+    def note_absent(self) -> None:
+        """Mention columns that are missing from a live log, whose end may never come."""
+        source = self.source
+        if self.has_noted_absent or isinstance(source, TextLog) or source.rows < ABSENT_ROWS:
+            return
+        self.has_noted_absent = True
+        for message in source.absent_columns:
+            note(message)
+
+
+class PolicyWork(LogWork["TextBatch | EventBatch"]):
     """Reads the events of a log, checks them, and converts the verdicts to bytes.
 
     Args:
@@ -77,8 +131,8 @@ class PolicyWork:
         logs: Mapping[str, os.stat_result],
         options: Options,
     ) -> None:
+        super().__init__(source, iter(source))
         self.check = check
-        self.source = source
         self.output = output
         self.findings = findings
         self.logs: Iterable[os.stat_result] = logs.values()
@@ -87,22 +141,9 @@ class PolicyWork:
         self.writer: Writer = NoWriter() if output is None else output.writer
         if output is not None and output.lines is not None:
             check.deliver_to(output.lines)
-        self.is_complete = False
-        self.batches: Iterator[TextBatch | EventBatch] = iter(source)
         # the last row of the log, if no line feed ends it
         self.tail: TextBatch | EventBatch | None = None
         self.has_ended = False
-        self.has_noted_absent = source.size is not None or isinstance(source, TextLog)
-
-    @property
-    def wait(self) -> Callable[[int], None]:
-        """The function to call before reading from a log that may have nothing to read yet."""
-        assert self.source.wait is not None
-        return self.source.wait
-
-    @wait.setter
-    def wait(self, wait: Callable[[int], None]) -> None:
-        self.source.wait = wait
 
     @property
     def is_stopped(self) -> bool:
@@ -111,10 +152,6 @@ class PolicyWork:
     @property
     def event_count(self) -> int:
         return self.check.position
-
-    @property
-    def bytes_read(self) -> int:
-        return self.source.bytes_read
 
     # ---- the work --------------------------------------------------------------------------
 
@@ -126,17 +163,6 @@ class PolicyWork:
                 return
             yield from self.feed(batch)
             self.note_absent()
-
-    def next_batch(self) -> TextBatch | EventBatch | None:
-        """Return the next events, or None at the end of the log.
-
-        Raises:
-            Failure: the log cannot be read.
-        """
-        try:
-            return next(self.batches, None)
-        except OSError as error:
-            raise unreadable(error) from None
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         """Check the events of a batch; yield now and then."""
@@ -164,15 +190,6 @@ class PolicyWork:
             self.findings.take()
         if self.output is not None and len(self.check.verdicts):
             self.output.put(self.check.verdicts)
-
-    def note_absent(self) -> None:
-        """Mention columns that are missing from a live log, whose end may never come."""
-        source = self.source
-        if self.has_noted_absent or isinstance(source, TextLog) or source.rows < ABSENT_ROWS:
-            return
-        self.has_noted_absent = True
-        for message in source.absent_columns:
-            note(message)
 
     def finish(self) -> None:
         """Convert the remaining verdicts, and write the end of the file to the writer."""
@@ -210,14 +227,13 @@ class PolicyWork:
 
     def snapshot(self) -> bytes:
         """Return the settings, check, keys and findings as bytes for `restore`."""
-        keys = b"" if self.source.keys is None else self.source.keys.snapshot()
         findings = None if self.findings is None else self.findings.snapshot()
         settings = [value for _, value in self.settings()]
         parts = [
             json.dumps(settings).encode(),
             self.check.snapshot(),
-            keys,
             json.dumps(findings).encode(),
+            *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
         ]
         return MAGIC + b"".join(len(one).to_bytes(SIZE_BYTES, "big") + one for one in parts)
 
@@ -227,15 +243,19 @@ class PolicyWork:
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
-        settings, check, keys, findings = parts_of(snapshot)
+        settings, check, findings, *tables = parts_of(snapshot)
         for (what, value), before in zip(self.settings(), json.loads(settings), strict=True):
             if value != before:
                 raise SnapshotError(f"it was made {what}")
         self.check.restore(check)
-        if self.source.keys is not None:
-            self.source.keys.restore(keys)
-            if len(self.source.keys) < self.check.key_count:
-                raise damaged()
+        if len(tables) != len(self.source.key_tables):
+            raise damaged()
+        counts = self.check.key_counts
+        for keys, table, count in zip(self.source.key_tables, tables, counts, strict=True):
+            if keys is not None:
+                keys.restore(table)
+                if len(keys) < count:
+                    raise damaged()
         if self.findings is not None:
             self.findings.restore(json.loads(findings))
         if output_size and self.options.output_format == "csv":
@@ -250,7 +270,7 @@ class PolicyWork:
         return [
             ("from tables" if not options.is_table else "from a text log", options.is_table),
             ("with another --output-format", options.output_format),
-            ("with other columns of --key", options.key_columns),
+            ("with other keys", list(map(list, self.check.partitions.columns))),
             (f"with{'out' if options.explain else ''} --explain", options.explain),
         ]
 
@@ -284,7 +304,7 @@ def parts_of(snapshot: bytes) -> list[bytes]:
         first = place + SIZE_BYTES
         place = first + int.from_bytes(snapshot[place:first], "big")
         parts.append(snapshot[first:place])
-    if len(parts) != PARTS or place != len(snapshot):
+    if len(parts) < LEAST_PARTS or place != len(snapshot):
         raise damaged()
     return parts
 

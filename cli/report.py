@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.drive.native import TextMonitor, TextResolver
+    from mtlmon.engine.native import MemoryLimit
     from mtlmon.tables import TableEvents
     from mtlmon.text.head import LogHead
 
@@ -31,6 +32,7 @@ __all__ = [
     "report_end",
     "resolving_summary",
     "show_summary",
+    "streams_summary",
     "summary",
 ]
 
@@ -174,13 +176,7 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
-    if source.keys is not None:
-        # a key that returns after it was forgotten can be counted again
-        forgotten = ""
-        if check.keys_forgotten:
-            forgotten = f"; idle ones were forgotten {check.keys_forgotten:,} times"
-        size = (check.state_bytes + source.keys.memory) / max(1, check.key_count)
-        rows.append(("keys", check.key_count, f"in memory, {quantity(size)}B each{forgotten}"))
+    rows += key_rows(check, source)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
     if len(counts) == 1:
@@ -198,6 +194,35 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
         shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
         lines.append("  ".join([name.ljust(widths[0]), *shown]))
     return "\n".join(lines)
+
+
+def streams_summary(source: TableEvents, memory: MemoryLimit, seconds: float) -> str:
+    """Return counts and speed of computing the values of streams, aligned."""
+    rows = [("rows", source.rows, "")]
+    if source.skipped:
+        rows.append(("skipped", source.skipped, "that cannot be read"))
+    if source.keys is not None:
+        rows.append(("keys", len(source.keys), ""))
+    rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    return table(rows, source.rows, "rows", seconds)
+
+
+def key_rows(check: LogCheck, source: TextLog | TableEvents) -> list[tuple[str, int, str]]:
+    """Return the rows of a summary about the keys of each partition that has keys."""
+    rows = []
+    counts, state_bytes = check.key_counts, check.state_bytes
+    for partition, keys in enumerate(source.key_tables):
+        if keys is None:
+            continue
+        columns = check.partitions.columns[partition]
+        whose = f"of {', '.join(columns)}, " if len(counts) > 1 else ""
+        # a key that returns after it was forgotten can be counted again
+        times = check.keys_forgotten[partition]
+        forgotten = f"; idle ones were forgotten {times:,} times" if times else ""
+        size = (state_bytes[partition] + keys.memory) / max(1, counts[partition])
+        remark = f"{whose}in memory, {quantity(size)}B each{forgotten}"
+        rows.append(("keys", counts[partition], remark))
+    return rows
 
 
 def table(rows: list[tuple[str, int, str]], count: int, what: str, seconds: float) -> str:

@@ -26,6 +26,7 @@ LAYERS = [
     {"drive"},
     {"_core", "_monitors"},
     {"policy"},
+    {"streams"},
     {"explanation"},
     {"checking"},
     {"tables"},

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from mtlmon.checking.log_check import LogCheck, PolicyCounts
+from mtlmon.checking.partitions import Partitions, TraceKeys, partitions_of
 from mtlmon.checking.sources import EventBatch, EventSource
 from mtlmon.checking.text_logs import TextLog
 
-__all__ = ["EventBatch", "EventSource", "LogCheck", "PolicyCounts", "TextLog"]
+__all__ = [
+    "EventBatch",
+    "EventSource",
+    "LogCheck",
+    "Partitions",
+    "PolicyCounts",
+    "TextLog",
+    "TraceKeys",
+    "partitions_of",
+]

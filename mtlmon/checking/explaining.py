@@ -28,7 +28,7 @@ class Violation(NamedTuple):
 
     Attributes:
         policy: the number of the policy.
-        number: the number of the trace; 0 if there is only one.
+        number: the number of the trace in the policy's partition; 0 if there is only one.
         time_stamp: the time-stamp of the time-point.
         offset: the number of the time-point within its time-stamp.
     """
@@ -46,6 +46,7 @@ def explain_violations(
     source: EventSource,
     event_count: int,
     end_time: EndTime = None,
+    partition_of: Sequence[int] | None = None,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -56,27 +57,31 @@ def explain_violations(
         source: the same log from its beginning; its keys get the same numbers as in the check.
         event_count: how many events of the log were checked.
         end_time: the end time that the check used.
+        partition_of: for each policy, the number of its partition; None if there is only one.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
             enough of the log has been read.
     """
-    traces: dict[int, list[tuple[int, TraceParts]]] = {}
+    # by partition and number of the trace
+    traces: dict[tuple[int, int], list[tuple[int, TraceParts]]] = {}
     for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
         names = [(one.time_stamp, one.offset) for one in group]
         parts = TraceParts(policies[policy].formula, names, atoms)
-        traces.setdefault(number, []).append((policy, parts))
-    # For each trace number, whether a violation is on that trace; False for all higher numbers.
-    is_wanted = np.zeros(max(traces, default=0) + 2, bool)
-    is_wanted[list(traces)] = True
+        partition = 0 if partition_of is None else partition_of[policy]
+        traces.setdefault((partition, number), []).append((policy, parts))
+    wanted: dict[int, list[int]] = {}
+    for partition, number in traces:
+        wanted.setdefault(partition, []).append(number)
     clock = 0
     for batch in source if traces else ():
         count = min(len(batch.time_stamps), event_count)
         event_count -= count
-        for number, time_stamp, letter in _chosen(batch, count, is_wanted):
-            for policy, parts in traces[number]:
-                for part in parts.add(time_stamp, letter):
-                    yield from _explained(policies[policy], policy, number, *part)
+        for partition, numbers in wanted.items():
+            for number, time_stamp, letter in _chosen(batch, count, partition, numbers):
+                for policy, parts in traces[partition, number]:
+                    for part in parts.add(time_stamp, letter):
+                        yield from _explained(policies[policy], policy, number, *part)
         if count:
             clock = int(batch.time_stamps[count - 1])
         if not event_count or all(one.is_done for some in traces.values() for _, one in some):
@@ -85,21 +90,23 @@ def explain_violations(
             for _, parts in some:
                 parts.drop()
     known = end_time_of_all(clock, end_time)
-    for number, some in traces.items():
+    for (_, number), some in traces.items():
         for policy, parts in some:
             for part in parts.end(known):
                 yield from _explained(policies[policy], policy, number, *part)
 
 
 def _chosen(
-    batch: EventBatch, count: int, is_wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    batch: EventBatch, count: int, partition: int, wanted: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
     """Yield trace, time-stamp and letter of the first `count` events, for wanted traces only."""
-    numbers = np.asarray(
-        np.zeros(count, np.uint32) if batch.numbers is None else batch.numbers[:count]
-    )
+    own = batch.numbers_of(partition)
+    numbers = np.asarray(np.zeros(count, np.uint32) if own is None else own[:count])
+    # For each trace number, whether it is wanted; False for all higher numbers.
+    is_wanted = np.zeros(max(wanted) + 2, bool)
+    is_wanted[list(wanted)] = True
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
-    words = batch.letters[places].tolist()
+    words = batch.letters_of(partition)[places].tolist()
     letters = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
     stamps = np.asarray(batch.time_stamps)[places].tolist()
     return zip(numbers[places].tolist(), stamps, letters, strict=True)

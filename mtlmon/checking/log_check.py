@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon.analysis.reach import decision_delay
+from mtlmon.checking.partitions import partitions_of
 from mtlmon.drive.native import (
     KeyedMonitors,
     PolicyMonitors,
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
 
 _MAGIC = b"mtlmon check"
-_VERSION = 1
+_VERSION = 2
 _DIGEST_BYTES = 8
-# Whether the check is stopped, its position, the number of keys, the clock and the first time-stamp
-# (-1 for none), when to look for idle keys, and how many were forgotten.
-_NUMBERS = struct.Struct("<?QqqqQQ")
+# Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
+_NUMBERS = struct.Struct("<?Qqq")
+# For each partition: the number of keys of a check that is stopped (-1 for others), when to look
+# for idle keys, and how many were forgotten.
+_KEY_NUMBERS = struct.Struct("<qQQ")
 
 # Look for idle keys when there are this many, and twice as many as after the last time.
 _IDLE_KEYS = 1 << 16
@@ -116,10 +119,13 @@ class LogCheck:
     """Monitors several policies on the events of a log, in one pass.
 
     The verdicts are those of a separate monitor for each policy and key. They come event by event,
-    and policy by policy within an event; the verdicts at the end of the log come key by key.
+    and policy by policy within an event. Verdicts that only time or the end of the log brings come
+    partition by partition, in the order in which policies first use them; then key by key, in the
+    order of the keys' first events; then policy by policy.
 
     Args:
         policies: the policies to check on the log.
+        key: the key columns of the policies that name none themselves.
         mode: as for `Monitor`.
         bdd: as for `Monitor`.
         verdicts: which verdicts are wanted. "first" means only the earliest violation, by
@@ -139,6 +145,7 @@ class LogCheck:
 
     Attributes:
         atoms: the atoms of the policies, in order of first occurrence.
+        partitions: how the policies divide the log into traces; the source has the same partitions.
         monitors: the native monitors, by policy.
         first_time_stamp: the first time-stamp of the log, or None before the first event.
         position: the number of events of the log that have been checked, including those of the
@@ -147,7 +154,8 @@ class LogCheck:
             set it.
         is_stopped: whether the first violation has been found. The counts then cover the events up
             to the one at which it was known to be the first, although more may have been read.
-        keys_forgotten: the number of keys that had nothing left to remember and were forgotten.
+        keys_forgotten: for each partition, the number of keys that had nothing left to remember and
+            were forgotten.
         memory: how much memory is held, and the peak. Sources that receive this object add what
             they hold.
 
@@ -160,6 +168,7 @@ class LogCheck:
         policies: Sequence[Policy],
         mode: Literal["local", "global", "naive"] = "local",
         *,
+        key: Sequence[str] = (),
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         verdicts: Literal["all", "boolean", "false", "first", "none"] = "all",
         resolve: bool = False,
@@ -170,6 +179,11 @@ class LogCheck:
         threads: int | None = None,
     ) -> None:
         self.policies = tuple(policies)
+        if any(policy.clock is not None for policy in policies):
+            from mtlmon.policy.needs import refuse_clocks
+
+            refuse_clocks(policies)
+        self.partitions = partitions_of((policy.key for policy in self.policies), key)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
         self.memory = max_memory
@@ -205,6 +219,7 @@ class LogCheck:
             collect=collect and not self._wants_first,
             find_first=self._wants_first,
             delays=delays,
+            partitions=list(self.partitions.of_policies),
             memory=self.memory,
         )
         self.slice_events = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
@@ -212,16 +227,17 @@ class LogCheck:
             share = self.memory.limit // 8 // len(self.monitors)
             self.slice_events = max(1, min(self.slice_events, share // _VERDICT_BYTES))
         self._advance_every = advance_every
-        self._idle_keys = _IDLE_KEYS
+        count = len(self.partitions.columns)
+        self._idle_keys = [_IDLE_KEYS] * count
         self.position = 0
-        # once the check has stopped: the number of keys up to the first violation
-        self._keys: int | None = None
+        # once the check has stopped: the numbers of keys up to the first violation, by partition
+        self._keys: list[int] | None = None
         self._clock: int | None = None
         # once the log has ended: a time-stamp that no further event is below
         self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
         self.is_stopped = False
-        self.keys_forgotten = 0
+        self.keys_forgotten = [0] * count
 
     @property
     def verdicts(self) -> VerdictRows:
@@ -252,14 +268,25 @@ class LogCheck:
         return first.event_count if self.is_stopped and first is not None else self.position
 
     @property
-    def state_bytes(self) -> int:
-        """The bytes that the states of all keys take, without the keys themselves."""
-        return sum(one.counters["bytes"] for one in self.monitors)
+    def atoms_of_partitions(self) -> list[list[str]]:
+        """For each partition, the atoms of its policies."""
+        atoms: list[dict[str, None]] = [{} for _ in self.partitions.columns]
+        for partition, one in zip(self.partitions.of_policies, self.monitors, strict=True):
+            atoms[partition].update(dict.fromkeys(one.atoms))
+        return [list(some) for some in atoms]
 
     @property
-    def key_count(self) -> int:
-        """The current number of traces."""
-        return self._native.stream_count if self._keys is None else self._keys
+    def state_bytes(self) -> list[int]:
+        """The bytes that the states of all keys take by partition, without the keys themselves."""
+        counts = [0] * len(self.partitions.columns)
+        for partition, one in zip(self.partitions.of_policies, self.monitors, strict=True):
+            counts[partition] += one.counters["bytes"]
+        return counts
+
+    @property
+    def key_counts(self) -> list[int]:
+        """The current number of traces of each partition."""
+        return self._native.stream_counts if self._keys is None else list(self._keys)
 
     @property
     def open_first(self) -> tuple[FirstViolation, int] | None:
@@ -323,24 +350,33 @@ class LogCheck:
             batch: the events.
             source: the log that the events come from.
         """
-        if self._native.first is not None and source.keys is not None:
+        if self._native.first is not None and any(one is not None for one in source.key_tables):
             self._native.first.with_keys()
-        events = [batch.events_of(one.atoms) for one in self.monitors]
+        events = [
+            batch.events_of(one.atoms, partition)
+            for one, partition in zip(self.monitors, self.partitions.of_policies, strict=True)
+        ]
         count = len(batch.time_stamps)
-        numbers: StreamNumbers
-        numbers = memoryview(bytes(4 * count)).cast("I") if batch.numbers is None else batch.numbers
+        numbers: list[StreamNumbers] = []
+        for partition in range(len(self.partitions.columns)):
+            own = batch.numbers_of(partition)
+            numbers.append(memoryview(bytes(4 * count)).cast("I") if own is None else own)
+        of_policies = [numbers[partition] for partition in self.partitions.of_policies]
         for first in range(0, count, self.slice_events):
             time_stamps = batch.time_stamps[first : first + self.slice_events]
             if self.first_time_stamp is None:
                 self.first_time_stamp = int(time_stamps[0])
-            keys = self.key_count
+            keys = self.key_counts
             try:
-                self._feed(events, numbers, first, time_stamps)
+                self._feed(events, of_policies, first, time_stamps)
             finally:
                 self._look_for_first()
             if self.is_stopped:
-                known = numbers[first : first + self.event_count - self.position]
-                self._keys = max(keys, int(max(known, default=0)) + 1)
+                last = first + self.event_count - self.position
+                self._keys = [
+                    max(before, int(max(known[first:last], default=0)) + 1)
+                    for before, known in zip(keys, numbers, strict=True)
+                ]
             self.position += len(time_stamps)
             yield
             if self.is_stopped:
@@ -379,12 +415,12 @@ class LogCheck:
         numbers = _NUMBERS.pack(
             self.is_stopped,
             self.position,
-            _or_minus_one(self._keys),
             _or_minus_one(self._clock),
             _or_minus_one(self.first_time_stamp),
-            self._idle_keys,
-            self.keys_forgotten,
         )
+        keys = [None] * len(self._idle_keys) if self._keys is None else self._keys
+        for count, idle, forgotten in zip(keys, self._idle_keys, self.keys_forgotten, strict=True):
+            numbers += _KEY_NUMBERS.pack(_or_minus_one(count), idle, forgotten)
         body = head + numbers + policies_snapshot(self._native)
         return _MAGIC + bytes([_VERSION]) + _short_digest(body) + body
 
@@ -417,20 +453,21 @@ class LogCheck:
             if body[place : place + _DIGEST_BYTES] != _short_digest(repr(value).encode()):
                 raise SnapshotError(f"the snapshot is of {what}")
             place += _DIGEST_BYTES
-        if len(body) < place + _NUMBERS.size:
+        after = place + _NUMBERS.size + _KEY_NUMBERS.size * len(self._idle_keys)
+        if len(body) < after:
             raise SnapshotError("the snapshot is damaged: it does not describe a state")
-        is_stopped, position, keys, clock, first, idle_keys, forgotten = _NUMBERS.unpack_from(
-            body, place
-        )
-        restore_policies(self._native, body[place + _NUMBERS.size :])
+        is_stopped, position, clock, first = _NUMBERS.unpack_from(body, place)
+        parts = _KEY_NUMBERS.iter_unpack(body[place + _NUMBERS.size : after])
+        keys, idle, forgotten = (list(one) for one in zip(*parts, strict=True))
+        restore_policies(self._native, body[after:])
         if is_stopped and (self._native.first is None or not self._native.first.is_found):
             raise SnapshotError("the snapshot is damaged: it does not describe a state")
         self.is_stopped = is_stopped
         self.position = position
-        self._keys = _or_none(keys)
+        self._keys = None if min(keys) < 0 else keys
         self._clock = _or_none(clock)
         self.first_time_stamp = _or_none(first)
-        self._idle_keys = idle_keys
+        self._idle_keys = idle
         self.keys_forgotten = forgotten
 
     def _settings(self) -> list[tuple[str, object]]:
@@ -439,6 +476,7 @@ class LogCheck:
         texts = [(policy.name, str(policy.formula)) for policy in self.policies]
         return [
             ("other policies or another mode", (texts, modes)),
+            ("policies with other keys", self.partitions),
             ("another selection of verdicts", self._selection),
             ("another period after which all keys advance", self._advance_every),
         ]
@@ -451,7 +489,7 @@ class LogCheck:
     def _feed(
         self,
         events: list[EventColumns],
-        numbers: StreamNumbers,
+        numbers: list[StreamNumbers],
         first: int,
         time_stamps: TimeStamps,
     ) -> None:
@@ -477,7 +515,7 @@ class LogCheck:
         self._clock = int(time_stamps[-1])
 
     def _feed_policies(
-        self, events: list[EventColumns], numbers: StreamNumbers, first: int, count: int
+        self, events: list[EventColumns], numbers: list[StreamNumbers], first: int, count: int
     ) -> None:
         """Process `count` events; if that takes long, let threads share the policies from now on.
 
@@ -526,17 +564,16 @@ class LogCheck:
 
     def _forget_idle(self, source: EventSource) -> None:
         """Forget the keys that have nothing left to remember, if there are many keys."""
-        if (
-            self._keeps_keys
-            or self._clock is None
-            or source.keys is None
-            or not source.can_forget_keys
-            or self.key_count < self._idle_keys
-        ):
+        if self._keeps_keys or self._clock is None or not source.can_forget_keys:
             return
-        before = self.key_count
-        numbers = self._native.forget_idle(self._clock)
-        if numbers is not None:
-            source.keys.keep(numbers)
-            self.keys_forgotten += before - self.key_count
-        self._idle_keys = max(_IDLE_KEYS, 2 * self.key_count)
+        for partition, keys in enumerate(source.key_tables):
+            count = self.key_counts[partition]
+            if keys is None or count < self._idle_keys[partition]:
+                continue
+            settled = source.settled_traces(partition, count)
+            numbers = self._native.forget_idle(self._clock, partition, settled)
+            left = self.key_counts[partition]
+            if numbers is not None:
+                source.keep_traces(partition, numbers)
+                self.keys_forgotten[partition] += count - left
+            self._idle_keys[partition] = max(_IDLE_KEYS, 2 * left)

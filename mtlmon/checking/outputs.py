@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from mtlmon.drive.native import PolicyLines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.partitions import TraceKeys
     from mtlmon.drive.native import VerdictRows
 
-__all__ = ["JsonLinesOutput", "Output", "TextOutput", "TimeTexts", "Writer", "unique_key_columns"]
+__all__ = [
+    "JsonLinesOutput",
+    "Output",
+    "TextOutput",
+    "TimeTexts",
+    "Writer",
+    "unique_columns",
+    "unique_key_columns",
+]
 
 # The members of a JSON line, and the columns of a table of verdicts, beside the key columns.
 _FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
@@ -23,12 +31,20 @@ def unique_key_columns(key_columns: Sequence[str]) -> list[str]:
 
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
-    taken = {*_FIXED, *key_columns}
+    return unique_columns(key_columns, _FIXED, "key_")
+
+
+def unique_columns(columns: Sequence[str], fixed: Collection[str], prefix: str) -> list[str]:
+    """Return names for columns that differ from fixed names.
+
+    A name that is taken gets the prefix, repeated until the name is unique.
+    """
+    taken = {*fixed, *columns}
     names = []
-    for name in key_columns:
+    for name in columns:
         unique = name
-        while unique in _FIXED or (unique != name and unique in taken):
-            unique = f"key_{unique}"
+        while unique in fixed or (unique != name and unique in taken):
+            unique = f"{prefix}{unique}"
         taken.add(unique)
         names.append(unique)
     return names
@@ -75,17 +91,36 @@ class TimeTexts(Protocol):
         """Return time-stamps in the notation of the log."""
 
 
+def _policy_lines(
+    names: Sequence[str | None],
+    keys: TraceKeys | None,
+    *,
+    format: Literal["text", "jsonl"] = "text",
+    key_columns: tuple[bytes, ...] = (),
+) -> PolicyLines:
+    if keys is None:
+        return PolicyLines(list(names), format=format)
+    return PolicyLines(
+        list(names),
+        list(keys.tables),
+        format=format,
+        key_columns=key_columns,
+        partitions=list(keys.partitions.of_policies),
+        places=keys.partitions.places,
+    )
+
+
 class TextOutput:
     """Writes lines of the form `[policy TAB][key TAB ...]ts:offset ...`.
 
     Args:
         names: the names of the policies, in order.
-        keys: the keys of the traces by number, or None if there is one trace.
+        keys: the keys of the traces, or None if there is one trace.
     """
 
-    def __init__(self, names: Sequence[str | None], keys: KeyTable | None) -> None:
+    def __init__(self, names: Sequence[str | None], keys: TraceKeys | None = None) -> None:
         self.lines: PolicyLines | None
-        self.lines = self._lines = PolicyLines(list(names), keys)
+        self.lines = self._lines = _policy_lines(names, keys)
         self.writer: Writer = self._lines.writer
 
     def put(self, rows: VerdictRows) -> None:
@@ -101,24 +136,23 @@ class JsonLinesOutput:
 
     Args:
         names: the names of the policies, in order.
-        keys: the keys of the traces by number, or None if there is one trace.
-        key_columns: the names of the key columns.
+        keys: the keys of the traces, or None if there is one trace.
         times: the log's notation of times, or None if it has the time-stamps.
     """
 
     def __init__(
         self,
         names: Sequence[str | None],
-        keys: KeyTable | None = None,
-        key_columns: Sequence[str] = (),
+        keys: TraceKeys | None = None,
         times: TimeTexts | None = None,
     ) -> None:
         members: tuple[bytes, ...] = ()
-        if key_columns:
+        if keys is not None and keys.partitions.all_columns:
             import json
 
-            members = tuple(json.dumps(name).encode() for name in unique_key_columns(key_columns))
-        self._lines = PolicyLines(list(names), keys, format="jsonl", key_columns=members)
+            columns = unique_key_columns(keys.partitions.all_columns)
+            members = tuple(json.dumps(name).encode() for name in columns)
+        self._lines = _policy_lines(names, keys, format="jsonl", key_columns=members)
         self.lines: PolicyLines | None = self._lines if times is None else None
         self._times = times
         self._has_time_texts: bool | None = None

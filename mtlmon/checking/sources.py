@@ -27,28 +27,32 @@ class EventBatch(Protocol):
     def time_stamps(self) -> TimeStamps:
         """The time-stamps of the events."""
 
-    @property
-    def numbers(self) -> NDArray[np.uint32] | None:
-        """For each event, the number of its trace; None if there is only one trace."""
+    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
+        """Return the number of each event's trace in a partition; None if it has one trace."""
 
-    @property
-    def letters(self) -> NDArray[np.uint64]:
-        """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
 
-    def events_of(self, atoms: Sequence[str]) -> EventColumns:
-        """Return the events as input for a monitor with these atoms."""
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
+        """Return the events as input for a monitor with these atoms, in a partition."""
 
 
 class EventSource(Protocol):
     """A log, whose events can be read once."""
 
     @property
-    def keys(self) -> KeyTable | None:
-        """The keys of the traces, by number; None if there is only one trace."""
+    def key_tables(self) -> Sequence[KeyTable | None]:
+        """For each partition, the keys by the number of the trace; None if it has one trace."""
 
     @property
     def can_forget_keys(self) -> bool:
-        """Whether future batches use the numbers that `keys` has by then, so that keys can go."""
+        """Whether future batches use the numbers that keys have by then, so that keys can go."""
+
+    def settled_traces(self, partition: int, count: int) -> bytes | None:
+        """Return a byte for each trace, 0 if the source remembers its rows; None if it does not."""
+
+    def keep_traces(self, partition: int, numbers: bytes) -> None:
+        """Give the traces of a partition new numbers, as `KeyTable.keep` does."""
 
     @property
     def clock(self) -> int | None:

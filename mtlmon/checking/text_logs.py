@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.event_digest import EventDigest
+    from mtlmon.checking.text_streams import TextStreams
 
 __all__ = ["TextLog"]
 
@@ -36,11 +37,9 @@ class TextBatch:
 
     Attributes:
         time_stamps: the time-stamps of the events.
-        numbers: None, as there is one trace.
         is_tail: whether this is a last line without a line feed, which may still be incomplete.
     """
 
-    numbers = None
     is_tail = False
 
     def __init__(
@@ -49,26 +48,37 @@ class TextBatch:
         self.time_stamps = memoryview(times).cast("B").cast("q")
         self._masks = memoryview(masks).cast("B").cast("Q")
         self._words = len(self._masks) // len(self.time_stamps)
-        self._atoms = atoms
+        self._atoms = tuple(atoms)
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The names of the atoms, in the order of the bits of a letter."""
+        return self._atoms
 
     @property
     def columns(self) -> tuple[memoryview, memoryview]:
         """The data of the events that goes into their digest."""
         return self.time_stamps, self._masks
 
+    def numbers_of(self, partition: int) -> None:
+        """Return None, as there is one trace."""
+
+    def before(self, count: int) -> TextBatch:
+        """Return the first `count` events, at least one."""
+        return TextBatch(self.time_stamps[:count], self._masks[: count * self._words], self._atoms)
+
     def behind(self, count: int) -> TextBatch:
         """Return the events after the first `count` ones; at least one event must be left."""
         masks = self._masks[count * self._words :]
         return TextBatch(self.time_stamps[count:], masks, self._atoms)
 
-    @property
-    def letters(self) -> NDArray[np.uint64]:
-        """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
         import numpy as np
 
         return np.frombuffer(self._masks, np.uint64).reshape(-1, self._words)
 
-    def events_of(self, atoms: Sequence[str]) -> EventColumns:
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
         """Return the events as input for a monitor with these atoms."""
         events = EventColumns(self.time_stamps, len(self.time_stamps))
         if tuple(atoms) == tuple(self._atoms):
@@ -93,9 +103,10 @@ class TextLog(BatchReader[TextBatch]):
     Args:
         descriptor: the descriptor of the file, which stays open.
         name: the name of the log in messages.
-        atoms: the atoms of all policies.
+        atoms: the atoms that lines name.
         skip_errors: whether to skip lines that cannot be read.
         memory: the memory limit of the run, which also counts the memory of this object.
+        streams: computes the other atoms of all policies, or None if there are none.
 
     Attributes:
         descriptor: as given.
@@ -110,7 +121,7 @@ class TextLog(BatchReader[TextBatch]):
             the descriptor before every read, except from a regular file.
     """
 
-    keys = None
+    key_tables = (None,)
     can_forget_keys = False
     row_name = "line"
 
@@ -122,8 +133,10 @@ class TextLog(BatchReader[TextBatch]):
         *,
         skip_errors: bool = False,
         memory: MemoryLimit | None = None,
+        streams: TextStreams | None = None,
     ) -> None:
         super().__init__(self._read())
+        self._streams = streams
         self.descriptor = descriptor
         self.name = name
         self._atoms = tuple(atoms)
@@ -139,6 +152,13 @@ class TextLog(BatchReader[TextBatch]):
         self.size: int | None = None
         if self.is_regular:
             self.size = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+
+    def settled_traces(self, partition: int, count: int) -> bytes | None:
+        """Return None: the only trace is never forgotten."""
+        return None
+
+    def keep_traces(self, partition: int, numbers: bytes) -> None:
+        """Do nothing: there is one trace."""
 
     @property
     def clock(self) -> int | None:
@@ -203,6 +223,9 @@ class TextLog(BatchReader[TextBatch]):
             if not times:
                 return
             batch = TextBatch(times, masks, self._atoms)
+            if self._streams is not None:
+                batch = self._streams.added_to(batch)
+                self._memory.note("streams", self._streams.held_bytes)
             count = len(batch.time_stamps)
             self.rows += count
             if self.digest is not None:
@@ -215,3 +238,5 @@ class TextLog(BatchReader[TextBatch]):
                     continue
                 batch = batch.behind(skipped)
             yield batch
+            if self._streams is not None and self._streams.error is not None:
+                raise self._streams.error

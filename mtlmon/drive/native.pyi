@@ -1,5 +1,6 @@
 """The loops from events to verdicts."""
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Literal, final
 
@@ -211,23 +212,35 @@ class PolicyMonitors:
         collect: bool = False,
         find_first: bool = False,
         delays: list[int | None] | None = None,
+        partitions: list[int] | None = None,
         executor: Executor | None = None,
         memory: MemoryLimit | None = None,
     ) -> None: ...
     def deliver_to(self, lines: PolicyLines) -> None: ...
     def feed(
-        self, events: list[EventColumns], numbers: _Array, first: int = 0, count: int = ...
+        self,
+        events: list[EventColumns],
+        numbers: _Array | Sequence[_Array],
+        first: int = 0,
+        count: int = ...,
+        *,
+        places: Sequence[_Array | None] | None = None,
+        rows: int | None = None,
     ) -> None: ...
     def advance(self, time_stamp: int) -> None: ...
     def finish(self, time_stamp: int, is_closed: bool) -> None: ...
     def check(self) -> None: ...
     @property
-    def stream_count(self) -> int: ...
+    def partition_count(self) -> int: ...
+    @property
+    def stream_counts(self) -> list[int]: ...
     @property
     def open_count(self) -> int: ...
     @property
     def earliest_pending(self) -> tuple[int, int, int] | None: ...
-    def forget_idle(self, clock: int) -> bytes | None: ...
+    def forget_idle(
+        self, clock: int, partition: int = 0, can_go: bytes | None = None
+    ) -> bytes | None: ...
 
 def policies_snapshot(policies: PolicyMonitors) -> bytes: ...
 def restore_policies(
@@ -241,10 +254,12 @@ class PolicyLines:
     def __init__(
         self,
         names: list[str | None],
-        keys: KeyTable | None = None,
+        keys: KeyTable | list[KeyTable | None] | None = None,
         *,
         format: Literal["text", "jsonl"] = "text",
         key_columns: tuple[bytes, ...] = (),
+        partitions: list[int] | None = None,
+        places: list[list[int]] | None = None,
     ) -> None: ...
     def write(
         self,

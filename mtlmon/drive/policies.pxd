@@ -18,22 +18,60 @@ cdef struct Part:
     uint32_t taken
 
 
+cdef struct Source:
+    # The events of one policy in a call of `feed`, and which of them come in the present turn.
+    const uint32_t *numbers         # of their streams
+    const uint32_t *places          # the rows that they come with; NULL if event k comes with row k
+    size_t size
+    size_t first, count
+    # if events have places: for each event of the turn, its place among those of all policies
+    uint32_t *positions
+    uint32_t position_room
+
+
+cdef struct Cursor:
+    # The next event of one policy in a turn, as index in the turn, and what its order depends on.
+    const char *time_stamps         # of the policy's events, so many bytes apart
+    Py_ssize_t stride
+    size_t next
+    size_t place
+    uint64_t time_stamp
+
+
 cdef class PolicyMonitors(MemoryHolder):
     cdef readonly list monitors     # the KeyedMonitors, by policy
     cdef Part *parts
+    cdef Source *sources
     cdef uint32_t policy_count
+    # policies of one partition have the same streams
+    cdef uint32_t *partition_of     # by policy
+    cdef readonly uint32_t partition_count
     cdef size_t batch               # events, or streams, that the policies process in turn
     cdef Delivery delivery
     cdef PolicyLines lines          # the sink of the delivery if it is not `verdicts`, else None
     cdef public object executor
     cdef readonly VerdictRows verdicts, violations
     cdef readonly FirstViolation first
-    cdef uint64_t event_count       # events whose verdicts have been taken
+    cdef uint64_t event_count       # rows whose verdicts have been taken
     cdef readonly MemoryLimit memory
+    # if events have places: for each position of the turn, its time-stamp, and how many rows of the
+    # turn have been read by then
+    cdef bint has_places
+    cdef uint64_t *times
+    cdef uint32_t *rows_read
+    cdef uint32_t time_room, row_room
+    cdef size_t position_count
 
-    cdef int go_on(
-        self, list events, const uint32_t *numbers, size_t first, size_t count
+    cdef int open_sources(
+        self, list events, object numbers, object places, size_t row_count, list memories
     ) except -1
+    cdef int begin_turn(
+        self, list events, size_t first, size_t count, size_t row_count
+    ) except -1
+    cdef int set_positions(self, list events, size_t first, size_t count) except -1
+    cdef int merge_positions(self, Cursor *cursors, size_t first, size_t count) except -1 nogil
+    cdef int go_on(self, list events, size_t first, size_t count) except -1
     cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil
     cdef void end_of_time(self) noexcept
     cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept
+    cdef uint32_t streams_of(self, uint32_t partition) noexcept

@@ -3,6 +3,12 @@
 
 Each policy has its own monitors. The policies take turns, each processing a batch of events. Their
 verdicts are then sorted by event, and by policy within an event.
+
+Policies that divide the log into the same streams form a partition; each partition numbers its
+streams by itself. By default, each row of a batch is an event of every policy. A policy can also
+have events of its own, each with its place among the rows. Events are in the order of their places,
+and at one place in the order of their time-stamps; the k-th events of several policies at one place
+and time-stamp count as one event.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -10,14 +16,17 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
 from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport (
+    HELD_BUFFERS,
     HELD_EQUIVALENTS,
     HELD_VERDICTS,
     HeldBytes,
     MemoryLimit,
     NO_LIMIT,
+    reserve,
 )
 from mtlmon.text.native cimport VerdictFilter
 from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
@@ -42,6 +51,8 @@ cdef class PolicyMonitors(MemoryHolder):
         find_first: whether to find the earliest violation.
         delays: for each policy, how long a time-point can stay pending at most, or None if there is
             no such limit; required if `advance` is used.
+        partitions: for each policy, the number of its partition: 0, 1, ...; None if all have the
+            same streams.
         executor: an executor of concurrent.futures, whose threads process policies; None to use
             only the calling thread.
         memory: the limit for everything together, which is checked every few thousand events.
@@ -50,18 +61,20 @@ cdef class PolicyMonitors(MemoryHolder):
         executor: as given; can be set between two calls.
         memory: as given, or a counter without a limit.
         monitors: as given.
+        partition_count: the number of partitions.
         verdicts: the VerdictRows of the calls so far: by event, then by policy, then in time-point
-            order. At the end of the log, they are by stream instead of by event.
+            order. At the end of the log, they are by partition and stream instead of by event.
         violations: likewise for the false time-points, if they are collected.
         first: the earliest violation so far, or None if it is not wanted.
     """
 
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
-        bint collect=False, bint find_first=False, list delays=None, executor=None,
-        MemoryLimit memory=None
+        bint collect=False, bint find_first=False, list delays=None, list partitions=None,
+        executor=None, MemoryLimit memory=None
     ):
         cdef KeyedMonitors one
+        cdef uint32_t policy
         cdef VerdictFilter filter = _FILTERS[verdicts]
         if not monitors or len(monitors) > UINT32_MAX:
             raise ValueError("expected at least one policy")
@@ -71,8 +84,19 @@ cdef class PolicyMonitors(MemoryHolder):
         self.monitors = list(monitors)
         self.policy_count = <uint32_t> len(monitors)
         self.parts = <Part *> calloc(self.policy_count, sizeof(Part))
-        if self.parts == NULL:
+        self.sources = <Source *> calloc(self.policy_count, sizeof(Source))
+        self.partition_of = <uint32_t *> calloc(self.policy_count, sizeof(uint32_t))
+        if self.parts == NULL or self.sources == NULL or self.partition_of == NULL:
             raise MemoryError("mtlmon: out of memory")
+        self.partition_count = 1
+        if partitions is not None:
+            if len(partitions) != len(monitors) or (
+                set(partitions) != set(range(max(partitions) + 1))
+            ):
+                raise ValueError("expected the number of a partition for each policy")
+            self.partition_count = max(partitions) + 1
+            for policy in range(self.policy_count):
+                self.partition_of[policy] = partitions[policy]
         for one, delay in zip(monitors, delays or ()):
             if delay is not None:
                 one.wait_for_time(delay)
@@ -102,20 +126,36 @@ cdef class PolicyMonitors(MemoryHolder):
         self.memory.hold_to(self)
 
     def __dealloc__(self):
+        cdef uint32_t policy
+        for policy in range(self.policy_count if self.sources != NULL else 0):
+            free(self.sources[policy].positions)
         free(self.parts)
+        free(self.sources)
+        free(self.partition_of)
+        free(self.times)
+        free(self.rows_read)
 
     def deliver_to(self, PolicyLines lines not None):
         """From now on, write verdicts as lines instead of collecting them in `verdicts`."""
         self.lines = self.delivery.sink = lines
 
-    def feed(self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX):
+    def feed(
+        self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX, *,
+        places=None, rows=None
+    ):
         """Process some events.
 
         Args:
             events: for each policy, the events as EventColumns with the atoms of its monitors.
-            numbers: the stream numbers of the events, a contiguous array of type uint32.
-            first: the index of the first event to process.
-            count: the number of events; all from `first` on if not given.
+            numbers: the stream numbers of the events, a contiguous array of type uint32; or a list
+                with such an array for each policy.
+            first: the index of the first row to process.
+            count: the number of rows; all from `first` on if not given.
+            places: for each policy, the index of the row that each event comes with, a contiguous
+                array of type uint32 that never decreases; None stands for an event for each row.
+                Events after the last row have the number of rows as their place. None if all
+                policies have an event for each row.
+            rows: the number of rows, required with `places`.
 
         Raises:
             TimeStampError: a time-stamp is not valid; nothing has changed.
@@ -125,58 +165,198 @@ cdef class PolicyMonitors(MemoryHolder):
         """
         cdef EventColumns columns
         cdef KeyedMonitors one
-        cdef Memory memory
-        cdef size_t total
+        cdef Source *source
+        cdef list memories = []
+        cdef uint32_t policy
+        cdef size_t row_count, turn, end
         if len(events) != <Py_ssize_t> self.policy_count:
             raise ValueError(f"expected events for each of {self.policy_count} policies")
+        if places is not None and rows is None:
+            raise ValueError("the number of rows is missing")
         columns = events[0]
-        total = columns.count
-        for columns in events:
-            if columns.count != total:
-                raise ValueError("different numbers of events")
-        memory = stream_numbers(numbers, total)
-        if first > total:
+        row_count = columns.count if places is None else rows
+        self.open_sources(events, numbers, places, row_count, memories)
+        if first > row_count:
             raise ValueError("there are no such events")
-        count = min(count, total - first)
-        one = self.monitors[0]
-        columns.check_time_stamps(one.clock, 0, first, first + count)
-        for one, columns in zip(self.monitors, events):
-            one.begin(columns, <const uint32_t *> memory.buffer.buf, first, count)
+        count = min(count, row_count - first)
+        for policy in range(self.policy_count if self.has_places else 1):
+            source = &self.sources[policy]
+            one = self.monitors[policy]
+            columns = events[policy]
+            turn = first_event(source, first)
+            end = end_event(source, first + count, row_count)
+            columns.check_time_stamps(one.clock, 0, turn, end)
+        for policy in range(self.policy_count):
+            source = &self.sources[policy]
+            one = self.monitors[policy]
+            columns = events[policy]
+            turn = first_event(source, first)
+            end = end_event(source, first + count, row_count)
+            one.begin(columns, source.numbers, turn, end - turn)
             one.streams.worker.enter()
         try:
-            while count:
-                self.go_on(
-                    events, <const uint32_t *> memory.buffer.buf, first, min(self.batch, count)
-                )
-                first += min(self.batch, count)
-                count -= min(self.batch, count)
+            while count or self.has_places:
+                turn = min(self.batch, count)
+                self.begin_turn(events, first, turn, row_count)
+                self.go_on(events, first, turn)
+                first += turn
+                count -= turn
                 PyErr_CheckSignals()
+                if not count:
+                    break
         finally:
             for one in self.monitors:
                 one.streams.worker.leave()
 
-    cdef int go_on(
-        self, list events, const uint32_t *numbers, size_t first, size_t count
+    cdef int open_sources(
+        self, list events, object numbers, object places, size_t row_count, list memories
     ) except -1:
+        """Find the arrays of a call of `feed`; `memories` keeps them until it ends."""
+        cdef EventColumns columns
+        cdef Source *source
+        cdef Memory memory
+        cdef uint32_t policy
+        cdef size_t k
+        if not isinstance(numbers, (list, tuple)):
+            numbers = [numbers] * self.policy_count
+        if len(numbers) != len(events) or places is not None and len(places) != len(events):
+            raise ValueError(f"expected an array for each of {self.policy_count} policies")
+        self.has_places = places is not None
+        for policy in range(self.policy_count):
+            columns = events[policy]
+            source = &self.sources[policy]
+            source.size = columns.count
+            memory = stream_numbers(numbers[policy], columns.count)
+            memories.append(memory)
+            source.numbers = <const uint32_t *> memory.buffer.buf
+            source.places = NULL
+            if places is None or places[policy] is None:
+                if columns.count != row_count:
+                    raise ValueError("different numbers of events")
+                continue
+            memory = stream_numbers(places[policy], columns.count)
+            memories.append(memory)
+            source.places = <const uint32_t *> memory.buffer.buf
+            for k in range(source.size):
+                if source.places[k] > row_count or k and source.places[k] < source.places[k - 1]:
+                    raise ValueError("places of events decrease, or are behind the rows")
+        return 0
+
+    cdef int begin_turn(
+        self, list events, size_t first, size_t count, size_t row_count
+    ) except -1:
+        """Find the events of all policies that come with `count` rows."""
+        cdef Source *source
+        cdef uint32_t policy
+        for policy in range(self.policy_count):
+            source = &self.sources[policy]
+            source.first = first_event(source, first)
+            source.count = end_event(source, first + count, row_count) - source.first
+        if self.has_places:
+            self.set_positions(events, first, count)
+        return 0
+
+    cdef int set_positions(self, list events, size_t first, size_t count) except -1:
+        """Bring the events of the turn into one order: by place, then by time-stamp."""
+        cdef EventColumns columns
+        cdef Source *source
+        cdef Cursor *cursors = <Cursor *> calloc(self.policy_count, sizeof(Cursor))
+        cdef uint32_t policy
+        if cursors == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            for policy in range(self.policy_count):
+                source = &self.sources[policy]
+                columns = events[policy]
+                cursors[policy].time_stamps = columns.time_stamps
+                cursors[policy].stride = columns.time_stride
+                load_cursor(&cursors[policy], source)
+                reserve(
+                    <void **> &source.positions, &source.position_room, source.count,
+                    sizeof(uint32_t)
+                )
+            with nogil:
+                self.merge_positions(cursors, first, count)
+        finally:
+            free(cursors)
+        return 0
+
+    cdef int merge_positions(
+        self, Cursor *cursors, size_t first, size_t count
+    ) except -1 nogil:
+        """Take the next events in turn; all policies' next events of one order come together."""
+        cdef Cursor *least
+        cdef Cursor *cursor
+        cdef Cursor found
+        cdef uint32_t policy
+        self.position_count = 0
+        while True:
+            least = NULL
+            for policy in range(self.policy_count):
+                cursor = &cursors[policy]
+                if cursor.next < self.sources[policy].count and (
+                    least == NULL or is_cursor_before(cursor, least)
+                ):
+                    least = cursor
+            if least == NULL:
+                return 0
+            found = least[0]
+            reserve(
+                <void **> &self.times, &self.time_room, self.position_count + 1, sizeof(uint64_t)
+            )
+            reserve(
+                <void **> &self.rows_read, &self.row_room, self.position_count + 1,
+                sizeof(uint32_t)
+            )
+            self.times[self.position_count] = found.time_stamp
+            self.rows_read[self.position_count] = <uint32_t> min(found.place - first + 1, count)
+            for policy in range(self.policy_count):
+                cursor = &cursors[policy]
+                if cursor.next < self.sources[policy].count and not is_cursor_before(
+                    &found, cursor
+                ):
+                    self.sources[policy].positions[cursor.next] = <uint32_t> self.position_count
+                    cursor.next += 1
+                    load_cursor(cursor, &self.sources[policy])
+            self.position_count += 1
+
+    cdef int go_on(self, list events, size_t first, size_t count) except -1:
+        """Let each policy process its events of the turn; take the verdicts."""
         cdef EventColumns columns
         cdef KeyedMonitors one
+        cdef Source *source
         cdef uint32_t policy
-        cdef size_t place = <size_t> numbers
+        cdef size_t row_count = count
+        cdef size_t k
         work = [
-            (policy, events[policy], place, first, count) for policy in range(self.policy_count)
+            (
+                policy, events[policy], <size_t> self.sources[policy].numbers,
+                self.sources[policy].first, self.sources[policy].count
+            )
+            for policy in range(self.policy_count)
         ]
         if self.executor is None:
             failures = [self._go_on_one(part) for part in work]
         else:
             failures = self._share_out(work)
+        if self.has_places:
+            count = self.position_count
         for policy in range(self.policy_count):
             one = self.monitors[policy]
+            source = &self.sources[policy]
             # If one policy has failed, the other policies' later events are not counted.
-            count = min(count, one.done)
+            if not self.has_places:
+                count = min(count, one.done)
+            elif one.done < source.count:
+                count = min(count, <size_t> source.positions[one.done])
+            if self.has_places:
+                for k in range(one.rows.count):
+                    one.rows.policies[k] = source.positions[one.rows.policies[k]]
             self.prepare(one, policy)
         columns = events[0]
         with nogil:
             self.merge(count, columns, first)
+        self.event_count += row_count if self.has_places else count
         for failure in failures:
             if failure is not None:
                 raise failure
@@ -185,6 +365,7 @@ cdef class PolicyMonitors(MemoryHolder):
 
     cdef void count_held(self, HeldBytes *held) noexcept with gil:
         cdef KeyedMonitors one
+        cdef uint32_t policy
         for one in self.monitors:
             one.count_held(held)
         if self.delivery.resolver is not None:
@@ -192,6 +373,11 @@ cdef class PolicyMonitors(MemoryHolder):
         held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
         if self.lines is not None:
             held.of[HELD_VERDICTS] += self.lines.held_bytes()
+        held.of[HELD_BUFFERS] += (
+            self.time_room * sizeof(uint64_t) + self.row_room * sizeof(uint32_t)
+        )
+        for policy in range(self.policy_count):
+            held.of[HELD_BUFFERS] += self.sources[policy].position_room * sizeof(uint32_t)
 
     cdef bint relieve(self) except -1 with gil:
         cdef KeyedMonitors one
@@ -237,39 +423,28 @@ cdef class PolicyMonitors(MemoryHolder):
         Streams in which nothing has been pending for longer than the delay are not touched.
         """
         cdef KeyedMonitors one
-        cdef uint32_t policy, first
+        cdef uint32_t policy, first, partition
         for one in self.monitors:
             if one.waiting is not None:
                 one.due_done = 0
                 with nogil:
                     one.waiting.find_due(time_stamp)
-        while True:
-            first = min([(<KeyedMonitors> each).next_due() for each in self.monitors])
+        partition = 0
+        while partition < self.partition_count:
+            first = NO_NUMBER
+            for policy in range(self.policy_count):
+                one = self.monitors[policy]
+                if self.partition_of[policy] == partition:
+                    first = min(first, one.next_due())
             if first == NO_NUMBER:
-                self.end_of_time()
-                return
+                partition += 1
+                continue
             for policy in range(self.policy_count):
                 one = self.monitors[policy]
                 one.rows.count = 0
-                with nogil:
-                    one.settle_due(first, self.batch, time_stamp)
-                self.prepare(one, policy)
-            with nogil:
-                self.merge(self.batch, None, 0)
-            self.memory.hold_to(self)
-            PyErr_CheckSignals()
-
-    def finish(self, uint64_t time_stamp, bint is_closed):
-        """End the log: no event is below a time-stamp; with `is_closed` there is none at all."""
-        cdef KeyedMonitors one
-        cdef uint32_t policy
-        cdef size_t first
-        for first in range(0, self.stream_count, self.batch):
-            for policy in range(self.policy_count):
-                one = self.monitors[policy]
-                one.rows.count = 0
-                with nogil:
-                    one.end(first, self.batch, time_stamp, is_closed)
+                if self.partition_of[policy] == partition:
+                    with nogil:
+                        one.settle_due(first, self.batch, time_stamp)
                 self.prepare(one, policy)
             with nogil:
                 self.merge(self.batch, None, 0)
@@ -277,11 +452,34 @@ cdef class PolicyMonitors(MemoryHolder):
             PyErr_CheckSignals()
         self.end_of_time()
 
+    def finish(self, uint64_t time_stamp, bint is_closed):
+        """End the log: no event is below a time-stamp; with `is_closed` there is none at all."""
+        cdef KeyedMonitors one
+        cdef uint32_t policy, partition
+        cdef size_t first
+        for partition in range(self.partition_count):
+            for first in range(0, self.streams_of(partition), self.batch):
+                for policy in range(self.policy_count):
+                    one = self.monitors[policy]
+                    one.rows.count = 0
+                    if self.partition_of[policy] == partition:
+                        with nogil:
+                            one.end(first, self.batch, time_stamp, is_closed)
+                    self.prepare(one, policy)
+                with nogil:
+                    self.merge(self.batch, None, 0)
+                self.memory.hold_to(self)
+                PyErr_CheckSignals()
+        self.end_of_time()
+
     cdef void end_of_time(self) noexcept:
         """Attribute what the passing of time has brought to the previous event."""
-        cdef KeyedMonitors one = self.monitors[0]
+        cdef KeyedMonitors one
+        cdef uint64_t clock = 0
         if self.first is not None:
-            self.first.begin_event(one.clock)
+            for one in self.monitors:
+                clock = max(clock, one.clock)
+            self.first.begin_event(clock)
             self.first.end_event(self.event_count)
 
     def check(self):
@@ -289,9 +487,20 @@ cdef class PolicyMonitors(MemoryHolder):
         self.memory.hold_to(self)
 
     @property
-    def stream_count(self):
-        """The number of streams."""
-        return max([(<KeyedMonitors> one).streams.count for one in self.monitors])
+    def stream_counts(self):
+        """The number of streams of each partition."""
+        return [self.streams_of(partition) for partition in range(self.partition_count)]
+
+    cdef uint32_t streams_of(self, uint32_t partition) noexcept:
+        """The number of streams of a partition."""
+        cdef KeyedMonitors one
+        cdef uint32_t count = 0
+        cdef uint32_t policy
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            if self.partition_of[policy] == partition:
+                count = max(count, one.streams.count)
+        return count
 
     @property
     def open_count(self):
@@ -323,27 +532,43 @@ cdef class PolicyMonitors(MemoryHolder):
                     is_found = True
         return (earliest, earliest_offset, earliest_policy) if is_found else None
 
-    def forget_idle(self, uint64_t clock):
-        """Forget the streams that behave like new ones, if no event is below `clock`.
+    def forget_idle(self, uint64_t clock, uint32_t partition=0, bytes can_go=None):
+        """Forget a partition's streams that behave like new ones, if no event is below `clock`.
+
+        Args:
+            clock: a time-stamp that no further event is below.
+            partition: the number of the partition.
+            can_go: a byte for each stream, 0 if it must stay; None if all can go.
 
         Returns:
             Bytes of uint32 numbers, by the number of a stream that which it has now, or 2^32-1 if
             it is forgotten; None if too few are idle, and nothing has changed.
         """
         cdef KeyedMonitors one
-        cdef uint32_t total = self.stream_count
+        cdef list monitors
+        cdef uint32_t policy
+        cdef uint32_t total = self.streams_of(partition)
         cdef uint32_t kept = 0
         cdef uint32_t k
         cdef bint is_idle
+        cdef const uint8_t *flags = NULL
+        if can_go is not None:
+            if <uint64_t> len(can_go) < total:
+                raise ValueError(f"{len(can_go)} flags for {total} streams")
+            flags = <const uint8_t *> <const char *> can_go
         cdef uint32_t *numbers = <uint32_t *> malloc((total + <size_t> 1) * sizeof(uint32_t))
         if numbers == NULL:
             raise MemoryError("mtlmon: out of memory")
         try:
-            for one in self.monitors:
+            monitors = [
+                self.monitors[policy] for policy in range(self.policy_count)
+                if self.partition_of[policy] == partition
+            ]
+            for one in monitors:
                 one.streams.extend(total)
             for k in range(total):
-                is_idle = True
-                for one in self.monitors:
+                is_idle = flags == NULL or flags[k] != 0
+                for one in monitors if is_idle else ():
                     if not one.streams.is_idle(k, clock):
                         is_idle = False
                         break
@@ -351,16 +576,16 @@ cdef class PolicyMonitors(MemoryHolder):
                 kept += not is_idle
             if 2 * <uint64_t> kept > total:
                 return None
-            for one in self.monitors:
+            for one in monitors:
                 one.streams.renumber(numbers)
                 if one.waiting is not None:
                     one.waiting.renumber()
             if self.delivery.resolver is not None and not self.delivery.resolver.renumber(
-                numbers, self.policy_count
+                numbers, self.policy_count, self.partition_of, partition
             ):
                 raise MemoryError("mtlmon: out of memory")
             if self.lines is not None:
-                self.lines.has_key = False
+                self.lines.forget_keys()
             return (<const char *> numbers)[:total * sizeof(uint32_t)]
         finally:
             free(numbers)
@@ -368,6 +593,7 @@ cdef class PolicyMonitors(MemoryHolder):
     # ---- verdicts ----------------------------------------------------------------------------
 
     cdef void prepare(self, KeyedMonitors monitors, uint32_t policy) noexcept:
+        """Prepare the verdicts of a policy's monitors for `merge`."""
         cdef Part *part = &self.parts[policy]
         part.records = monitors.rows.records
         part.streams = monitors.rows.streams
@@ -390,7 +616,9 @@ cdef class PolicyMonitors(MemoryHolder):
         while place < count:
             next_place = count
             if finds_first:
-                self.first.begin_event(columns.time_stamp_of(start + place))
+                self.first.begin_event(
+                    self.times[place] if self.has_places else columns.time_stamp_of(start + place)
+                )
             for policy in range(self.policy_count):
                 part = &self.parts[policy]
                 first = part.taken
@@ -409,11 +637,50 @@ cdef class PolicyMonitors(MemoryHolder):
                 if part.taken < part.count:
                     next_place = min(next_place, <size_t> part.places[part.taken])
             if finds_first:
-                self.first.end_event(self.event_count + place + 1)
+                self.first.end_event(
+                    self.event_count + (self.rows_read[place] if self.has_places else place + 1)
+                )
                 if self.first.waits_for_time():
                     # The event then matters even if it brings no verdicts.
                     next_place = place + 1
             place = next_place
-        if columns is not None:
-            self.event_count += count
         return 0
+
+
+cdef size_t first_event(const Source *source, size_t row) noexcept nogil:
+    """The index of the first event of a policy that comes with a row or a later one."""
+    cdef size_t low = 0
+    cdef size_t high = source.size
+    cdef size_t middle
+    if source.places == NULL:
+        return min(row, source.size)
+    while low < high:
+        middle = (low + high) // 2
+        if source.places[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef size_t end_event(const Source *source, size_t row, size_t row_count) noexcept nogil:
+    """The end of the events that come before a row; all events if there is no such row."""
+    return source.size if row == row_count else first_event(source, row)
+
+
+cdef void load_cursor(Cursor *cursor, const Source *source) noexcept nogil:
+    """Set the place and time-stamp of the next event, if there is one."""
+    cdef size_t event = source.first + cursor.next
+    if cursor.next >= source.count:
+        return
+    cursor.place = event if source.places == NULL else source.places[event]
+    memcpy(
+        &cursor.time_stamp, cursor.time_stamps + <Py_ssize_t> event * cursor.stride,
+        sizeof(uint64_t)
+    )
+
+
+cdef inline bint is_cursor_before(const Cursor *one, const Cursor *other) noexcept nogil:
+    if one.place != other.place:
+        return one.place < other.place
+    return one.time_stamp < other.time_stamp

@@ -6,13 +6,18 @@ carriage return or backslash is written as a backslash followed by t, n, r or a 
 
 A JSON line is `{"policy":policy,"key column":key,...,"time":ts,"offset":offset,...}`. Names and
 keys are escaped as by `json.dumps(..., ensure_ascii=False)`.
+
+Where a policy's partition lacks a key column that another one has, the field is empty, and the
+member null.
 """
 
 cimport cython
 from libc.stddef cimport size_t
 from libc.stdint cimport SIZE_MAX, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+
+from cpython.ref cimport PyObject
 
 from mtlmon.arrays.native cimport KeyTable, Memory, Text
 from mtlmon.engine.native cimport reserve
@@ -21,6 +26,8 @@ from mtlmon.text.native cimport WORD_SIZE, Writer
 cdef enum:
     NO_POLICY = 0xFFFFFFFF
 
+# a key column that a partition lacks
+cdef size_t NO_COLUMN = SIZE_MAX
 # precedes the time-stamp of a JSON line
 _TIME = b',"time":'
 
@@ -32,52 +39,100 @@ cdef class PolicyLines(Sink):
     Args:
         names: the names of the policies in order; None for a policy without a name. A text line of
             such a policy has no field for the name.
-        keys: the KeyTable of the streams' keys; None if streams have no keys.
+        keys: the KeyTable of the streams' keys; None if streams have no keys. With several
+            partitions, a list of these.
         format: the format of lines, "text" or "jsonl".
         key_columns: for JSON lines, the names of the key columns as JSON.
+        partitions: for each policy, the number of its partition; None if there is only one.
+        places: for each partition, the indices of its key columns among all key columns of lines;
+            None if the only partition has all of them.
 
     Attributes:
         writer: holds the lines until they are flushed.
     """
 
     def __cinit__(
-        self, list names not None, KeyTable keys=None, *, str format not None="text",
-        tuple key_columns not None=()
+        self, list names not None, keys=None, *, str format not None="text",
+        tuple key_columns not None=(), list partitions=None, list places=None
     ):
         cdef uint32_t policy
         cdef size_t column
         self.writer = Writer(b"", format)
+        self.both_policy = NO_POLICY
         self.policy_count = <uint32_t> len(names)
         self.names = <Fields *> calloc(max(<size_t> 1, len(names)), sizeof(Fields))
-        if self.names == NULL:
+        self.keys_of = <LineKeys **> calloc(max(<size_t> 1, len(names)), sizeof(LineKeys *))
+        if self.names == NULL or self.keys_of == NULL:
             raise MemoryError("mtlmon: out of memory")
+        self.set_partitions(keys if isinstance(keys, list) else [keys], partitions, places)
         for policy in range(self.policy_count):
             add_name(&self.names[policy], names[policy], self.writer.is_json)
-            if self.writer.is_json and keys is None:
+            if self.writer.is_json and not self.column_count:
                 add_bytes(&self.names[policy], _TIME)
-        self.keys = keys
-        if not self.writer.is_json or keys is None:
+        if not self.writer.is_json or not self.column_count:
             return
-        if len(key_columns) != keys.columns:
-            raise ValueError(f"{len(key_columns)} names for {keys.columns} key columns")
-        self.members = <Fields *> calloc(keys.columns + 1, sizeof(Fields))
+        if <size_t> len(key_columns) != self.column_count:
+            raise ValueError(f"{len(key_columns)} names for {self.column_count} key columns")
+        self.members = <Fields *> calloc(self.column_count + 1, sizeof(Fields))
         if self.members == NULL:
             raise MemoryError("mtlmon: out of memory")
-        self.member_count = keys.columns + 1
-        for column in range(keys.columns):
+        self.member_count = self.column_count + 1
+        for column in range(self.column_count):
             add_bytes(&self.members[column], b",%b:" % key_columns[column])
-        add_bytes(&self.members[keys.columns], _TIME)
+        add_bytes(&self.members[self.column_count], _TIME)
+
+    cdef int set_partitions(self, list tables, list partitions, list places) except -1:
+        """Note the keys of all partitions, and the partitions of all policies."""
+        cdef KeyTable table
+        cdef uint32_t policy, partition
+        cdef size_t place, column
+        if partitions is None:
+            partitions = [0] * self.policy_count
+        if places is None:
+            places = [[] if table is None else list(range(table.columns)) for table in tables]
+        if len(partitions) != <Py_ssize_t> self.policy_count or len(places) != len(tables):
+            raise ValueError("expected a partition for each policy, and places for each partition")
+        for policy in range(self.policy_count):
+            if partitions[policy] >= <size_t> len(tables):
+                raise ValueError("a policy of a partition that does not exist")
+        self.tables = list(tables)
+        self.keys = <LineKeys *> calloc(len(tables), sizeof(LineKeys))
+        if self.keys == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.partition_count = <uint32_t> len(tables)
+        for policy in range(self.policy_count):
+            self.keys_of[policy] = &self.keys[<size_t> partitions[policy]]
+        self.column_count = max([place + 1 for each in places for place in each], default=0)
+        for partition in range(self.partition_count):
+            table = tables[partition]
+            if (0 if table is None else table.columns) != <size_t> len(places[partition]):
+                raise ValueError("expected a place for each key column")
+            self.keys[partition].table = NULL if table is None else <PyObject *> table
+            self.keys[partition].columns = <size_t *> malloc(
+                (self.column_count + 1) * sizeof(size_t)
+            )
+            if self.keys[partition].columns == NULL:
+                raise MemoryError("mtlmon: out of memory")
+            for column in range(self.column_count):
+                self.keys[partition].columns[column] = NO_COLUMN
+            for column, place in enumerate(places[partition]):
+                self.keys[partition].columns[place] = column
+        return 0
 
     def __dealloc__(self):
-        cdef uint32_t policy
+        cdef uint32_t policy, partition
         cdef size_t member
         for policy in range(self.policy_count if self.names != NULL else 0):
             free(self.names[policy].text)
         for member in range(self.member_count):
             free(self.members[member].text)
+        for partition in range(self.partition_count):
+            free(self.keys[partition].key.text)
+            free(self.keys[partition].columns)
+        free(self.keys)
+        free(self.keys_of)
         free(self.names)
         free(self.members)
-        free(self.key.text)
         free(self.both.text)
         free(self.times.text)
         free(self.time_ends)
@@ -110,14 +165,14 @@ cdef class PolicyLines(Sink):
                     raise IndexError("a verdict at a time that has no text")
             self.set_times(time_texts)
         # Keys may have been renumbered since the last call.
-        self.has_key = False
+        self.forget_keys()
         with nogil:
             for k in range(rows.count):
                 self.put_line(
                     &rows.records[k], rows.streams[k], rows.policies[k],
                     NULL if place_of == NULL else place_of + k
                 )
-        self.has_key = False
+        self.forget_keys()
         rows.count = 0
 
     cdef int set_times(self, list texts) except -1:
@@ -151,18 +206,20 @@ cdef class PolicyLines(Sink):
         """Write a verdict as a line; `time_text` points to the index of a text, or is NULL."""
         cdef const Fields *name = &self.names[policy]
         cdef const Fields *fields = name
+        cdef LineKeys *keys
         cdef uint32_t time_start = 0
         cdef uint32_t time_end = 0
         cdef bint is_written
-        if self.keys is not None:
-            if not self.has_key or stream != self.key_stream:
-                self.set_key(stream)
-            fields = &self.key
+        if self.column_count:
+            keys = self.keys_of[policy]
+            if not keys.has_key or stream != keys.stream:
+                self.set_key(keys, stream)
+            fields = &keys.key
             if name.size:
                 if policy != self.both_policy:
                     self.both.size = 0
                     add_fields(&self.both, name)
-                    add_fields(&self.both, &self.key)
+                    add_fields(&self.both, &keys.key)
                     self.both_policy = policy
                 fields = &self.both
         if self.writer.is_json:
@@ -180,28 +237,42 @@ cdef class PolicyLines(Sink):
                 raise MemoryError("mtlmon: out of memory")
         return 0
 
-    cdef int set_key(self, uint32_t stream) except -1 nogil:
+    cdef int set_key(self, LineKeys *keys, uint32_t stream) except -1 nogil:
         """Set the fields for the key of a stream."""
         cdef Text text
-        cdef size_t column
-        self.has_key = False
-        if stream >= self.keys.count:
+        cdef size_t place
+        cdef bint is_json = self.writer.is_json
+        keys.has_key = False
+        if keys.table != NULL and stream >= (<KeyTable> keys.table).count:
             with gil:
                 raise IndexError("a verdict on a key that does not exist")
-        self.key.size = 0
-        for column in range(self.keys.columns):
-            text = self.keys.column_text(stream, column)
-            if self.writer.is_json:
-                add_fields(&self.key, &self.members[column])
-                add_quoted(&self.key, text.place, text.length)
+        keys.key.size = 0
+        for place in range(self.column_count):
+            if is_json:
+                add_fields(&keys.key, &self.members[place])
+            if keys.columns[place] != NO_COLUMN:
+                text = (<KeyTable> keys.table).column_text(stream, keys.columns[place])
+                if is_json:
+                    add_quoted(&keys.key, text.place, text.length)
+                else:
+                    add(&keys.key, text.place, text.length)
+            elif is_json:
+                add_text(&keys.key, <const uint8_t *> b"null", 4)
             else:
-                add(&self.key, text.place, text.length)
-        if self.writer.is_json:
-            add_fields(&self.key, &self.members[self.keys.columns])
-        self.has_key = True
-        self.key_stream = stream
+                add(&keys.key, NULL, 0)
+        if is_json:
+            add_fields(&keys.key, &self.members[self.column_count])
+        keys.has_key = True
+        keys.stream = stream
         self.both_policy = NO_POLICY
         return 0
+
+    cdef void forget_keys(self) noexcept nogil:
+        """Note that keys may get other numbers."""
+        cdef uint32_t partition
+        for partition in range(self.partition_count):
+            self.keys[partition].has_key = False
+        self.both_policy = NO_POLICY
 
 
 def policy_label(str name, str format not None="text"):

@@ -44,6 +44,7 @@ def restore_policies(PolicyMonitors policies not None, snapshot):
     """
     cdef NumberReader reader = NumberReader()
     cdef KeyedMonitors one
+    cdef uint32_t most_streams
     reader.open(as_bytes(snapshot), 0)
     if reader.get(UINT32_MAX) != policies.policy_count:
         raise damaged()
@@ -53,17 +54,18 @@ def restore_policies(PolicyMonitors policies not None, snapshot):
         read_streams(reader, one.streams, one.clock)
         if one.waiting is not None:
             one.waiting.renumber()
+    most_streams = max(policies.stream_counts)
     if reader.get(1) != (policies.delivery.resolver is not None):
         raise damaged()
     if policies.delivery.resolver is not None:
         policies.delivery.resolver.restore(
             reader.get_bytes(),
-            stream_count=max(1, <uint64_t> policies.stream_count * policies.policy_count),
+            stream_count=max(1, <uint64_t> most_streams * policies.policy_count),
         )
     if reader.get(1) != (policies.first is not None):
         raise damaged()
     if policies.first is not None:
-        read_first_violation(reader, policies.first, policies.stream_count)
+        read_first_violation(reader, policies, policies.first)
     reader.end()
 
 
@@ -88,14 +90,14 @@ cdef int put_first_violation(NumberWriter writer, FirstViolation first) except -
 
 
 cdef int read_first_violation(
-    NumberReader reader, FirstViolation first, uint32_t stream_count
+    NumberReader reader, PolicyMonitors policies, FirstViolation first
 ) except -1:
     """Read what is known about the first violation.
 
     Raises:
         SnapshotError: the numbers are damaged.
     """
-    cdef uint32_t k
+    cdef uint32_t k, stream_count
     first.has_keys = <bint> reader.get(1)
     first.is_past = <bint> reader.get(1)
     first.has_news = <bint> reader.get(1)
@@ -106,10 +108,11 @@ cdef int read_first_violation(
         first.known[k] = reader.get(UINT64_MAX)
     first.is_found = <bint> reader.get(1)
     if first.is_found:
-        if not stream_count:
-            raise damaged()
         first.time_stamp = reader.get(INT64_MAX)
         first.offset = reader.get(UINT64_MAX)
         first.policy = <uint32_t> reader.get(first.policy_count - 1)
+        stream_count = policies.streams_of(policies.partition_of[first.policy])
+        if not stream_count:
+            raise damaged()
         first.stream = <uint32_t> reader.get(stream_count - 1)
     return 0

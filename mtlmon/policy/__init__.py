@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mtlmon.policy.reading import Policy, PolicyFile, check_policies, declares, parse_policies
+from mtlmon.policy.definitions import Policy
+from mtlmon.policy.reading import PolicyFile, check_policies, declares, parse_policies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,10 +12,12 @@ if TYPE_CHECKING:
         compile_predicate,
         compile_predicates,
     )
+    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate, parse_predicate
 
 __all__ = [
     "CompiledPredicates",
+    "Environment",
     "Policy",
     "PolicyFile",
     "Predicate",
@@ -33,6 +36,10 @@ def __getattr__(name: str) -> object:
         from mtlmon.policy.predicates import predicate
 
         return getattr(predicate, name)
+    if name == "Environment":
+        from mtlmon.policy.predicates.environment import Environment
+
+        return Environment
     if name in {"CompiledPredicates", "compile_predicate", "compile_predicates"}:
         from mtlmon.policy.predicates import compiling
 

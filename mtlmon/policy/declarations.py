@@ -1,9 +1,9 @@
-"""Splits a policy file into declarations, before any formula or predicate in it is parsed.
+"""Splits a policy file into declarations, before any formula or expression in it is parsed.
 
-A declaration begins on a line, outside comments and quotes, that starts with a keyword, a name and
-`=` or `:`, or that has only `unit` and a word. It extends to the next declaration, or to the end of
-the file; `unit` ends with its line. No formula has such a line, so a file without declarations is a
-single formula.
+A declaration begins on a line, outside comments and quotes, that starts with a keyword and has what
+belongs behind it: a name and `=` or `:` for most, a word or a text for those that are one line. It
+extends to the next declaration, or to the end of the file. No formula has such a line, so a file
+without declarations is a single formula.
 """
 
 from __future__ import annotations
@@ -21,38 +21,66 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
 
 UNIT = "unit"
+TIME = "time"
+EVENT = "event"
+PATTERN = "pattern"
+ZONE = "zone"
+KEY = "key"
+ASSUME = "assume"
+CONST = "const"
 LET = "let"
 ATOM = "atom"
+STREAM = "stream"
 POLICY = "policy"
+TRIGGER = "trigger"
 FORMULA = "formula"
 
-_SIGNS = {LET: "=", ATOM: "=", POLICY: ":"}
+LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, ASSUME})
+"""The declarations that end with their line."""
+
+TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
+"""Those of them that are a keyword and a text in double quotes."""
+
+_SIGNS = {CONST: "=", LET: "=", ATOM: "=", STREAM: "=", POLICY: ":", TRIGGER: ":"}
+# The declarations whose bodies are expressions, with the quotes of those.
+_EXPRESSIONS = frozenset({CONST, ATOM, STREAM, TRIGGER})
 
 _HEAD = re.compile(
     r"""
-      [ \t]* (?P<keyword> let | atom | policy ) [ \t]+
+      [ \t]* (?P<keyword> const | let | atom | stream | policy | trigger ) [ \t]+
       (?P<name> "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\s"`=:(),\#]+ ) [ \t]*
-      (?P<sign> = (?! > ) | : )
-    | [ \t]* (?P<unit> unit ) [ \t]+ (?P<word> [^\W\d]+ ) [ \t]* (?: \#[^\n]* )? (?: \r?\n | \Z )
+      (?: (?P<sign> = (?! > ) | : ) | (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )
+    | [ \t]* (?P<line> unit | time | event | pattern | zone | key ) [ \t]+
+      (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
+         (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )* )
+      [ \t]* (?: \#[^\n]* )? (?: \r?\n | \Z )
+    | [ \t]* (?P<assume> assume ) [ \t]+ (?P<limit> (?: rate | keys ) \b [^\n\#]* )
+      (?: \#[^\n]* )? (?: \r?\n | \Z )
     """,
     re.VERBOSE,
 )
 # Line breaks, and the marks that begin comments and quotes, which can contain line breaks.
 _MARK = re.compile(r'\n|/\*|\#[^\n]*|"|`')
+_HEADER_MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][():]')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BACKQUOTED = re.compile(r"`[^`\n]*`")
 
 
 class Declaration:
     """A declaration of a policy file, or its formula without a name.
 
     Attributes:
-        kind: `UNIT`, `LET`, `ATOM`, `POLICY` or `FORMULA`.
-        name: the declared name, or the unit for `UNIT`; empty for `FORMULA`.
+        kind: one of the constants of this module, such as `POLICY`.
+        name: the declared name; for declarations of one line, what is written behind the keyword;
+            empty for `FORMULA`.
         place: the position of the name in the text.
-        start: the start of the formula or predicate, which is text[start:end].
-        end: the end of the formula or predicate.
+        start: the start of the formula or expression, which is text[start:end].
+        end: the end of the formula or expression.
+        header: the start and the end of the clauses between a name and its sign, which can be
+            blank.
     """
 
-    __slots__ = ("end", "kind", "name", "place", "start")
+    __slots__ = ("end", "header", "kind", "name", "place", "start")
 
     def __init__(self, kind: str, name: str, place: int, start: int) -> None:
         self.kind = kind
@@ -60,6 +88,7 @@ class Declaration:
         self.place = place
         self.start = start
         self.end = start
+        self.header = (start, start)
 
 
 def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[FormulaError]]:
@@ -82,7 +111,7 @@ def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[F
             declaration = _declaration(text, source, head, errors)
             declarations.append(declaration)
             position = declaration.start
-            if declaration.kind == UNIT:
+            if declaration.kind in LINES:
                 declaration.end = position
                 declarations.append(Declaration(FORMULA, "", position, position))
                 continue
@@ -103,15 +132,19 @@ def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[F
 
 def _is_declaration(head: re.Match[str]) -> bool:
     # `unit` before an operator at the end of a line is an atom or a column
-    word = head["word"]
+    if head["clause"] is not None:
+        return head["keyword"] in {POLICY, TRIGGER}
+    word = head["value"]
     return word is None or not (word in BY_SPELLING or word.lower() in KEYWORDS)
 
 
 def _declaration(
     text: str, source: str, head: re.Match[str], errors: list[FormulaError]
 ) -> Declaration:
-    if head["unit"]:
-        return Declaration(UNIT, head["word"], head.start("word"), head.end())
+    if head["line"]:
+        return Declaration(head["line"], head["value"], head.start("value"), head.end())
+    if head["assume"]:
+        return Declaration(ASSUME, head["limit"], head.start("limit"), head.end())
     keyword, place = head["keyword"], head.start("name")
 
     def report(message: str, offset: int, hint: str) -> None:
@@ -136,14 +169,37 @@ def _declaration(
             f'a name like this is written "{quotable}"',
         )
         name = quotable
-    if head["sign"] != _SIGNS[keyword]:
-        sign = _SIGNS[keyword]
+    sign, start = _SIGNS[keyword], head.end()
+    declaration = Declaration(keyword, name, place, start)
+    if head["sign"] is None or (keyword == STREAM and head["sign"] == ":"):
+        end = _end_of_header(text, start, sign)
+        if end is None:
+            report(f"expected '{sign}' after this", place, f"write {keyword} {written} ... {sign}")
+            end = start
+        declaration.header = (start, end)
+        declaration.start = declaration.end = min(end + 1, len(text))
+    elif head["sign"] != sign:
         report(
             f"expected '{sign}' after the name, found '{head['sign']}'",
             head.start("sign"),
             f"write {keyword} {written}{' ' if sign == '=' else ''}{sign} ...",
         )
-    return Declaration(keyword, name, place, head.end())
+    return declaration
+
+
+def _end_of_header(text: str, position: int, sign: str) -> int | None:
+    """The place of the sign that ends the clauses from `position` on, outside parentheses."""
+    if sign == "=":
+        found = re.compile(r"[^\n=]*(?==)").match(text, position)
+        return None if found is None else found.end()
+    depth = 0
+    while mark := _HEADER_MARK.search(text, position):
+        found_mark = mark.group()
+        if found_mark == ":" and depth <= 0:
+            return mark.start()
+        depth += (found_mark in {"(", "["}) - (found_mark in {")", "]"})
+        position = _behind(text, mark, ATOM)
+    return None
 
 
 def _behind(text: str, mark: re.Match[str], kind: str) -> int:
@@ -154,13 +210,13 @@ def _behind(text: str, mark: re.Match[str], kind: str) -> int:
         # an unclosed comment hides all that follows; the parser of this part reports it
         return len(text) if end < 0 else end
     if found in {'"', "`"}:
-        if kind == ATOM:
+        if kind in _EXPRESSIONS:
             from mtlmon.policy.predicates.lexer import end_of_quoted
 
             return end_of_quoted(text, start, len(text))
-        if found == '"':
-            token = quoted(text, start, len(text))
-            return token.end
+        # In formulas, texts of expressions are quoted like atoms, but have more escapes.
+        closed = (_QUOTED if found == '"' else _BACKQUOTED).match(text, start)
+        return mark.end() if closed is None else closed.end()
     return mark.end()
 
 

@@ -1,29 +1,60 @@
-"""Reads policy files: a unit, named subformulas, atoms defined by predicates, named policies."""
+"""Reads policy files: settings of the log, constants, atoms, streams, named formulas, policies."""
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
+
 from mtlmon.errors import FormulaError, PolicyError
+from mtlmon.policy.clauses import (
+    ClauseReader,
+    PolicyClauses,
+    read_assumption,
+    read_stream,
+)
 from mtlmon.policy.declarations import (
+    ASSUME,
     ATOM,
+    CONST,
     FORMULA,
+    KEY,
     LET,
+    LINES,
     POLICY,
+    STREAM,
+    TEXTS,
+    TRIGGER,
     UNIT,
+    ZONE,
     Declaration,
     read_declarations,
 )
-from mtlmon.syntax.bounds import LATER, UNITS, require_unit
+from mtlmon.policy.definitions import Assumption, Policy, Stream
+from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS, require_unit
 from mtlmon.syntax.cursor import Cursor
-from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.parser import parse, parse_at
-from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.formula import Formula, atom
+from mtlmon.syntax.lexer import ATOM as ATOM_TOKEN
+from mtlmon.syntax.parser import parse_at
+from mtlmon.syntax.report import formula_error, offset_of
 from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from mtlmon.policy.needs import Needs
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.predicates.resolving import Scope
 
 _SOURCE = "<policies>"
+DEFAULT_TIME = "ts"
+"""The column of times where nothing says another; the time of a text log."""
+# The declarations whose names share one space.
+_NAMED = frozenset({CONST, ATOM, STREAM, LET})
+# What may be meant as `ONCE (1 < x)`.
+_INTERVAL_BEFORE = re.compile(r"\(\s*[0-9]+\s*\Z")
 _MEANT_UNITS = {
     **dict.fromkeys(("nanosecond", "nanoseconds", "nsec"), "ns"),
     **dict.fromkeys(("microsecond", "microseconds", "usec", "µs", "μs"), "us"),
@@ -35,48 +66,62 @@ _MEANT_UNITS = {
 }
 
 
-class Policy:
-    """A policy of a file.
-
-    Attributes:
-        name: the name of the policy, or None for a formula without a name.
-        formula: the formula, with named subformulas replaced by their definitions.
-        written: the formula as written in the file, where named subformulas are atoms.
-    """
-
-    __slots__ = ("formula", "name", "written")
-
-    def __init__(self, name: str | None, formula: Formula, written: Formula) -> None:
-        self.name = name
-        self.formula = formula
-        self.written = written
-
-    def __repr__(self) -> str:
-        return f"<Policy {self.name or 'without a name'}>"
-
-
 class PolicyFile:
     """The content of a policy file.
 
     Attributes:
         unit: the unit of the time-stamps, or None if it is not declared.
-        lets: the named subformulas by name; earlier ones are replaced by their definitions.
-        atoms: the predicates by the name of the atom that they define.
+        time: the column of times, or None if the file does not say.
+        event: the column of names of events, or None.
+        pattern: the regular expression of the log's lines, or None.
+        zone: the time zone of hours and days, or None.
+        key: the columns whose values divide the log into traces; None if the file does not say.
+        assumptions: what the file assumes of the log.
+        constants: the constants by name.
+        lets: the named subformulas by name; those in them are replaced by their definitions.
+        atoms: the predicates by the name of the atom that they define. Conditions inside formulas
+            are among them, and their names are how they are written.
+        streams: the streams by name.
         policies: the policies in the order of the file. Those that use the same named subformula
             share it as one object.
         text: the text that spans refer to.
         source: the name of the text in errors.
     """
 
-    __slots__ = ("atoms", "lets", "policies", "source", "text", "unit")
+    __slots__ = (
+        "_environment",
+        "assumptions",
+        "atoms",
+        "constants",
+        "event",
+        "key",
+        "lets",
+        "pattern",
+        "policies",
+        "source",
+        "streams",
+        "text",
+        "time",
+        "unit",
+        "zone",
+    )
 
     def __init__(self, text: str, source: str, unit: str | None) -> None:
         self.text = text
         self.source = source
         self.unit = unit
+        self.time: str | None = None
+        self.event: str | None = None
+        self.pattern: str | None = None
+        self.zone: str | None = None
+        self.key: tuple[str, ...] | None = None
+        self.assumptions: tuple[Assumption, ...] = ()
+        self.constants: dict[str, Constant] = {}
         self.lets: dict[str, Formula] = {}
         self.atoms: dict[str, Predicate] = {}
+        self.streams: dict[str, Stream] = {}
         self.policies: tuple[Policy, ...] = ()
+        self._environment: Environment | None = None
 
     @property
     def atoms_needed(self) -> tuple[str, ...]:
@@ -87,8 +132,13 @@ class PolicyFile:
 
     @property
     def log_atoms(self) -> tuple[str, ...]:
-        """The atoms in `atoms_needed` that no predicate defines: the log must provide them."""
-        return tuple(name for name in self.atoms_needed if name not in self.atoms)
+        """The atoms that the log must provide, for policies and for the conditions in them."""
+        return self._needs.log_atoms
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The atoms that are conditions inside formulas, under the names that these have."""
+        return tuple(name for name, predicate in self.atoms.items() if predicate.name is None)
 
     @property
     def predicates(self) -> dict[str, Predicate]:
@@ -98,14 +148,51 @@ class PolicyFile:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that `predicates` read, in order of first occurrence."""
-        return tuple(
-            dict.fromkeys(
-                column for predicate in self.predicates.values() for column in predicate.columns
+        return self._needs.columns
+
+    @property
+    def environment(self) -> Environment:
+        """What the expressions of the file stand among, before the table is known."""
+        from mtlmon.policy.predicates.environment import UTC, Environment
+
+        if self._environment is None:
+            unit = None if self.unit == LATER else self.unit
+            self._environment = Environment(
+                time=self.time or DEFAULT_TIME, unit=unit, zone=self.zone or UTC
             )
-        )
+        return self._environment
+
+    @environment.setter
+    def environment(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def predicate(self, expression: Expression, name: str | None, role: str = "atom") -> Predicate:
+        """Return an expression of the file with its text.
+
+        Args:
+            expression: the expression.
+            name: the name of what it defines, for errors; None for a condition in a formula.
+            role: what it defines: "atom" or "stream".
+        """
+        from mtlmon.policy.predicates.predicate import Predicate
+
+        return Predicate(expression, self.text, self.source, name, role)
+
+    @property
+    def _needs(self) -> Needs:
+        from mtlmon.policy.needs import needs_of
+
+        return needs_of(self, self.atoms_needed)
 
 
-def parse_policies(text: str, path: str | None = None, *, unit: str | None = None) -> PolicyFile:
+def parse_policies(
+    text: str,
+    path: str | None = None,
+    *,
+    unit: str | None = None,
+    constants: Mapping[str, str] | None = None,
+    needs_policy: bool = True,
+) -> PolicyFile:
     """Parse a policy file.
 
     Args:
@@ -113,6 +200,8 @@ def parse_policies(text: str, path: str | None = None, *, unit: str | None = Non
         path: the name of the file in errors.
         unit: the unit of the time-stamps, as for `mtlmon.parse`; it is an error if the file
             declares another.
+        constants: other values for constants of the file, as texts: `{"limit": "30"}`.
+        needs_policy: whether a file without a policy is an error; it may have streams only.
 
     Raises:
         FormulaError: a formula is invalid; line and column refer to the file.
@@ -130,14 +219,21 @@ def parse_policies(text: str, path: str | None = None, *, unit: str | None = Non
     >>> [(policy.name, str(policy.formula)) for policy in file.policies]
     [('limit', 'fast IMPLIES ONCE[0,5000] warning')]
     """
-    file, errors = check_policies(text, path, unit=unit)
+    file, errors = check_policies(
+        text, path, unit=unit, constants=constants, needs_policy=needs_policy
+    )
     if errors:
         raise errors[0]
     return file
 
 
 def check_policies(
-    text: str, path: str | None = None, *, unit: str | None = None
+    text: str,
+    path: str | None = None,
+    *,
+    unit: str | None = None,
+    constants: Mapping[str, str] | None = None,
+    needs_policy: bool = True,
 ) -> tuple[PolicyFile, tuple[FormulaError, ...]]:
     """Parse a policy file and collect all errors.
 
@@ -151,7 +247,7 @@ def check_policies(
     """
     if unit is not None and unit != LATER:
         require_unit(unit)
-    reader = _Reader(text, path or _SOURCE, unit)
+    reader = _Reader(text, path or _SOURCE, unit, constants or {}, needs_policy)
     reader.read()
     reader.errors.sort(key=lambda error: (error.line, error.column))
     return reader.file, tuple(reader.errors)
@@ -164,53 +260,76 @@ def declares(text: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, text: str, source: str, unit: str | None) -> None:
+    def __init__(
+        self,
+        text: str,
+        source: str,
+        unit: str | None,
+        constants: Mapping[str, str],
+        needs_policy: bool,
+    ) -> None:
         self.text = text
+        self.needs_policy = needs_policy
         self.source = source
+        # The texts of constants that override those of the file.
+        self.constants = constants
         self.declarations, self.errors = read_declarations(text, source)
         self.file = PolicyFile(text, source, self.read_unit(unit))
         self.policies: dict[str | None, Policy] = {}
-        # The first declaration of each name so far, also if it is invalid.
+        # The first declaration of each name, also if it is invalid.
         self.named: dict[str, Declaration] = {}
-        self.lets = {
-            declaration.name for declaration in self.declarations if declaration.kind == LET
-        }
-        # The name of the let that is being parsed.
-        self.present: str | None = None
+        # The formulas of lets as written, and the lets that each uses.
+        self.written: dict[str, Formula] = {}
+        self.seen_lines: dict[str, Declaration] = {}
 
     def read(self) -> None:
         if [declaration.kind for declaration in self.declarations] == [FORMULA]:
             self.read_formula_alone()
             return
+        for declaration in self.declarations:
+            if declaration.kind in _NAMED:
+                self.attempt(self.register, declaration)
+        steps = (
+            (LINES - {UNIT}, self.read_line),
+            ({CONST}, self.read_constant),
+            ({STREAM}, self.read_stream),
+        )
+        for kinds, read in steps:
+            self.read_all(kinds, read)
+        if self.file.streams:
+            self.find_kinds()
+        self.read_all({ATOM}, self.read_atom)
+        self.read_all({LET}, self.read_let)
+        self.require_constants()
+        self.order_lets()
         # `split` appends one if a formula without a name follows the last declaration.
         for declaration in self.declarations:
-            try:
-                self.read_declaration(declaration)
-            except FormulaError as error:
-                self.errors.append(error)
+            if declaration.kind in {POLICY, FORMULA, TRIGGER}:
+                self.attempt(self.read_policy, declaration)
         self.file.policies = tuple(self.policies.values())
-        kinds = [declaration.kind for declaration in self.declarations]
-        if not self.errors and POLICY not in kinds and FORMULA not in kinds:
+        kinds_found = {declaration.kind for declaration in self.declarations}
+        is_missing = self.needs_policy and not kinds_found & {POLICY, FORMULA, TRIGGER}
+        if not self.errors and is_missing:
             hint = "write policy NAME: FORMULA"
             self.errors.append(self.error(len(self.text), "there is no policy", hint))
 
-    def read_declaration(self, declaration: Declaration) -> None:
-        self.present = declaration.name if declaration.kind == LET else None
-        if declaration.kind == LET:
-            self.read_let(declaration)
-        elif declaration.kind == ATOM:
-            self.read_atom(declaration)
-        elif declaration.kind in {POLICY, FORMULA}:
-            self.read_policy(declaration)
+    def read_all(self, kinds: Collection[str], read: Callable[[Declaration], None]) -> None:
+        """Read the declarations of some kinds, in order."""
+        for declaration in self.declarations:
+            if declaration.kind in kinds:
+                self.attempt(read, declaration)
+
+    def attempt(self, read: Callable[[Declaration], None], declaration: Declaration) -> None:
+        try:
+            read(declaration)
+        except FormulaError as error:
+            self.errors.append(error)
 
     def read_formula_alone(self) -> None:
         """Parse a file without declarations, with the same errors as a single formula."""
-        try:
-            formula = parse(self.text, unit=self.file.unit, source=self.source)
-        except FormulaError as error:
-            self.errors.append(error)
-            return
-        self.file.policies = (Policy(None, formula, formula),)
+        self.attempt(self.read_policy, self.declarations[0])
+        self.require_constants()
+        self.file.policies = tuple(self.policies.values())
 
     def read_unit(self, unit: str | None) -> str | None:
         """The unit that was passed, or the one of the file, corrected if it is misspelt."""
@@ -218,7 +337,8 @@ class _Reader:
         for declaration in self.declarations:
             if declaration.kind != UNIT:
                 continue
-            name, place = declaration.name, declaration.place
+            place = declaration.place
+            name = UNIT_WORDS.get(declaration.name, declaration.name)
             if name not in UNITS:
                 hint = f"the units are {', '.join(UNITS)}"
                 if meant := _MEANT_UNITS.get(name.lower()):
@@ -235,34 +355,224 @@ class _Reader:
             found = found or declaration
         if unit not in (None, LATER) or found is None:
             return unit
-        return found.name if found.name in UNITS else _MEANT_UNITS.get(found.name.lower(), LATER)
+        name = UNIT_WORDS.get(found.name, found.name)
+        return name if name in UNITS else _MEANT_UNITS.get(name.lower(), LATER)
 
-    def read_let(self, declaration: Declaration) -> None:
-        self.register(declaration)
-        formula = self.formula(declaration)
-        self.file.lets[declaration.name] = self.with_lets(formula)
+    def read_line(self, declaration: Declaration) -> None:
+        """Read a declaration that is one line, such as `key ip`."""
+        kind = declaration.kind
+        if kind != ASSUME:
+            before = self.seen_lines.setdefault(kind, declaration)
+            if before is not declaration:
+                message = f"{kind} is declared in line {self.line_of(before)} already"
+                raise self.error(declaration.place, message, f"a file has one {kind}")
+        end = declaration.place + len(declaration.name)
+        clauses = self.clauses(declaration.place, end)
+        if kind == KEY:
+            self.file.key = clauses.columns()
+        elif kind in TEXTS:
+            value = clauses.text()
+            if value is None:
+                hint = f'write {kind} "{declaration.name}"'
+                raise clauses.expected("a text in double quotes", hint)
+            if kind == ZONE:
+                self.require_zone(value, declaration)
+            setattr(self.file, kind, value)
+        else:
+            self.file.assumptions += (read_assumption(clauses),)
+        clauses.require_end("the end of the line")
+
+    def clauses(self, start: int, end: int) -> ClauseReader:
+        """Return a reader of the clauses in a part of the file."""
+        file = self.file
+        return ClauseReader(self.text, self.source, start, end, file.unit, file.constants)
+
+    def require_zone(self, name: str, declaration: Declaration) -> None:
+        """Check that a time zone exists."""
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(name)
+        except (OSError, ValueError, KeyError):
+            hint = 'zones are called as in the IANA database: "Europe/Berlin", "UTC"'
+            message = f'there is no time zone "{name}"'
+            raise self.error(declaration.place, message, hint) from None
+
+    def read_constant(self, declaration: Declaration) -> None:
+        from mtlmon.policy.predicates import operators as ops
+
+        expression = self.expression(declaration)
+        if expression.operator is not ops.CONSTANT:
+            hint = "a constant is a number, a text in double quotes, true, false or null"
+            raise self.error(self.first_place(declaration), "this is not a constant", hint)
+        self.file.constants[declaration.name] = expression.constant
+        if (written := self.constants.get(declaration.name)) is not None:
+            self.file.constants[declaration.name] = overriding(declaration.name, written)
+
+    def require_constants(self) -> None:
+        """Check that the file declares every constant that is to be overridden."""
+        from mtlmon.support.guesses import nearest
+
+        for name in self.constants:
+            if name not in self.file.constants:
+                guess = nearest(name, self.file.constants)
+                hint = f"did you mean {guess}?" if guess else f"declare it: const {name} = ..."
+                message = f"there is no constant {name} to set"
+                self.errors.append(self.error(0, message, hint))
+
+    def read_stream(self, declaration: Declaration) -> None:
+        clauses = self.clauses(declaration.start, declaration.end)
+        kind = None
+        if (header := declaration.header)[0] != header[1]:
+            from mtlmon.policy.predicates.kinds import DECLARED
+
+            types = self.clauses(*header)
+            kind = types.name("a type")
+            if kind not in DECLARED:
+                hint = f"the types are {', '.join(DECLARED)}"
+                place = self.text.index(kind, header[0])
+                raise self.error(place, f"there is no type {kind}", hint)
+            types.require_end("'='")
+        self.file.streams[declaration.name] = read_stream(
+            clauses, declaration.name, kind, declaration.place, self
+        )
 
     def read_atom(self, declaration: Declaration) -> None:
-        # imported here, as only files with such atoms need predicates
-        from mtlmon.policy.predicates.checking import check
-        from mtlmon.policy.predicates.parser import parse_expression
-        from mtlmon.policy.predicates.predicate import Predicate
+        expression = self.resolved(self.expression(declaration), is_atom=True)
+        self.define(declaration.name, expression, declaration.name)
 
-        self.register(declaration)
-        start, end = declaration.start, declaration.end
+    def resolved(
+        self,
+        expression: Expression,
+        *,
+        is_atom: bool = False,
+        is_condition: bool = False,
+        parameters: Sequence[str] = (),
+    ) -> Expression:
+        """Find out what the names in an expression stand for.
+
+        Args:
+            expression: an expression of the file, as parsed.
+            is_atom: whether it is the body of an atom, where names are columns.
+            is_condition: whether a condition is expected of the whole expression.
+            parameters: the parameters of the stream that it belongs to.
+        """
+        from mtlmon.policy.predicates.resolving import resolve
+
+        scope = self.scope._replace(parameters=parameters, is_atom_body=is_atom)
+        return resolve(expression, scope, self.text, self.source, is_condition=is_condition)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What names in expressions can stand for; constants have been read."""
+        from mtlmon.policy.predicates.resolving import Scope
+
+        future = self.future_lets()
+        return Scope(
+            self.names_of(STREAM),
+            self.names_of(ATOM),
+            [name for name in self.names_of(LET) if name not in future],
+            future,
+            self.file.constants,
+        )
+
+    def future_lets(self) -> list[str]:
+        """Find the lets that look into the future, also by way of others."""
+        from mtlmon.policy.conditions import Conditions
+
+        conditions = Conditions(self.source, LATER, self.names_of(STREAM), self.file.constants, str)
+        uses: dict[str, set[str]] = {}
+        found: list[str] = []
+        for name in self.names_of(LET):
+            declaration = self.named[name]
+            place = self.text, self.source, declaration.start, declaration.end
+            tokens = Cursor(*place, conditions).tokens
+            if any(token.operator and token.operator.is_future for token in tokens):
+                found.append(name)
+            for token in tokens:
+                if token.kind == ATOM_TOKEN and token.value != name:
+                    uses.setdefault(token.value, set()).add(name)
+        # `found` grows while it is walked.
+        for name in found:
+            found += sorted(uses.get(name, set()).difference(found))
+        return found
+
+    def names_of(self, kind: str) -> list[str]:
+        """The names that the file declares with a keyword."""
+        return [name for name, one in self.named.items() if one.kind == kind]
+
+    def find_kinds(self) -> None:
+        """Find the types of the values of streams, and check their expressions."""
+        from mtlmon.policy.types import with_streams
+
+        self.file.environment, errors = with_streams(self.file, self.file.environment)
+        self.errors += errors
+
+    def expression(self, declaration: Declaration) -> Expression:
+        # imported here, as only files with expressions need it
+        from mtlmon.policy.predicates.parser import parse_expression
+
+        start, unit, constants = declaration.start, self.file.unit, self.file.constants
         try:
-            expression = parse_expression(self.text, self.source, start, end)
+            return parse_expression(self.text, self.source, start, declaration.end, unit, constants)
         except FormulaError as error:
             if not self.split(declaration, error):
                 raise self.explained(error, declaration) from None
-            expression = parse_expression(self.text, self.source, start, declaration.end)
-        predicate = Predicate(expression, self.text, self.source, declaration.name)
-        self.errors += check(predicate).errors
-        self.file.atoms[declaration.name] = predicate
+            return parse_expression(self.text, self.source, start, declaration.end, unit, constants)
+
+    def define(self, name: str, expression: Expression, shown: str | None) -> None:
+        """Define an atom by a predicate, and report where its types do not fit."""
+        from mtlmon.policy.predicates.checking import check
+
+        predicate = self.file.predicate(expression, shown)
+        checked = check(predicate, None, self.file.environment, is_of_one_row=False)
+        self.errors += checked.errors
+        self.file.atoms[name] = predicate
+
+    def add_condition(self, expression: Expression) -> str:
+        """Define the atom that a condition inside a formula is; return its name."""
+        name = str(expression)
+        if name not in self.file.atoms:
+            self.define(name, self.resolved(expression), None)
+        return name
+
+    def read_let(self, declaration: Declaration) -> None:
+        if self.named[declaration.name] is declaration:
+            self.written[declaration.name] = self.formula(declaration)
+
+    def order_lets(self) -> None:
+        """Replace lets in lets by their definitions, the ones that use no others first."""
+        done: dict[str, Formula] = {}
+        for first in self.written:
+            path = [first]
+            while path:
+                name = path[-1]
+                uses = [use for use in self.written[name].atoms if use in self.written]
+                missing = next((use for use in uses if use not in done), None)
+                if missing is None or name in done:
+                    if name not in done:
+                        done[name] = self.file.lets[name] = self.with_lets(self.written[name])
+                    path.pop()
+                elif missing in path:
+                    self.errors.append(self.cycle(path[path.index(missing) :]))
+                    done |= {one: self.written[one] for one in path}
+                else:
+                    path.append(missing)
+        self.file.lets = {name: done[name] for name in self.written}
+
+    def cycle(self, path: list[str]) -> FormulaError:
+        """The error that lets are declared by each other."""
+        place = _place_of(path[0], self.written[path[-1]])
+        if len(path) == 1:
+            hint = "a let can use atoms and other lets"
+            return self.error(place, f"{path[0]} is declared by itself", hint)
+        via = ", ".join(path[1:])
+        message = f"{path[0]} is declared by itself, by way of {via}"
+        return self.error(place, message, "break the circle at one of them")
 
     def read_policy(self, declaration: Declaration) -> None:
-        name = declaration.name if declaration.kind == POLICY else None
-        if name is None and any(other.kind == POLICY for other in self.declarations):
+        name = None if declaration.kind == FORMULA else declaration.name
+        if name is None and any(other.kind in {POLICY, TRIGGER} for other in self.declarations):
             start = self.first_place(declaration)
             hint = "write policy NAME: before it"
             raise self.error(start, "a formula without a name next to policies with names", hint)
@@ -272,8 +582,36 @@ class _Reader:
                 raise self.error(self.first_place(declaration), message, hint)
             message = f"there is a policy {name} already"
             raise self.error(declaration.place, message, "give it another name")
-        written = self.formula(declaration)
-        self.policies[name] = Policy(name, self.with_lets(written), written)
+        clauses = PolicyClauses()
+        if declaration.header[0] != declaration.header[1]:
+            reader = self.clauses(*declaration.header)
+            clauses.read(reader, self, is_trigger=declaration.kind == TRIGGER)
+        message_text = None
+        if declaration.kind == TRIGGER:
+            written, message_text = self.read_trigger(declaration)
+        else:
+            written = self.formula(declaration)
+        self.policies[name] = Policy(
+            name,
+            self.with_lets(written),
+            written,
+            clauses.key,
+            text=clauses.text,
+            clock=clauses.clock,
+            tolerance=clauses.tolerance,
+            severity=clauses.severity,
+            message=message_text,
+        )
+
+    def read_trigger(self, declaration: Declaration) -> tuple[Formula, str | None]:
+        """Read the condition of a trigger, and its message."""
+        clauses = self.clauses(declaration.start, declaration.end)
+        condition = clauses.expression()
+        message = None
+        if clauses.take("message") and (message := clauses.text()) is None:
+            raise clauses.expected("a text in double quotes", 'as in message "{ip} failed"')
+        clauses.require_end("an operator, message or the end")
+        return ~atom(self.add_condition(condition)), message
 
     def with_lets(self, formula: Formula) -> Formula:
         """The formula with lets replaced by their definitions, each of which is shared."""
@@ -286,17 +624,44 @@ class _Reader:
 
     def formula(self, declaration: Declaration) -> Formula:
         try:
-            formula = self.formula_of(declaration)
+            return self.formula_of(declaration)
         except FormulaError as error:
             if not self.split(declaration, error):
                 raise self.explained(error, declaration) from None
-            formula = self.formula_of(declaration)
-        self.require_known(formula)
-        return formula
+            return self.formula_of(declaration)
 
     def formula_of(self, declaration: Declaration) -> Formula:
-        cursor = Cursor(self.text, self.source, declaration.start, declaration.end)
-        return parse_at(cursor, self.file.unit)
+        """Parse a formula, which can have conditions inside.
+
+        Few formulas have some, and few policy files have streams, whose names stand for conditions,
+        so the formula is parsed without conditions first.
+        """
+        place = self.text, self.source, declaration.start, declaration.end
+        plain: FormulaError | None = None
+        if not self.names_of(STREAM):
+            try:
+                return parse_at(Cursor(*place), self.file.unit)
+            except FormulaError as error:
+                plain = error
+        from mtlmon.policy.conditions import Conditions
+
+        streams = self.names_of(STREAM)
+        conditions = Conditions(
+            self.source, self.file.unit, streams, self.file.constants, self.add_condition
+        )
+        try:
+            formula = parse_at(Cursor(*place, conditions), self.file.unit)
+        except FormulaError as error:
+            if _INTERVAL_BEFORE.search(self.text, 0, self.offset_of(error)):
+                hint = "a parenthesis and a digit behind an operator open an interval: write x > 1"
+                raise self.error(self.offset_of(error), error.message, hint) from None
+            if plain is not None and not conditions.is_used:
+                raise plain from None
+            raise
+        for name in formula.atoms:
+            if name in streams and name not in self.file.atoms:
+                self.define(name, stream_value(name), None)
+        return formula
 
     def split(self, declaration: Declaration, error: FormulaError) -> bool:
         """Split off the file's only formula, if it follows the last declaration on a new line.
@@ -307,8 +672,8 @@ class _Reader:
         """
         if (
             declaration is not self.declarations[-1]
-            or declaration.kind not in {LET, ATOM}
-            or any(other.kind in {POLICY, FORMULA} for other in self.declarations)
+            or declaration.kind not in {LET, ATOM, CONST}
+            or any(other.kind in {POLICY, FORMULA, TRIGGER} for other in self.declarations)
             or not self.begins_another(error, declaration)
         ):
             return False
@@ -318,19 +683,6 @@ class _Reader:
         declaration.end = offset
         self.declarations.append(formula)
         return True
-
-    def require_known(self, formula: Formula) -> None:
-        """Refuse lets that are not declared before; otherwise they would be atoms of the log."""
-        for name in formula.atoms:
-            if name not in self.lets:
-                continue
-            if name == self.present:
-                hint = "a let can use atoms, and lets that are declared before it"
-                message = f"{name} is declared by itself"
-                raise self.error(_place_of(name, formula), message, hint)
-            if name not in self.named:
-                message = f"{name} is declared further below"
-                raise self.error(_place_of(name, formula), message, f"move let {name} up")
 
     def register(self, declaration: Declaration) -> None:
         name = declaration.name
@@ -363,8 +715,7 @@ class _Reader:
         )
 
     def offset_of(self, error: FormulaError) -> int:
-        lines = self.text.split("\n")[: error.line - 1]
-        return sum(len(line) + 1 for line in lines) + error.column - 1
+        return offset_of(self.text, error)
 
     def line_of(self, declaration: Declaration) -> int:
         return self.text.count("\n", 0, declaration.place) + 1
@@ -377,6 +728,28 @@ class _Reader:
         return formula_error(
             self.text, offset, message, source=self.source, hint=hint, kind=PolicyError
         )
+
+
+def stream_value(name: str) -> Expression:
+    """Return the expression that is a stream's value."""
+    from mtlmon.policy.predicates import operators as ops
+    from mtlmon.policy.predicates.expression import Expression
+
+    return Expression(ops.STREAM, (), name)
+
+
+def overriding(name: str, written: str) -> Constant:
+    """Read the value of a constant that does not come from the file."""
+    from mtlmon.policy.predicates import operators as ops
+    from mtlmon.policy.predicates.parser import parse_expression
+
+    source = f"<{name}={written}>"
+    expression = parse_expression(written, source)
+    if expression.operator is not ops.CONSTANT:
+        hint = "a constant is a number, a text in double quotes, true, false or null"
+        message = "this is not a constant"
+        raise formula_error(written, 0, message, source=source, hint=hint, kind=PolicyError)
+    return expression.constant
 
 
 def _place_of(name: str, formula: Formula) -> int:

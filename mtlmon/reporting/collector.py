@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
@@ -232,14 +233,25 @@ class Collector:
         name = f"policy-{self.number}-why-{time_stamp}-{offset}-{number}"
         self._explanations[time_stamp, number, offset] = explanation_of(proof, name)
 
-    def report(self, key: Callable[[int], str] | Sequence[str] | None = None) -> PolicyReport:
+    def report(
+        self,
+        key: Callable[[int], str] | Sequence[str] | None = None,
+        *,
+        key_columns: Sequence[str] = (),
+        key_count: int | None = None,
+    ) -> PolicyReport:
         """Return the results so far.
 
         Args:
             key: the texts of keys by number, as a function or a sequence; without it, numbers are
                 shown.
+            key_columns: the columns that form the keys, if policies have different keys.
+            key_count: the number of all keys, if policies have different keys.
         """
         name_of = _naming(key)
+        keys = None if self._keys is None else self._keys.report(self._key_limit, name_of)
+        if keys is not None and key_columns:
+            keys = replace(keys, columns=tuple(key_columns), count=key_count)
         return PolicyReport(
             name=self.name,
             formula=formula_text(self.formula, _FORMULA_CHARACTERS),
@@ -247,7 +259,7 @@ class Collector:
             false=self.false,
             undecided=self.undecided,
             timeline=self._histogram.timeline(self._first, self._last, _INTERVALS),
-            keys=None if self._keys is None else self._keys.report(self._key_limit, name_of),
+            keys=keys,
             violations=tuple(
                 Violation(
                     point[0],

@@ -128,10 +128,14 @@ class KeyReport:
     Attributes:
         violating: the number of keys with a violation.
         top: the keys with most violations, in decreasing order.
+        columns: the columns that form the keys, if policies have different keys.
+        count: the number of all keys, if policies have different keys.
     """
 
     violating: int
     top: tuple[KeyCount, ...]
+    columns: Sequence[str] = ()
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +187,8 @@ class Run:
         unit: the unit of the time-stamps, a key of `mtlmon.syntax.bounds.UNITS`.
         first: the time-stamp of the earliest event.
         last: the time-stamp of the latest event.
-        keys: the number of keys.
-        key_columns: the columns that form the keys.
+        keys: the number of keys, if all policies have the same.
+        key_columns: the columns that form the keys, if all policies have the same.
         remarks: sentences about the run.
         version: the version of mtlmon.
     """

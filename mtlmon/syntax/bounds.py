@@ -23,6 +23,9 @@ UNITS = {
 }
 """The length of each time unit in nanoseconds."""
 
+UNIT_WORDS = {"min": "m", "sec": "s"}
+"""Other spellings of units."""
+
 LATER = "later"
 """Used in place of a unit that is declared later; bounds keep their own units until then."""
 
@@ -111,13 +114,17 @@ def make_interval(
     return None if interval.is_surely_empty else interval
 
 
-def read_bound(cursor: Cursor) -> int | Duration:
-    """Parse a text that is a single bound; a bound with a unit becomes a `Duration`.
+def read_bound(cursor: Cursor, unit: str | None = LATER) -> int | Duration:
+    """Parse a text that is a single bound.
+
+    Args:
+        cursor: the cursor at the bound.
+        unit: as for `read_interval`; with `LATER`, a bound with a unit becomes a `Duration`.
 
     Raises:
         FormulaError: the text is not a bound.
     """
-    bound = _read_bound(cursor, LATER, "a whole number, with or without a unit of time")
+    bound = _read_bound(cursor, unit, "a whole number, with or without a unit of time")
     if cursor.token.kind != END:
         raise cursor.expected("the end of the bound")
     return bound
@@ -147,6 +154,7 @@ def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> i
     """Convert a value with the unit at the cursor to the stream's unit, if that is known."""
     written = cursor.text_of(cursor.token)
     bound = cursor.text[number.start : number.end] + written
+    written = UNIT_WORDS.get(written, written)
     if written not in UNITS:
         hint = f"the units are {', '.join(UNITS)}"
         raise cursor.error(f"'{written}' is not a unit of time", cursor.token, hint)

@@ -8,6 +8,7 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
+    from mtlmon.syntax.lexer import Conditions
 
 _FOUND_WIDTH = 40
 
@@ -24,10 +25,17 @@ class Cursor:
 
     __slots__ = ("index", "source", "text", "tokens")
 
-    def __init__(self, text: str, source: str, start: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        source: str,
+        start: int = 0,
+        end: int | None = None,
+        conditions: Conditions | None = None,
+    ) -> None:
         self.text = text
         self.source = source
-        self.tokens = tokenize(text, start, end)
+        self.tokens = tokenize(text, start, end, conditions)
         self.index = 0
 
     @property

@@ -2,17 +2,20 @@
 
 Text that is not a token becomes a token of the kind `INVALID`, which ends the list. The parser
 reports it when it gets there, so that earlier errors come first.
+
+Some words are operators only where no atom can be, so the lexer knows whether an operand or a
+binary operator comes next.
 """
 
 from __future__ import annotations
 
 import re
 
-from mtlmon.syntax.operators import BY_SPELLING, Operator
+from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS, Operator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Protocol, TypeVar
 
     class _Piece(Protocol):
@@ -20,6 +23,16 @@ if TYPE_CHECKING:
         end: int
 
     AnyToken = TypeVar("AnyToken", bound=_Piece)
+
+    class Conditions(Protocol):
+        """Reads the conditions inside a formula, which are atoms, in another language."""
+
+        def begins(self, text: str, position: int, end: int) -> bool:
+            """Whether a condition begins at the position, where an operand can be."""
+
+        def read(self, text: str, position: int, end: int) -> Token:
+            """Return the condition as an atom, or an invalid token."""
+
 
 ATOM = "atom"
 OPERATOR = "operator"
@@ -75,9 +88,12 @@ _SCAN = re.compile(
     | (?P<number> [0-9]+ )
     | (?P<quoted> " )
     | (?P<punctuation> [][(),∞] | \*(?!/) )
+    | (?P<other> [-`] )
     """,
     re.VERBOSE,
 )
+_BLANK = re.compile(r"(?:\s+|\#[^\n]*)*(?:/\*)|(?:\s+|\#[^\n]*)+")
+_DIGIT = re.compile(r"\s*[0-9]")
 # PERF: these are compiled when they are first used, which few formulas need.
 _COMMENT_MARK = r"/\*|\*/"
 _QUOTED_PART = r'[^"\\]+|\\["\\]'
@@ -105,7 +121,7 @@ _NOT_OURS = {
     "⁻": "the operators of the past written this way are U⁻, R⁻, X⁻, G⁻ and F⁻",
 }
 
-COMPARISON_HINT = "conditions on columns are declared in a policy file: atom fast = speed > 5"
+COMPARISON_HINT = "comparisons are for policies: use parse_policies, check_tables or the command"
 # The text before and after a sign of comparison.
 _COMPARED_BEFORE = r"[\w$.'\")\]]\s*\Z"
 _COMPARISON = r"""(?x)
@@ -114,12 +130,21 @@ _COMPARISON = r"""(?x)
       | =  (?= \s* [-\d"'] ) )"""
 
 
-def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
-    """Return the tokens of text[start:end]; the last one is of the kind `END` or `INVALID`."""
-    return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
+def tokenize(
+    text: str, start: int = 0, end: int | None = None, conditions: Conditions | None = None
+) -> list[Token]:
+    """Return the tokens of text[start:end]; the last one is of the kind `END` or `INVALID`.
+
+    Args:
+        text: the whole text.
+        start: where the formula begins.
+        end: where the formula ends; by default, the end of the text.
+        conditions: reads conditions inside the formula; without it, they are not part of it.
+    """
+    return list(scan_tokens(text, start, end, _SCAN, _Lexer(conditions).read, _stray, Token))
 
 
-def read_tokens(
+def scan_tokens(
     text: str,
     start: int,
     end: int | None,
@@ -127,8 +152,8 @@ def read_tokens(
     read: Callable[[str, re.Match[str], int], AnyToken],
     stray: Callable[[str, int], AnyToken],
     make: Callable[[str, int, int, str], AnyToken],
-) -> list[AnyToken]:
-    """Return the tokens of text[start:end] in any language with the same blanks and comments.
+) -> Iterator[AnyToken]:
+    """Yield the tokens of text[start:end] in any language with the same blanks and comments.
 
     Args:
         text: the whole text.
@@ -140,7 +165,6 @@ def read_tokens(
         stray: makes the invalid token for a position where nothing matches.
         make: makes a token from a kind, start, end and value.
     """
-    tokens: list[AnyToken] = []
     position = meaningful = start
     end = len(text) if end is None else end
     while match := scan.match(text, position, end):
@@ -151,19 +175,18 @@ def read_tokens(
             position = comment_end(text, position, end)
             if position < 0:
                 message = "this comment never ends"
-                tokens.append(make(INVALID, match.start(), match.end(), message))
-                return tokens
+                yield make(INVALID, match.start(), match.end(), message)
+                return
             continue
         token = read(text, match, end)
-        tokens.append(token)
+        yield token
         if token.kind == INVALID:
-            return tokens
+            return
         position = meaningful = token.end
     if position < end:
-        tokens.append(stray(text, position))
+        yield stray(text, position)
     else:
-        tokens.append(make(END, meaningful, meaningful, ""))
-    return tokens
+        yield make(END, meaningful, meaningful, "")
 
 
 def is_plain_atom(name: str) -> bool:
@@ -173,6 +196,92 @@ def is_plain_atom(name: str) -> bool:
         and (name[0].isalpha() or name[0] in _NAME_MARKS)
         and name not in BY_SPELLING
     )
+
+
+class _Lexer:
+    """Reads tokens, and keeps track of what can come next.
+
+    Attributes:
+        conditions: reads conditions inside the formula, or None.
+        wants_operand: whether an operand comes next, not a binary operator.
+        can_open: whether an interval can come next, after a temporal operator.
+        in_interval: whether the tokens are those of an interval.
+    """
+
+    __slots__ = ("can_open", "conditions", "in_interval", "wants_operand")
+
+    def __init__(self, conditions: Conditions | None) -> None:
+        self.conditions = conditions
+        self.wants_operand = True
+        self.can_open = False
+        self.in_interval = False
+
+    def read(self, text: str, match: re.Match[str], limit: int) -> Token:
+        """Return the token at a match of `_SCAN`."""
+        if self.in_interval:
+            token = _token(text, match, limit)
+            self.in_interval = token.kind not in {"]", ")"}
+            return token
+        start = match.start()
+        if self.can_open:
+            self.can_open = False
+            if text[start] == "[" or (text[start] == "(" and _DIGIT.match(text, start + 1, limit)):
+                self.in_interval = True
+                return _token(text, match, limit)
+        if self.wants_operand and self.conditions and self.conditions.begins(text, start, limit):
+            self.wants_operand = False
+            return self.conditions.read(text, start, limit)
+        token = _token(text, match, limit)
+        if token.kind == ATOM and text[start] != '"' and self.is_operator(token, text, limit):
+            token = Token(OPERATOR, start, token.end, token.value, SMALL_WORDS[token.value])
+        operator = token.operator
+        if operator is not None:
+            self.wants_operand = operator.arity > 0
+            self.can_open = operator.is_temporal
+        else:
+            self.wants_operand = token.kind == "("
+        return token
+
+    def is_operator(self, token: Token, text: str, limit: int) -> bool:
+        """Whether a word in lower case is an operator here."""
+        operator = SMALL_WORDS.get(token.value)
+        if operator is None or operator.is_prefix is not self.wants_operand:
+            return False
+        return not self.wants_operand or _operand_follows(text, token.end, limit, operator)
+
+
+def _operand_follows(text: str, position: int, end: int, operator: Operator) -> bool:
+    """Whether an operand of the operator, or its interval, begins after the position."""
+    answer = True
+    while True:
+        position = skip_blanks(text, position, end)
+        match = _SCAN.match(text, position, end)
+        if match is None or match.group() in {")", ",", "]", "*", "∞"}:
+            return not answer
+        if match.group() == "[":
+            return answer is operator.is_temporal
+        if match.group() == "(":
+            closes = text.startswith(")", skip_blanks(text, position + 1, end))
+            return answer is not closes
+        spelled = BY_SPELLING.get(match.group())
+        if spelled is not None:
+            return answer is (spelled.arity < 2)
+        small = SMALL_WORDS.get(match.group())
+        if small is None or small.is_prefix:
+            return answer
+        # `next and b` has a binary operator between two operands, and `next and` has not.
+        operator, position, answer = small, match.end(), not answer
+
+
+def skip_blanks(text: str, position: int, end: int) -> int:
+    """Return the position behind blanks and comments; `end` if a comment is not closed."""
+    while match := _BLANK.match(text, position, end):
+        position = match.end()
+        if match.group().endswith("/*"):
+            position = comment_end(text, position, end)
+            if position < 0:
+                return end
+    return position
 
 
 def _token(text: str, match: re.Match[str], limit: int) -> Token:
@@ -187,6 +296,8 @@ def _token(text: str, match: re.Match[str], limit: int) -> Token:
         return Token(value, start, end, value)
     if match.lastgroup == "number":
         return Token(NUMBER, start, end, value)
+    if match.lastgroup == "other":
+        return _stray(text, start)
     if value[-1] == "⁻":
         return _stray(text, end - 1)
     if not (value[0].isalpha() or value[0] in _NAME_MARKS):

@@ -97,3 +97,20 @@ OPERATORS = (
 
 BY_SPELLING = {spelling: operator for operator in OPERATORS for spelling in operator.spellings}
 """The operator for each spelling."""
+
+SMALL_WORDS = {
+    "not": NOT,
+    "and": AND,
+    "or": OR,
+    "implies": IMPLIES,
+    "iff": IFF,
+    "previous": PREVIOUS,
+    "once": ONCE,
+    "historically": HISTORICALLY,
+    "since": SINCE,
+    "next": NEXT,
+    "eventually": EVENTUALLY,
+    "always": ALWAYS,
+    "until": UNTIL,
+}
+"""Words in lower case that are operators where no atom can be, and atoms elsewhere."""

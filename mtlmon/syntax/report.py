@@ -102,3 +102,9 @@ def _blank(character: str) -> str:
     if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me"}:
         return ""
     return "  " if unicodedata.east_asian_width(character) in {"W", "F"} else " "
+
+
+def offset_of(text: str, error: FormulaError) -> int:
+    """Return the position in a text of the place of an error in it."""
+    lines = text.split("\n")[: error.line - 1]
+    return sum(len(line) + 1 for line in lines) + error.column - 1

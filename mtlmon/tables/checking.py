@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import pyarrow as pa
 
-from mtlmon.checking import LogCheck
+from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.errors import MtlmonError
-from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.policy.reading import Policy
+from mtlmon.policy import Policy, PolicyFile, parse_policies
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
 from mtlmon.tables.events import open_tables
@@ -40,7 +39,8 @@ class TableCheck:
         self.log_check = check
         self.events = events
         names = [policy.name for policy in check.policies]
-        self._verdicts = VerdictTable(names, events.keys, events.key_columns, events.times)
+        keys = TraceKeys(check.partitions, events.key_tables)
+        self._verdicts = VerdictTable(names, keys, events.times)
         self._batches = self._read(end_time)
 
     def __iter__(self) -> TableCheck:
@@ -116,7 +116,9 @@ def check_tables(
         advance_every: whenever this much time has passed, advance all keys.
         max_memory: how much memory mtlmon's own structures may hold, in bytes or as a text such as
             "500M"; Arrow's memory for the rows being read is not included.
-        options: the options of `open_tables`, except for `predicates`.
+        options: the options of `open_tables`, except for `predicates`, `policies` and those of
+            partitions; they take precedence over what the policy file says. `key` is the key of the
+            policies that name none themselves.
 
     Raises:
         MtlmonError: the arguments are contradictory or unknown, or a formula is not valid.
@@ -144,9 +146,17 @@ def check_tables(
     file = _policy_file(policies, declared, options.get("time_unit"))
     if declared is None and file.unit not in (None, LATER):
         options["resolution"] = file.unit
+    if file.time is not None:
+        options.setdefault("time", file.time)
+    if file.event is not None:
+        options.setdefault("event", file.event)
+    key = options.pop("key", None)
+    if key is None:
+        key = file.key or ()
     check = LogCheck(
         file.policies,
         mode,
+        key=(key,) if isinstance(key, str) else key,
         bdd=bdd,
         verdicts=verdicts,
         resolve=resolve,
@@ -154,7 +164,14 @@ def check_tables(
         max_memory=max_memory,
     )
     options.setdefault("memory", check.memory)
-    events = open_tables(tables, check.atoms, predicates=file.predicates, **options)
+    events = open_tables(
+        tables,
+        check.atoms,
+        policies=file,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+        **options,
+    )
     return TableCheck(check, events, end_time)
 
 

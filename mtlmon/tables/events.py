@@ -13,12 +13,14 @@ from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.checking.sources import BatchReader
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import MtlmonError, PolicyError, TableError
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import compile_predicates
+from mtlmon.policy.needs import needs_of
+from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
 from mtlmon.tables.columns.keys import number_rows
-from mtlmon.tables.columns.letters import LetterReader, Letters
+from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck
 from mtlmon.tables.columns.wanted import Selection
@@ -36,13 +38,14 @@ from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
     from mtlmon.arrays.native import EventColumns
-    from mtlmon.policy import Predicate
+    from mtlmon.policy import PolicyFile, Predicate
+    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.formats.files import Tables
@@ -59,11 +62,14 @@ class EventBatch:
     Attributes:
         events: the input for monitors, with the atoms in the requested order.
         numbers: for each event, the number of its key in `TableEvents.keys`; None without keys.
+            With several partitions, these are the numbers of the first one.
         time_stamps: the time-stamps of the events.
         source: the name of the file, or None if the events have been sorted.
         rows: the numbers of the rows in the file, from 1; None if the events have been sorted.
         is_tail: whether this is the last row of a log without a line feed, which may still be
             incomplete.
+        values: the values of the streams that `open_tables` was asked for, with a column for each;
+            None if it was not asked for any.
     """
 
     def __init__(
@@ -71,16 +77,18 @@ class EventBatch:
         letters: Letters,
         atoms: tuple[str, ...],
         time_stamps: NDArray[np.int64],
-        numbers: NDArray[np.uint32] | None,
+        numbers: Sequence[NDArray[np.uint32] | None],
         source: str | None,
         rows: NDArray[np.int64] | range | None,
         is_tail: bool = False,
+        values: pa.RecordBatch | None = None,
     ) -> None:
         self.is_tail = is_tail
+        self.values = values
         self._letters = letters
         self._atoms = atoms
         self.time_stamps = time_stamps
-        self.numbers = numbers
+        self._numbers = tuple(numbers)
         self.source = source
         self.rows = rows
         self.events = letters.events(time_stamps, range(len(atoms)))
@@ -89,18 +97,31 @@ class EventBatch:
         return len(self.time_stamps)
 
     @property
+    def numbers(self) -> NDArray[np.uint32] | None:
+        return self._numbers[0]
+
+    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
+        """Return the number of each event's trace in a partition; None if it has one trace."""
+        return self._numbers[partition]
+
+    @property
     def first_row(self) -> int | None:
         """The number of the first row in the file, from 1; None if there is none."""
         return int(self.rows[0]) if self.rows is not None and len(self.rows) else None
 
     @property
     def letters(self) -> NDArray[np.uint64]:
-        """The atoms of every event: one row of 64-bit words per event, whose bit i is atom i."""
-        return self._letters.words(len(self), len(self._atoms))
+        """The letters of the first partition."""
+        return self.letters_of(0)
 
-    def events_of(self, atoms: Sequence[str]) -> EventColumns:
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
+        return self._letters.words(len(self), len(self._atoms), partition)
+
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
         """Return the events as input for a monitor that has only these atoms, in this order."""
-        return self._letters.events(self.time_stamps, [self._atoms.index(name) for name in atoms])
+        numbers = [self._atoms.index(name) for name in atoms]
+        return self._letters.events(self.time_stamps, numbers, partition)
 
 
 class TableEvents(BatchReader[EventBatch]):
@@ -112,10 +133,10 @@ class TableEvents(BatchReader[EventBatch]):
     Attributes:
         sources: the files and objects that the events are read from.
         files: the sources that are files.
-        keys: the numbers of the keys, or None if there are no key columns.
-        key_columns: the names of the key columns.
-        can_forget_keys: whether future batches use the numbers that `keys` has by then, so that it
-            can forget keys.
+        partitions: the key columns of each partition; a partition without them is one trace.
+        key_tables: for each partition, the numbers of its keys, or None without key columns.
+        keys: the numbers of the keys, or None if there are no key columns. With several partitions,
+            these are the keys of the first one.
         times: converts times to time-stamps, and time-stamps to texts.
         digest: set this before the first event to get a digest of all events that are read; sorted
             events have no digest.
@@ -139,7 +160,11 @@ class TableEvents(BatchReader[EventBatch]):
         null_values: Sequence[str],
         on_error: Literal["stop", "skip"],
         sort_memory: int | None,
-        memory: MemoryLimit | None = None,
+        memory: MemoryLimit | None,
+        partitions: Sequence[tuple[str, ...]],
+        environment: Environment,
+        streams: StreamAtoms | None,
+        conditions: Collection[str],
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -150,21 +175,27 @@ class TableEvents(BatchReader[EventBatch]):
         self._selection = selection
         self._null_values = null_values
         self._predicates = {name: predicates[name] for name in atoms if name in predicates}
+        self._environment = environment
+        self._streams = streams
+        # No event is called like an atom that streams compute.
+        computed = () if streams is None else streams.names
+        read = [f" {name}" if name in computed else name for name in atoms]
         self._check = RowCheck(
             selection,
             times,
-            LetterReader(atoms, self._predicates, selection, separator),
+            LetterReader(read, self._predicates, selection, separator, self._environment),
             on_error,
             sort_memory is None,
         )
-        self.keys = KeyTable(len(selection.keys)) if selection.keys else None
-        self.key_columns = selection.keys
-        # Sorted rows get their numbers long before they come in a batch.
-        self.can_forget_keys = sort_memory is None
+        self.partitions = tuple(partitions)
+        self.key_tables = self._new_key_tables()
+        self.keys = self.key_tables[0]
+        self._is_sorted = sort_memory is not None
         self.times = times
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
-        self._unseen = set(atoms)
+        # A condition that is never true may be what one hopes for.
+        self._unseen = set(atoms) - set(conditions)
         self._json_lines = JsonLinesReader(selection)
         self._separator = separator
         self._names: list[str] | None = None
@@ -186,6 +217,27 @@ class TableEvents(BatchReader[EventBatch]):
         self._batches.close()
         if self._executor is not None:
             self._executor.shutdown()
+
+    @property
+    def can_forget_keys(self) -> bool:
+        """Whether future batches use the numbers that keys have by then, so that keys can go.
+
+        Sorted rows get their numbers long before they come in a batch. With a digest, a later run
+        computes streams again from the first row, with all keys.
+        """
+        return not self._is_sorted and (self._streams is None or self.digest is None)
+
+    def settled_traces(self, partition: int, count: int) -> bytes | None:
+        """Return a byte for each trace, 0 if streams remember its rows; None if there are none."""
+        return None if self._streams is None else self._streams.settled(partition, count)
+
+    def keep_traces(self, partition: int, numbers: bytes) -> None:
+        """Give the traces of a partition new numbers, as `KeyTable.keep` does."""
+        keys = self.key_tables[partition]
+        assert keys is not None
+        keys.keep(numbers)
+        if self._streams is not None:
+            self._streams.keep(partition, numbers)
 
     @property
     def skipped(self) -> int:
@@ -257,7 +309,7 @@ class TableEvents(BatchReader[EventBatch]):
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether the predicates can use columns of these types."""
         try:
-            compile_predicates(self._predicates, schema)
+            compile_predicates(self._predicates, schema, self._environment)
         except PolicyError:
             return False
         return True
@@ -266,6 +318,10 @@ class TableEvents(BatchReader[EventBatch]):
         """Yield the usable rows, and count the others or raise their errors."""
         blocks = self._blocks()
         if self.size is not None:
+            if self._predicates or self._streams is not None:
+                # Arrow imports pandas, if it is there, when it first converts a value of Python.
+                # Of two threads that do so, one could see a module without content.
+                pa.scalar(False)
             self._executor = ThreadPoolExecutor(1, "mtlmon-tables")
             blocks = _ahead(blocks, self._executor)
         with closing(blocks):
@@ -289,21 +345,34 @@ class TableEvents(BatchReader[EventBatch]):
                     self._note_seen(rows)
                 count = len(rows.time_stamps)
                 skipped = min(count, self.to_skip)
-                if skipped:
-                    if self.digest is not None and self.keys is not None:
+                numbers: list[NDArray[np.uint32] | None] | None = None
+                if self._streams is not None:
+                    # Rows that are skipped are remembered, too.
+                    numbers = self._with_streams(rows, self._streams)
+                    count = len(rows.time_stamps)
+                    skipped = min(count, self.to_skip)
+                    self._add_to_digest(rows, self.key_tables, numbers)
+                    self.to_skip -= skipped
+                    if skipped:
+                        yield None
+                        if skipped == count:
+                            continue
+                        rows.drop(skipped)
+                        numbers = [None if own is None else own[skipped:] for own in numbers]
+                elif skipped:
+                    if self.digest is not None:
                         # Of the keys, only the texts matter.
-                        keys = KeyTable(self.keys.columns)
-                        self._add_to_digest(rows, keys, self._numbers(rows, keys))
-                    else:
-                        self._add_to_digest(rows, None, None)
+                        tables = self._new_key_tables()
+                        self._add_to_digest(rows, tables, self._numbers(rows, tables))
                     self.to_skip -= skipped
                     yield None
                     if skipped == count:
                         continue
                     rows.drop(skipped)
-                numbers = None if self.keys is None else self._numbers(rows, self.keys)
-                if not skipped:
-                    self._add_to_digest(rows, self.keys, numbers)
+                if numbers is None:
+                    numbers = self._numbers(rows, self.key_tables)
+                    if not skipped:
+                        self._add_to_digest(rows, self.key_tables, numbers)
                 block = rows.block
                 yield EventBatch(
                     rows.letters,
@@ -313,64 +382,119 @@ class TableEvents(BatchReader[EventBatch]):
                     block.path,
                     rows.numbers,
                     block.is_tail,
+                    rows.values,
                 )
 
+    def _with_streams(
+        self, rows: UsableRows, streams: StreamAtoms
+    ) -> list[NDArray[np.uint32] | None]:
+        """Compute what depends on other rows; return the numbers of the rows' keys.
+
+        Rows on which a stream has no value are dropped.
+        """
+        while True:
+            numbers = self._numbers(rows, self.key_tables)
+            count = len(rows.time_stamps)
+            held = {
+                name: rows.letters.held(self._atoms.index(name), count)
+                for name in streams.log_atoms
+            }
+            try:
+                found = streams.evaluate(
+                    rows.batch, np.ascontiguousarray(rows.time_stamps), numbers, held
+                )
+            except RowError as refused:
+                self._check.drop_refused(rows, refused)
+                continue
+            self._check.keep_errors()
+            rows.letters.of_traces = [
+                {self._atoms.index(name): array for name, array in arrays.items()}
+                for arrays in found.atoms
+            ]
+            if found.values:
+                rows.values = pa.RecordBatch.from_arrays(
+                    list(found.values.values()), names=list(found.values)
+                )
+            self._memory.note("streams", streams.held_bytes)
+            return numbers
+
     def _add_to_digest(
-        self, rows: UsableRows, keys: KeyTable | None, numbers: NDArray[np.uint32] | None
+        self,
+        rows: UsableRows,
+        tables: Sequence[KeyTable | None],
+        numbers: Sequence[NDArray[np.uint32] | None],
     ) -> None:
         """Add rows to the digest, if one is wanted, with the texts of their keys, if any."""
         if self.digest is None:
             return
         count = len(rows.time_stamps)
-        letters = rows.letters.words(count, len(self._atoms))
-        columns: list[Buffer | Texts] = [
-            np.ascontiguousarray(rows.time_stamps).data,
-            np.ascontiguousarray(letters).data,
-        ]
-        if keys is not None and numbers is not None:
-            for place in range(keys.columns):
-                texts = Texts(*keys.column(numbers, place))
+        columns: list[Buffer | Texts] = [np.ascontiguousarray(rows.time_stamps).data]
+        for partition in range(len(rows.letters.of_traces) or 1):
+            letters = rows.letters.words(count, len(self._atoms), partition)
+            columns.append(np.ascontiguousarray(letters).data)
+        seen: set[str] = set()
+        for names, keys, own in zip(self.partitions, tables, numbers, strict=True):
+            for place, name in enumerate(names):
+                if keys is None or own is None or name in seen:
+                    continue
+                seen.add(name)
+                texts = Texts(*keys.column(own, place))
                 columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
         self.digest.add(count, columns)
 
     def _sorted(self, memory: int) -> Generator[EventBatch | None, None, None]:
         """Yield the batches in the order of time; `memory` is the number of bytes for sorting."""
-        with EventSorter(max(1, (len(self._atoms) + 63) // 64), memory) as sorter:
+        letter_words = max(1, (len(self._atoms) + 63) // 64)
+        with EventSorter(letter_words, memory, len(self.partitions)) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
                     words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
                     if self._unseen:
                         self._note_seen(rows)
-                    numbers = None if self.keys is None else self._numbers(rows, self.keys)
-                    sorter.add(rows.time_stamps, numbers, words)
+                    sorter.add(rows.time_stamps, self._numbers(rows, self.key_tables), words)
                     self._memory.note("sorting", sorter.held_bytes)
                     # No other code checks the limit before the last row is read.
                     self._memory.check()
             for records in sorter.sorted():
-                numbers = None if self.keys is None else np.ascontiguousarray(records["number"])
+                numbers = [
+                    None if table is None else np.ascontiguousarray(records["numbers"][:, place])
+                    for place, table in enumerate(self.key_tables)
+                ]
                 time_stamps = np.ascontiguousarray(records["time_stamp"])
                 letters = Letters(records["words"], {})
                 self._memory.note("sorting", sorter.held_bytes)
                 yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
 
-    def _numbers(self, rows: UsableRows, keys: KeyTable) -> NDArray[np.uint32]:
-        """Return the number of each row's key, and add new keys to the table.
+    def _new_key_tables(self) -> tuple[KeyTable | None, ...]:
+        """Return an empty table for each partition that has keys."""
+        return tuple(KeyTable(len(columns)) if columns else None for columns in self.partitions)
+
+    def _numbers(
+        self, rows: UsableRows, tables: Sequence[KeyTable | None]
+    ) -> list[NDArray[np.uint32] | None]:
+        """Return the numbers of each row's keys by partition, and add new keys to the tables.
 
         Raises:
             TableError: a key cannot be written as text.
         """
-        columns = [self._selection.cells(rows.batch, name) for name in self._selection.keys]
-        try:
-            numbers = number_rows(keys, columns)
-            self._memory.note("keys", keys.held_bytes)
-            return numbers
-        except pa.ArrowException as error:
-            reason = " ".join(str(error).split())
-            names = listed(self._selection.keys)
-            raise TableError(
-                f"cannot write the key of {names} as text: {reason}; convert it to text first",
-                path=rows.block.path,
-            ) from None
+        numbers: list[NDArray[np.uint32] | None] = []
+        for names, keys in zip(self.partitions, tables, strict=True):
+            if keys is None:
+                numbers.append(None)
+                continue
+            columns = [self._selection.cells(rows.batch, name) for name in names]
+            try:
+                numbers.append(number_rows(keys, columns))
+            except pa.ArrowException as error:
+                reason = " ".join(str(error).split())
+                raise TableError(
+                    f"cannot write the key of {listed(names)} as text: {reason}; convert it to "
+                    "text first",
+                    path=rows.block.path,
+                ) from None
+        held = sum(keys.held_bytes for keys in tables if keys is not None)
+        self._memory.note("keys", held)
+        return numbers
 
     def _note_seen(self, rows: UsableRows) -> None:
         """Remove the atoms that hold in some row from the unseen ones; keep names for hints."""
@@ -396,6 +520,9 @@ def open_tables(
     atoms: Sequence[str],
     *,
     predicates: Mapping[str, Predicate] | None = None,
+    policies: PolicyFile | None = None,
+    atoms_of_partitions: Sequence[Sequence[str]] | None = None,
+    streams: Sequence[str] = (),
     format: str | None = None,
     time: str | None = None,
     time_unit: str | None = None,
@@ -404,6 +531,7 @@ def open_tables(
     event: str | None = None,
     event_separator: str = "|",
     key: str | Sequence[str] = (),
+    partitions: Sequence[Sequence[str]] | None = None,
     null_values: Sequence[str] = ("",),
     on_error: Literal["stop", "skip"] = "stop",
     sort: bool = False,
@@ -426,6 +554,12 @@ def open_tables(
         atoms: the atoms of the formula, in the order that monitors use.
         predicates: the predicates by the name of the atom that each defines, as in
             `PolicyFile.predicates`.
+        policies: instead of `predicates`, the policy file that defines atoms. Only then can they
+            depend on other rows.
+        atoms_of_partitions: with `policies`, the atoms that are needed for each of the partitions;
+            by default, all for each.
+        streams: with `policies`, the streams whose values batches have, as `EventBatch.values`. The
+            traces are those of the first partition.
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
             imply. Compression (gzip, zstd, bz2) is recognised from the content.
         time: the column of times; the default is `ts`.
@@ -435,6 +569,8 @@ def open_tables(
         event: the column with the names of events: lists of texts, or texts in which
             `event_separator` separates the names.
         key: one or more columns; rows with equal values in these columns form a separate stream.
+        partitions: instead of `key`, the key columns of each of several partitions into streams; no
+            columns stand for a single stream.
         null_values: for CSV, the texts that mean null in cells without quotes.
         on_error: what to do with rows that have no time or key, or whose cells cannot be read:
             "stop" raises an error after the events before them, "skip" counts them.
@@ -469,28 +605,59 @@ def open_tables(
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
         raise MtlmonError("the separator of event names is empty: it needs at least one character")
-    predicates = predicates or {}
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    for name in keys:
-        if keys.count(name) > 1:
-            raise MtlmonError(f"the key column {name!r} is given twice: name each column once")
-    others = [name for name in atoms if name not in predicates]
-    columns = [
-        column for name in atoms if name in predicates for column in predicates[name].columns
-    ]
-    booleans = () if event is not None else others
-    selection = Selection(time, event, keys, booleans, columns, option_names)
+    atoms = list(atoms)
+    if partitions is None:
+        partitions = [(key,) if isinstance(key, str) else key]
+    for columns in map(list, partitions):
+        for name in columns:
+            if columns.count(name) > 1:
+                raise MtlmonError(f"the key column {name!r} is given twice: name each column once")
+    keys = list(dict.fromkeys(name for columns in partitions for name in columns))
+    predicates = dict(predicates or {})
+    used = [column for name in atoms if name in predicates for column in predicates[name].columns]
+    defined = set(predicates)
+    needs = None
+    if policies is not None:
+        needs = needs_of(policies, atoms, streams)
+        used = list(needs.columns)
+        defined = set(policies.atoms)
+        atoms += [name for name in needs.log_atoms if name not in atoms]
+        predicates = {
+            name: policies.atoms[name]
+            for name in atoms
+            if name in defined and name not in needs.remembering
+        }
+    booleans = () if event is not None else [name for name in atoms if name not in defined]
+    selection = Selection(time, event, keys, booleans, used, option_names)
+    times = Times(time_unit, time_format, resolution)
+    environment = environment_of(selection, times, None if policies is None else policies.zone)
+    stream_atoms = None
+    if policies is not None and needs is not None and (needs.remembering or streams):
+        if sort:
+            raise MtlmonError(
+                "windows and streams look at rows in the order of the log, before they are sorted: "
+                "sort the log first"
+            )
+        wanted = [
+            [name for name in needs.remembering if name in some]
+            for some in atoms_of_partitions or [atoms] * len(partitions)
+        ]
+        stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams)
     return TableEvents(
         table_sources(tables, format, option_names),
         atoms,
         predicates,
         selection,
-        Times(time_unit, time_format, resolution),
+        times,
         event_separator,
         null_values,
         on_error,
         (sort_memory or _sort_memory(memory)) if sort else None,
         memory,
+        [tuple(columns) for columns in partitions],
+        environment,
+        stream_atoms,
+        () if policies is None else policies.conditions,
     )
 
 

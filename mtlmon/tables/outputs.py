@@ -1,29 +1,44 @@
-"""Write verdicts as CSV and Parquet."""
+"""Write tables of verdicts and of streams as CSV and Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
+from mtlmon.errors import MtlmonError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from _typeshed import ReadableBuffer
 
     from mtlmon.checking.outputs import Output
-    from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.verdicts import VerdictTable
 
-__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "ParquetOutput"]
+__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "ParquetOutput", "RowTable"]
+
+_Rows = TypeVar("_Rows")
+_Rows_contra = TypeVar("_Rows_contra", contravariant=True)
 
 # The rows of a Parquet group, which are in memory until the group is full.
 _GROUP_ROWS = 1 << 18
+
+
+class RowTable(Protocol[_Rows_contra]):
+    """Creates record batches of what is to be written."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the first batches."""
+
+    def batches(self, rows: _Rows_contra, /) -> Iterator[pa.RecordBatch]:
+        """Return the rows as record batches; their columns may change their types."""
 
 
 class ByteWriter(io.RawIOBase):
@@ -78,7 +93,7 @@ class ByteWriter(io.RawIOBase):
                 self._written = 0
 
 
-class CsvOutput:
+class CsvOutput(Generic[_Rows]):
     """Writes comma-separated values with a header; both null and the empty text are empty cells.
 
     Attributes:
@@ -87,48 +102,52 @@ class CsvOutput:
 
     lines = None
 
-    def __init__(self, table: VerdictTable) -> None:
+    def __init__(self, table: RowTable[_Rows]) -> None:
         self.has_header = False
         self.writer = ByteWriter()
         self._table = table
         self._csv: arrow_csv.CSVWriter | None = None
+        self._schema: pa.Schema | None = None
 
-    def put(self, rows: VerdictRows) -> None:
-        """Write the verdicts."""
+    def put(self, rows: _Rows) -> None:
+        """Write the rows."""
         for batch in self._table.batches(rows):
-            self._opened().write_batch(batch)
+            self._opened(batch.schema).write_batch(batch)
 
     def close(self) -> None:
         """Rows need no end, but the header is written even without rows."""
-        self._opened().close()
+        self._opened(self._table.schema if self._schema is None else self._schema).close()
 
-    def _opened(self) -> arrow_csv.CSVWriter:
-        """The writer of rows, which is created once the table knows its columns."""
-        if self._csv is None:
+    def _opened(self, schema: pa.Schema) -> arrow_csv.CSVWriter:
+        """The writer of rows with these types."""
+        if self._csv is None or schema != self._schema:
+            if self._csv is not None:
+                self._csv.close()
+            self._schema = schema
             if not self.has_header:
                 header = io.StringIO()
-                csv.writer(header, lineterminator="\n").writerow(self._table.schema.names)
+                csv.writer(header, lineterminator="\n").writerow(schema.names)
                 self.writer.write(header.getvalue().encode())
                 self.has_header = True
             options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
-            self._csv = arrow_csv.CSVWriter(self.writer, self._table.schema, write_options=options)
+            self._csv = arrow_csv.CSVWriter(self.writer, schema, write_options=options)
         return self._csv
 
 
-class ParquetOutput:
+class ParquetOutput(Generic[_Rows]):
     """Writes Parquet, in groups of some hundred thousand rows."""
 
     lines = None
 
-    def __init__(self, table: VerdictTable) -> None:
+    def __init__(self, table: RowTable[_Rows]) -> None:
         self.writer = ByteWriter()
         self._table = table
         self._parquet: parquet.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
-    def put(self, rows: VerdictRows) -> None:
-        """Take the verdicts; they are written once there are enough of them."""
+    def put(self, rows: _Rows) -> None:
+        """Take the rows; they are written once there are enough of them."""
         for batch in self._table.batches(rows):
             self._waiting.append(batch)
             self._rows += batch.num_rows
@@ -136,20 +155,30 @@ class ParquetOutput:
                 self._write()
 
     def close(self) -> None:
-        """Write the waiting verdicts and the end of the file."""
+        """Write the waiting rows and the end of the file."""
         if self._waiting:
             self._write()
-        self._opened().close()
+        self._opened(self._table.schema).close()
 
     def _write(self) -> None:
-        self._opened().write_table(pa.Table.from_batches(self._waiting))
+        tables = [pa.Table.from_batches([batch]) for batch in self._waiting]
         self._waiting = []
         self._rows = 0
+        try:
+            group = pa.concat_tables(tables, promote_options="permissive")
+            writer = self._opened(group.schema)
+            writer.write_table(group.cast(writer.schema))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            reason = " ".join(str(error).split())
+            raise MtlmonError(
+                "a column changes its type, but Parquet needs one type for each: declare the types "
+                f"of streams, or write jsonl or csv ({reason})"
+            ) from None
 
-    def _opened(self) -> parquet.ParquetWriter:
-        """The writer of groups, which is created once the table knows its columns."""
+    def _opened(self, schema: pa.Schema) -> parquet.ParquetWriter:
+        """The writer of groups, which is created with the types of the first one."""
         if self._parquet is None:
-            self._parquet = parquet.ParquetWriter(self.writer, self._table.schema)
+            self._parquet = parquet.ParquetWriter(self.writer, schema)
         return self._parquet
 
 

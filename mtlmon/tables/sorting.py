@@ -14,7 +14,7 @@ import numpy as np
 from mtlmon.errors import MtlmonError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ _LEAST_ROWS = 1 << 10
 _YIELDED_ROWS = 1 << 16
 
 Records: TypeAlias = "NDArray[np.void]"
-"""Events: time_stamp, number of the stream, words of the letter."""
+"""Events: time_stamp, numbers of the traces, words of the letter."""
 
 
 class EventSorter:
@@ -32,13 +32,18 @@ class EventSorter:
 
     Args:
         words: the number of words of a letter.
+        partitions: how many trace numbers an event has.
         memory: approximately how many bytes to use; more events go to temporary files, which are
             removed when the sorter is closed.
     """
 
-    def __init__(self, words: int, memory: int = DEFAULT_MEMORY) -> None:
+    def __init__(self, words: int, memory: int = DEFAULT_MEMORY, partitions: int = 1) -> None:
         self.type = np.dtype(
-            [("time_stamp", np.int64), ("number", np.uint32), ("words", np.uint64, (words,))]
+            [
+                ("time_stamp", np.int64),
+                ("numbers", np.uint32, (partitions,)),
+                ("words", np.uint64, (words,)),
+            ]
         )
         # Sorting holds the events twice, plus their order.
         self._rows = max(_LEAST_ROWS, memory // (3 * self.type.itemsize))
@@ -58,18 +63,24 @@ class EventSorter:
     def add(
         self,
         time_stamps: NDArray[np.int64],
-        numbers: NDArray[np.uint32] | None,
+        numbers: Sequence[NDArray[np.uint32] | None],
         words: NDArray[np.uint64],
     ) -> None:
-        """Take events; `numbers` are 0 if there are none.
+        """Take events.
+
+        Args:
+            time_stamps: the time-stamps of the events.
+            numbers: for each partition, the numbers of the events' traces, or None if they are 0.
+            words: the letters of the events.
 
         Raises:
             MtlmonError: a temporary file cannot be written.
         """
         records = np.zeros(len(time_stamps), self.type)
         records["time_stamp"] = time_stamps
-        if numbers is not None:
-            records["number"] = numbers
+        for partition, column in enumerate(numbers):
+            if column is not None:
+                records["numbers"][:, partition] = column
         records["words"] = words
         while len(records):
             part = records[: self._rows - self._waiting_rows]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_key_columns
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["VerdictTable"]
+__all__ = ["VerdictTable", "key_texts", "time_texts"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
@@ -38,22 +39,25 @@ class VerdictTable:
 
     Args:
         names: the names of the policies, in order.
-        keys: the keys of the traces by number, or None if there is one trace.
-        key_columns: the names of the key columns.
+        keys: the keys of the traces, or None if there is one trace. A policy whose partition lacks
+            a key column has null there.
         times: the log's notation of times, or None if it has the time-stamps.
     """
 
     def __init__(
         self,
         names: Sequence[str | None],
-        keys: KeyTable | None = None,
-        key_columns: Sequence[str] = (),
+        keys: TraceKeys | None = None,
         times: Times | None = None,
     ) -> None:
         self._names = pa.array(names, pa.string())
-        self._keys = keys
         self._times = times
-        self.key_columns = unique_key_columns(key_columns)
+        if keys is None:
+            keys = TraceKeys.of_one_partition(len(names), None, ())
+        self._tables = keys.tables
+        self._partition_of = np.array(keys.partitions.of_policies, np.intp)
+        self._places = keys.partitions.places
+        self.key_columns = unique_key_columns(keys.partitions.all_columns)
 
     @cached_property
     def has_time_texts(self) -> bool:
@@ -96,12 +100,13 @@ class VerdictTable:
         is_equivalent = records["kind"] == EQUIVALENT
         times = records["time_stamp"].astype(np.int64)
         columns = [self._names.take(pa.array(policies))]
-        columns += [self._key_texts(numbers, column) for column in range(len(self.key_columns))]
+        partitions = self._partition_of[policies]
+        columns += [
+            self._key_texts(numbers, partitions, place) for place in range(len(self.key_columns))
+        ]
         columns.append(pa.array(times))
         if self._times is not None and self.has_time_texts:
-            distinct, places = np.unique(times, return_inverse=True)
-            texts = pa.array(self._times.texts(distinct.tolist()), pa.string())
-            columns.append(texts.take(pa.array(places)))
+            columns.append(time_texts(self._times, times))
         columns += [
             pa.array(records["offset"].astype(np.int64)),
             pa.array(records["kind"] == TRUE, mask=is_equivalent),
@@ -109,11 +114,38 @@ class VerdictTable:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _key_texts(self, numbers: NDArray[np.uint32], column: int) -> pa.Array:
-        assert self._keys is not None
-        offsets, texts = self._keys.column(np.ascontiguousarray(numbers), column)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
-        return pa.Array.from_buffers(pa.large_string(), len(numbers), buffers).cast(pa.string())
+    def _key_texts(
+        self, numbers: NDArray[np.uint32], partitions: NDArray[np.intp], place: int
+    ) -> pa.Array:
+        """Return one key column: the texts by partition, then brought into the order of rows."""
+        if len(self._tables) == 1:
+            return key_texts(self._tables[0], numbers, self._places[0].index(place))
+        parts = [pa.nulls(1, pa.string())]
+        # where each row finds its text; null comes first
+        indices = np.zeros(len(numbers), np.int64)
+        size = 1
+        for partition, places in enumerate(self._places):
+            rows = np.flatnonzero(partitions == partition)
+            if place in places and len(rows):
+                indices[rows] = np.arange(size, size + len(rows))
+                size += len(rows)
+                table = self._tables[partition]
+                parts.append(key_texts(table, numbers[rows], places.index(place)))
+        return pa.concat_arrays(parts).take(pa.array(indices))
+
+
+def time_texts(times: Times, time_stamps: NDArray[np.int64]) -> pa.Array:
+    """Return time-stamps in the notation of the log."""
+    distinct, places = np.unique(time_stamps, return_inverse=True)
+    return pa.array(times.texts(distinct.tolist()), pa.string()).take(pa.array(places))
+
+
+def key_texts(keys: KeyTable | None, numbers: NDArray[np.uint32], column: int) -> pa.Array:
+    """Return the texts of keys in one column."""
+    assert keys is not None
+    offsets, texts = keys.column(np.ascontiguousarray(numbers), column)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.large_string(), len(numbers), buffers).cast(pa.string())
 
 
 def _references(records: NDArray[np.void], is_equivalent: NDArray[np.bool_]) -> pa.Array:

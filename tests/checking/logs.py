@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mtlmon import Monitor, Resolution
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.arrays.native import EventColumns, KeyTable
-from mtlmon.checking import LogCheck
+from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.outputs import TextOutput
-from mtlmon.policy.reading import Policy
+from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse
 from mtlmon.tables.columns.keys import number_rows
 from tests.strategies import ATOMS
@@ -49,14 +49,16 @@ class Batch:
         self.events = events
         self.time_stamps = np.array([event[0] for event in events], np.int64)
         texts = pa.array([event[1] for event in events], pa.string())
-        self.numbers = None if keys is None else number_rows(keys, [texts])
+        self._numbers = None if keys is None else number_rows(keys, [texts])
 
-    @property
-    def letters(self) -> NDArray[np.uint64]:
+    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
+        return self._numbers
+
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Letters are for explanations."""
         raise NotImplementedError
 
-    def events_of(self, atoms: Sequence[str]) -> EventColumns:
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
         columns = EventColumns(self.time_stamps, len(self.events))
         for place, name in enumerate(atoms):
             columns.add_bytes(place, np.array([name in one[2] for one in self.events], bool))
@@ -68,11 +70,28 @@ class Log:
 
     can_forget_keys = True
 
+    def settled_traces(self, partition: int, count: int) -> bytes | None:
+        return None
+
+    def keep_traces(self, partition: int, numbers: bytes) -> None:
+        keys = self.key_tables[partition]
+        assert keys is not None
+        keys.keep(numbers)
+
     def __init__(self, events: Sequence[Event], sizes: Sequence[int], *, has_keys: bool) -> None:
         self.events = events
         self.sizes = sizes
         self.keys = KeyTable(1) if has_keys else None
         self.clock: int | None = None
+
+    @property
+    def key_tables(self) -> tuple[KeyTable | None]:
+        return (self.keys,)
+
+    def trace_keys(self, policy_count: int) -> TraceKeys:
+        """The keys of policies in an output, whose column is `key`."""
+        columns = () if self.keys is None else ("key",)
+        return TraceKeys.of_one_partition(policy_count, self.keys, columns)
 
     def __iter__(self) -> Iterator[Batch]:
         start = 0
@@ -93,7 +112,8 @@ def policies(*formulas: str | Formula) -> list[Policy]:
 
 def lines_of(check: LogCheck, log: Log, end_time: Any = None) -> list[str]:
     """All verdicts as lines."""
-    output = TextOutput([policy.name for policy in check.policies], log.keys)
+    names = [policy.name for policy in check.policies]
+    output = TextOutput(names, log.trace_keys(len(names)))
     lines = b""
     for _ in check.run(log, end_time):
         output.put(check.verdicts)

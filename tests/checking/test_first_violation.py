@@ -45,7 +45,7 @@ def test_counts_are_those_up_to_the_violation(
         assert lines_of(check, Log(events, sizes, has_keys=has_keys)) == lines
         assert check.is_stopped == single.is_stopped
         assert (check.counts, check.event_count) == (single.counts, single.event_count)
-        assert check.key_count == single.key_count
+        assert check.key_counts == single.key_counts
     if not single.is_stopped or advance_every is not None:
         return
     # No event more than those, read in full: the engine's own counters.
@@ -104,7 +104,7 @@ def test_with_keys_all_events_of_the_time_stamp_are_read() -> None:
     check = LogCheck(policies("p"), verdicts="first", collect=True)
     assert lines_of(check, Log(events, [9], has_keys=True)) == ["0\tb\t3:0 false"]
     assert tuple(check.counts[0]) == (5, 4, 1)
-    assert (check.event_count, check.key_count) == (5, 4)
+    assert (check.event_count, check.key_counts) == (5, [4])
 
 
 def test_a_violation_that_is_collected_is_the_first() -> None:

@@ -95,7 +95,7 @@ def test_keys_are_forgotten_when_that_changes_nothing(
 ) -> None:
     asked = policies(*chosen)
     check = LogCheck(asked, mode, resolve=resolve, advance_every=advance_every)
-    check._idle_keys = 0
+    check._idle_keys = [0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_check, "_IDLE_KEYS", 0)
         found = lines_of(check, Log(events, sizes, has_keys=True), end_time)
@@ -145,21 +145,21 @@ def test_keys_that_come_and_go_take_no_memory(monkeypatch: pytest.MonkeyPatch) -
     ]
     log = Log(events, [50], has_keys=True)
     check = LogCheck(policies(RESPONSE, "q IMPLIES ONCE[0,9] p"))
-    check._idle_keys = 100
+    check._idle_keys = [100]
     assert lines_of(check, log) == expected_lines(check.policies, events, "local", has_keys=True)
-    assert check.key_count + check.keys_forgotten == 3000
+    assert check.key_counts[0] + check.keys_forgotten[0] == 3000
     assert log.keys is not None
-    assert len(log.keys) == check.key_count <= 200
-    assert check.state_bytes < 100_000
+    assert len(log.keys) == check.key_counts[0] <= 200
+    assert check.state_bytes[0] < 100_000
 
 
 def test_keys_with_something_to_remember_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_check, "_IDLE_KEYS", 1)
     events = [(time, f"{time % 50}", frozenset({"p"} if time < 50 else ())) for time in range(900)]
     check = LogCheck(policies("ONCE p"))
-    check._idle_keys = 1
+    check._idle_keys = [1]
     found = lines_of(check, Log(events, [10], has_keys=True))
-    assert check.keys_forgotten == 0
+    assert check.keys_forgotten == [0]
     assert all(line.endswith("true") for line in found)
 
 
@@ -238,7 +238,7 @@ def test_violations_are_collected_whatever_is_wanted(verdicts: Any) -> None:
     pending = sum(
         point.weight
         for number in range(len(asked))
-        for key in range(check.key_count)
+        for key in range(check.key_counts[0])
         for point in check.pending(number, key)
     )
     assert pending == sum(one.undecided for one in counts)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.checking import LogCheck
+from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
 from mtlmon.drive.native import PolicyLines, VerdictRows, policy_label
-from mtlmon.policy.reading import Policy
+from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse
 from mtlmon.tables.columns.keys import number_rows
 from tests.checking.logs import Log, logs
@@ -94,8 +94,7 @@ def test_any_names_keys_and_times(
     rows = [(t, o, key % len(keys), policy % len(names)) for t, o, key, policy in rows]
     output = JsonLinesOutput(
         names,
-        keys_of(*keys) if has_keys else None,
-        columns,
+        TraceKeys.of_one_partition(len(names), keys_of(*keys), columns) if has_keys else None,
         None if form is None else Notation(form),
     )
     # the names of columns in ASCII
@@ -133,9 +132,11 @@ def test_lines_of_text_and_json_say_the_same(log: list[Any], has_keys: bool) -> 
     def written(format: str) -> list[str]:
         check, source = LogCheck(formulas), Log(log, [7], has_keys=has_keys)
         names = [policy.name for policy in formulas]
-        output: JsonLinesOutput | TextOutput = TextOutput(names, source.keys)
+        columns = ["time"] if has_keys else []
+        keys = TraceKeys.of_one_partition(len(names), source.keys, columns)
+        output: JsonLinesOutput | TextOutput = TextOutput(names, keys)
         if format == "jsonl":
-            output = JsonLinesOutput(names, source.keys, ["time"] if has_keys else ())
+            output = JsonLinesOutput(names, keys)
         return [
             line for _ in check.run(source, "last") for line in lines_of(output, check.verdicts)
         ]
@@ -174,7 +175,7 @@ def test_what_the_first_rows_say_of_times_holds() -> None:
 def test_keys_that_have_other_numbers_now() -> None:
     """Numbers of keys mean something until the next call only."""
     keys = keys_of(("a",), ("b",))
-    output = JsonLinesOutput(["x"], keys, ["k"])
+    output = JsonLinesOutput(["x"], TraceKeys.of_one_partition(1, keys, ["k"]))
     assert lines_of(output, false_rows((1, 0, 1, 0))) == [json_line("1:0 false", "x", {"k": "b"})]
     keys.keep(np.array([2**32 - 1, 0], np.uint32).tobytes())
     assert lines_of(output, false_rows((1, 0, 0, 0))) == [json_line("1:0 false", "x", {"k": "b"})]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from itertools import cycle
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, Verdict, VerdictArray
+from mtlmon import LimitError, Monitor, MonitorBrokenError, TimeStampError, Verdict, VerdictArray
 from mtlmon.arrays.native import EventColumns
 from mtlmon.drive.native import KeyedMonitors, PolicyMonitors
 from mtlmon.engine.expressions import bdd
+from mtlmon.engine.native import MemoryLimit
 from mtlmon.verdict_arrays import verdict_type
 
 Step = tuple[int, int, str]
@@ -97,7 +103,7 @@ def test_a_stream_is_forgotten_once_nothing_can_tell_and_not_before(
         feed(policies, (last, 0, atoms))
         forgotten = policies.forget_idle(clock) is not None
         assert forgotten == (clock >= last + settling)
-        assert policies.stream_count == (0 if forgotten else 1)
+        assert sum(policies.stream_counts) == (0 if forgotten else 1)
         # what the stream remembers, had it been kept
         taken(policies)
         feed(policies, (clock, 0, "p"))
@@ -110,7 +116,7 @@ def test_a_stream_without_an_event_is_forgotten() -> None:
     policies = PolicyMonitors([KeyedMonitors("PREVIOUS p"), KeyedMonitors("ONCE[0,5] p")])
     feed(policies, (20, 7, "p"))
     assert policies.forget_idle(20) is not None
-    assert policies.stream_count == 1
+    assert sum(policies.stream_counts) == 1
 
 
 @pytest.mark.parametrize(
@@ -156,7 +162,7 @@ def test_room_for_streams_that_are_forgotten(kept: int, room: int) -> None:
     policies = PolicyMonitors([monitors])
     feed(policies, *((0, stream, "" if 20 - kept <= stream else "p") for stream in range(20)))
     assert policies.forget_idle(5) is not None
-    assert policies.stream_count == kept
+    assert sum(policies.stream_counts) == kept
     assert monitors.pending_streams == list(range(kept))
     # 24 bytes for each pending time-point
     assert monitors.counters["bytes"] == 48 * room + 24 * kept
@@ -240,7 +246,7 @@ def test_open_equivalents_go_with_their_streams(count: int, policy_count: int) -
     taken(policies)
     assert policies.open_count == 2 * policy_count * len(waiting)
     assert policies.forget_idle(2) is not None
-    assert policies.stream_count == len(waiting)
+    assert sum(policies.stream_counts) == len(waiting)
     # Each stream is answered for another policy than its neighbours, the other by the end.
     answers = [(2, stream, "qr"[stream % 2]) for stream in range(len(waiting))]
     feed(policies, *answers)
@@ -309,3 +315,170 @@ def test_more_streams_than_are_settled_or_ended_at_a_time() -> None:
             (policy, stream, "0:0 false") for stream in waiting for policy in (0, 1)
         ]
         assert policies.earliest_pending is None
+
+
+# ---- events of their own -----------------------------------------------------------------------
+
+
+Own = list[tuple[int, int, int, str]]
+"""The events of a policy: of each the place, time-stamp, number of the stream, and atoms."""
+
+
+def own_events(draw: st.DrawFn, rows: list[int], kind: str) -> Own:
+    """Events of a policy beside rows with these time-stamps: rows, some of them, or ticks."""
+    atoms = st.text("pq", max_size=2)
+    streams = st.integers(0, 2)
+    if kind != "ticks":
+        events = [(place, stamp, draw(streams), draw(atoms)) for place, stamp in enumerate(rows)]
+        return [one for one in events if kind == "rows" or draw(st.booleans())]
+    events = []
+    last = -1
+    for place, stamp in enumerate([*rows, 10**6]):
+        # a tick comes before the row that moves the time beyond it
+        for tick in range(last + 1, min(stamp, last + 6)):
+            events += [
+                (place, tick, stream, draw(atoms)) for stream in range(draw(st.integers(0, 2)))
+            ]
+        last = stamp - 1
+    return events
+
+
+def columns_of(monitors: KeyedMonitors, events: Own) -> EventColumns:
+    columns = EventColumns(np.array([one[1] for one in events], np.int64), len(events))
+    for place, name in enumerate(monitors.atoms):
+        columns.add_bytes(place, np.array([name in one[3] for one in events], bool))
+    return columns
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[int], list[str], list[Own], list[str]]:
+    """Time-stamps of rows, and for each policy its formula, its events and their kind."""
+    gaps = draw(st.lists(st.sampled_from([0, 0, 1, 2, 9]), max_size=12))
+    rows = [sum(gaps[: k + 1]) for k in range(len(gaps))]
+    kinds = draw(st.lists(st.sampled_from(["rows", "some", "ticks"]), min_size=1, max_size=4))
+    choices = ["p", "p IMPLIES EVENTUALLY[0,3] q", "q IMPLIES ONCE[0,4] p", "NOT q"]
+    formulas = [draw(st.sampled_from(choices)) for _ in kinds]
+    return rows, formulas, [own_events(draw, rows, kind) for kind in kinds], kinds
+
+
+def expected_of(formulas: list[str], events: list[Own]) -> list[tuple[int, int, str]]:
+    """By place, time-stamp, how many such events of the policy came before, and policy."""
+    apart: dict[tuple[int, int], Monitor] = {}
+    expected = []
+    order = []
+    for policy, own in enumerate(events):
+        ranks: dict[tuple[int, int], int] = {}
+        for event in own:
+            rank = ranks[event[:2]] = ranks.get(event[:2], -1) + 1
+            order.append((*event[:2], rank, policy, event[2], event[3]))
+    for _, stamp, _, policy, stream, atoms in sorted(order):
+        monitor = apart.setdefault((policy, stream), Monitor(formulas[policy]))
+        verdicts = monitor.step(stamp, tuple(atoms))
+        expected += [(policy, stream, str(verdict)) for verdict in verdicts]
+    return expected
+
+
+def found_in(
+    policies: PolicyMonitors, events: list[Own], kinds: list[str], row_count: int, sizes: list[int]
+) -> list[tuple[int, int, str]]:
+    """The verdicts if the rows are fed in parts of these sizes."""
+    columns = [columns_of(*one) for one in zip(policies.monitors, events, strict=True)]
+    numbers = [np.array([one[2] for one in own], np.uint32) for own in events]
+    places = [
+        None if kind == "rows" else np.array([one[0] for one in own], np.uint32)
+        for own, kind in zip(events, kinds, strict=True)
+    ]
+    first = 0
+    found = []
+    for size in cycle(sizes):
+        policies.feed(columns, numbers, first, size, places=places, rows=row_count)
+        found += taken(policies)
+        first += size
+        if first >= row_count:
+            return found
+    return found
+
+
+@given(cases(), st.lists(st.integers(1, 5), min_size=1, max_size=3))
+def test_policies_with_events_of_their_own(
+    case: tuple[list[int], list[str], list[Own], list[str]], sizes: list[int]
+) -> None:
+    rows, formulas, events, kinds = case
+    policies = PolicyMonitors(
+        [KeyedMonitors(formula) for formula in formulas], partitions=list(range(len(formulas)))
+    )
+    found = found_in(policies, events, kinds, len(rows), sizes)
+    assert found == expected_of(formulas, events)
+
+
+def test_many_events_of_their_own() -> None:
+    """More rows than policies process in turn, as the limit is low."""
+    source = random.Random(5)
+    formulas = ["p IMPLIES EVENTUALLY[0,3] q", "NOT q", "q IMPLIES ONCE[0,4] p"]
+    rows = [(place, place // 3 + 1, source.randrange(4), "pq"[: source.randrange(3)])
+            for place in range(6000)]  # fmt: skip
+    ticks = [(3 * tick, tick, stream, "q") for tick in range(2000) for stream in range(tick % 7)]
+    events = [rows, ticks, [row for row in rows if "q" not in row[3]]]
+    kinds = ["rows", "ticks", "some"]
+    limit = MemoryLimit(1 << 23)
+    policies = PolicyMonitors(
+        [KeyedMonitors(formula) for formula in formulas], partitions=[0, 1, 0], memory=limit
+    )
+    assert found_in(policies, events, kinds, 6000, [5000]) == expected_of(formulas, events)
+    assert policies.stream_counts == [4, 6]
+
+
+def test_events_of_their_own_that_do_not_fit() -> None:
+    policies = PolicyMonitors([KeyedMonitors("p")])
+    one = EventColumns(np.array([1, 2], np.int64), 2)
+    one.add_bytes(0, np.array([True, False]))
+    numbers = np.zeros(2, np.uint32)
+    for places, rows in ([1, 0], 2), ([0, 3], 2), ([0], 2):
+        with pytest.raises(ValueError, match=r"places|1 items|different|elements|size|items"):
+            policies.feed([one], numbers, places=[np.array(places, np.uint32)], rows=rows)
+    with pytest.raises(ValueError, match="number of rows"):
+        policies.feed([one], numbers, places=[np.array([0, 1], np.uint32)])
+    with pytest.raises(ValueError, match="different numbers of events"):
+        policies.feed([one], numbers, places=[None], rows=3)
+    with pytest.raises(ValueError, match="each of 1 policies"):
+        policies.feed([one], [numbers, numbers])
+    with pytest.raises(TimeStampError):
+        late = EventColumns(np.array([2, 1], np.int64), 2)
+        late.add_bytes(0, np.array([True, False]))
+        policies.feed([late], numbers, places=[np.array([0, 1], np.uint32)], rows=2)
+    assert taken(policies) == []
+    policies.feed([one], numbers, places=[np.array([0, 2], np.uint32)], rows=2)
+    assert taken(policies) == [(0, 0, "1:0 true"), (0, 0, "2:0 false")]
+
+
+def test_partitions_that_do_not_fit() -> None:
+    for partitions in [0], [0, 2], [1, 1]:
+        with pytest.raises(ValueError, match="number of a partition"):
+            PolicyMonitors([KeyedMonitors("p"), KeyedMonitors("q")], partitions=partitions)
+
+
+def test_an_error_with_events_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of all policies end at the place of the failing event."""
+    wide = "(EVENTUALLY[2,9] p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
+    monkeypatch.setattr(bdd, "SUPPORT_LIMIT", 4)
+    monitor = Monitor(wide)
+    events = 0
+    with pytest.raises(LimitError):
+        while True:
+            monitor.step(events)
+            events += 1
+    # the first policy has an event at every other row
+    keyed = [KeyedMonitors(wide), KeyedMonitors("NOT p")]
+    policies = PolicyMonitors(keyed)
+    own = [(2 * number, number, 0, "") for number in range(events + 5)]
+    rows = [(number, number, 0, "") for number in range(2 * len(own))]
+    with pytest.raises(LimitError):
+        policies.feed(
+            [columns_of(keyed[0], own), columns_of(keyed[1], rows)],
+            [np.zeros(len(own), np.uint32), np.zeros(len(rows), np.uint32)],
+            places=[np.array([one[0] for one in own], np.uint32), None],
+            rows=len(rows),
+        )
+    found = [verdict for policy, _, verdict in taken(policies) if policy == 1]
+    # At the place of the failing event, the row of the same place comes later in time.
+    assert found == [f"{number}:0 true" for number in range(2 * events)]

@@ -153,7 +153,7 @@ def test_a_text_log_takes_units_and_lets(tmp_path: Path) -> None:
 def test_a_text_log_has_no_columns(rules: str, tmp_path: Path) -> None:
     done = mtlmon(rules, log="@1 a\n")
     message = (
-        "defines atoms by columns of a table, but the log is read as text: add its format, for "
+        "uses columns of a table, but the log is read as text: add its format, for "
         "instance --format csv"
     )
     assert done == (2, "", f"mtlmon: {rules} {message}\n")
@@ -193,4 +193,48 @@ def test_columns_within_objects(tmp_path: Path) -> None:
     assert "columns: `car.speed` (int64)" in done.output, done.errors
     assert (
         mtlmon(str(tmp_path / "rules.mtl"), str(tmp_path / "log.jsonl")).output == "p\t1:0 true\n"
+    )
+
+
+def test_streams_conditions_and_clauses_are_shown(tmp_path: Path) -> None:
+    policies = tmp_path / "rules.mtl"
+    policies.write_text(
+        "unit s\nstream fails = count[0,2m](status = 401)\nstream last = x.last()\n"
+        'policy few "not too often" per ip at most 2%: fails < 3 and status < 500\n'
+        "policy all per none: last is null\n"
+    )
+    table = tmp_path / "log.csv"
+    table.write_text("ts,ip,status,x\n1,a,200,2.5\n")
+    ended = mtlmon("check-policy", str(policies), str(table))
+    assert (ended.status, ended.errors) == (0, "")
+    assert "not too often\nkey: ip\nat most 2% violations\n" in ended.output
+    assert "key: none\n" in ended.output
+    conditions, streams = ended.output.split("Conditions in formulas\n")[1].split("\n\nStreams\n")
+    assert conditions.splitlines() == [
+        "  fails < 3",
+        "    no columns",
+        "  status < 500",
+        "    columns: status (int64)",
+        "  last is null",
+        "    no columns",
+    ]
+    assert streams.splitlines() == [
+        "  fails = count[0,120](status = 401)",
+        "    an integer",
+        "  last = x.last()",
+        "    a number",
+    ]
+    ended = mtlmon("check-policy", str(policies))
+    assert "  last = x.last()\n    its type depends on the columns\n" in ended.output
+
+
+def test_types_of_streams_are_checked_with_the_table(tmp_path: Path) -> None:
+    policies = tmp_path / "rules.mtl"
+    policies.write_text("stream s = avg[0,5](path)\npolicy p: s > 3 and count[0,5](path) > 2\n")
+    table = tmp_path / "log.csv"
+    table.write_text("ts,path\n1,a\n")
+    ended = mtlmon("check-policy", str(policies), str(table))
+    assert ended.status == 2
+    assert "rules.mtl:1:21: stream s: avg takes numbers, not column path of type string" in (
+        ended.errors
     )

@@ -168,3 +168,10 @@ def test_parts_of_long_logs_give_the_proofs_of_the_whole(formula: str, tmp_path:
     points = [(int(time), int(offset)) for time, offset in names]
     expected = "".join(f"{explain(formula, events, point)}\n\n" for point in points)
     assert expected in done.errors
+
+
+def test_as_many_violations_are_explained_as_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "events.log"
+    log.write_text("".join(f"@{time} q\n" for time in range(300)), encoding="utf-8")
+    done = run("--explain", "--explain-limit", "250", "--verdicts", "none", "-e", "p", str(log))
+    assert len(re.findall(r"^\d+:0 violates", done.errors, re.MULTILINE)) == 250

@@ -94,8 +94,8 @@ def test_what_is_refused_changes_nothing(files: Files) -> None:
     refused("the snapshot is of another selection of verdicts", "--resolve")
     refused("the snapshot is of another selection of verdicts", "--verdicts", "false")
     refused("of another period after which all keys advance", "--advance-every", "7")
-    refused("made with other columns of --key", key="host")
-    refused("made with other columns of --key", key="user,host")
+    refused("made with other keys", key="host")
+    refused("made with other keys", key="user,host")
     refused("made with another --output-format", format="text")
     refused("made without --explain", "--explain")
     for text in (

@@ -119,7 +119,7 @@ CASES = [
     ("-e p latin.csv", "latin.csv:2: ..."),
     ("size.mtl size.csv", "size.csv:2: atom large: ..."),
     # policies
-    ("size.mtl x.log", "size.mtl defines atoms by columns of a table, but the log is read as "
+    ("size.mtl x.log", "size.mtl uses columns of a table, but the log is read as "
      "text: add its format, for instance --format csv"),
     ("text.mtl size.csv", "text.mtl:1:14: atom large: '>' compares column size of type int64 with "
      "the text \"5\"..."),

@@ -125,6 +125,23 @@ def test_all_formats_as_one_log(command: Command, tmp_path: Path) -> None:
     assert done == Ended(1, "30:0 true\n33:0 false\n", "")
 
 
+def test_functions_of_times(command: Command, tmp_path: Path) -> None:
+    policy, log = tmp_path / "night.mtl", tmp_path / "log.csv"
+    policy.write_text(
+        "unit s\natom night = hour(ts) < 6\natom late = sent - seen > 60\n"
+        "policy calm: NOT night\npolicy prompt: NOT late\n"
+    )
+    rows = "1970-01-01T00:02:00,1970-01-01T00:01:00\n", "1970-01-01T00:02:01,1970-01-01T00:01:00\n"
+    log.write_text(f"ts,sent,seen\n21599,{rows[0]}21600,{rows[1]}")
+    expected = "calm\t21599:0 false\nprompt\t21599:0 true\n"
+    expected += "calm\t21600:0 true\nprompt\t21600:0 false\n"
+    assert command(policy, log) == Ended(1, expected, "")
+    # the numbers are milliseconds, the time-stamps seconds
+    log.write_text(f"ts,sent,seen\n21599000,{rows[0]}21600000,{rows[1]}")
+    assert command("--time-unit", "ms", policy, log) == Ended(1, expected, "")
+    assert command("check-policy", policy, log).status == 0
+
+
 @pytest.mark.parametrize(
     ("event", "cells"),
     [

@@ -1,4 +1,4 @@
-"""What predicates mean, row by row: plain Python, None for null, written for obviousness."""
+"""What expressions mean, row by row: plain Python, None for null, written for obviousness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from mtlmon.policy.predicates.expression import Expression
 
@@ -24,14 +25,38 @@ class Instant:
         self.microseconds = microseconds
 
 
-def evaluate(node: Expression, row: Mapping[str, Any]) -> Any:
+class World(NamedTuple):
+    """What a row does not say.
+
+    Attributes:
+        types: for each column "integer", "float", "decimal", "text", "boolean", "time", "date" or
+            "null", and for the time column "seconds".
+        zone: the time zone of `hour` and the like.
+    """
+
+    types: Mapping[str, str] = {}
+    zone: str = "UTC"
+
+
+_NO_WORLD = World()
+
+
+def evaluate(node: Expression, row: Mapping[str, Any], world: World = _NO_WORLD) -> Any:
     """The value of an expression on a row."""
     name = node.operator.name
     if name == "COLUMN":
         return _column_value(row[str(node.value)])
     if name == "CONSTANT":
         return node.value
-    values = [evaluate(operand, row) for operand in node.operands]
+    values = [evaluate(operand, row, world) for operand in node.operands]
+    if name in {"IF", "coalesce", "min", "max"}:
+        if name == "IF":
+            value = values[1] if values[0] else values[2]
+        elif name == "coalesce":
+            value = values[1] if values[0] is None else values[0]
+        else:
+            value = _extreme(name, [_typed(value, _type(node, world)) for value in values])
+        return _typed(value, _type(node, world))
     if name in {"AND", "OR"}:
         decisive = name == "OR"
         if decisive in values:
@@ -49,11 +74,77 @@ def evaluate(node: Expression, row: Mapping[str, Any]) -> Any:
         assert isinstance(node.value, tuple)
         is_member = any(_compare("EQUAL", values[0], value) for value in node.value)
         return is_member == (name == "IN")
+    if name in _CLOCKS:
+        return _CLOCKS[name](_wall_clock(values[0], _type(node.operands[0], world), world.zone))
+    if name == "SUBTRACT" and all(isinstance(value, Instant) for value in values):
+        return int((values[0].microseconds - values[1].microseconds) / 10**6)
     if name in _TEXT_FUNCTIONS:
         return _TEXT_FUNCTIONS[name](*values)
     if name in _ORDER:
         return _compare(name, *values)
     return _arithmetic(name, *values)
+
+
+def _type(node: Expression, world: World) -> str:
+    """The type of an expression, whatever its value is."""
+    name = node.operator.name
+    if name == "COLUMN":
+        return world.types.get(str(node.value), "null")
+    if name == "CONSTANT":
+        types = {bool: "boolean", int: "integer", Decimal: "float", str: "text"}
+        return types.get(type(node.value), "null")
+    types_of_operands = [_type(operand, world) for operand in node.operands]
+    if name in {"IF", "coalesce", "min", "max"}:
+        one, other = types_of_operands[-2:]
+        if other in {one, "null"}:
+            return one
+        if {one, other} <= {"time", "date"}:
+            return "time"
+        if {one, other} == {"integer", "seconds"}:
+            return "integer"
+        return other if one == "null" else "float"
+    if name in {"lower", "upper", "weekday", "date", "time_of_day"}:
+        return "text"
+    if name in {"hour", "minute", "length"}:
+        return "integer"
+    if name in {"sqrt", "DIVIDE"}:
+        return "float"
+    if name in {"ADD", "SUBTRACT", "MULTIPLY", "REMAINDER", "NEGATE", "abs", "floor", "round"}:
+        are_floats = any("float" in kind or "decimal" in kind for kind in types_of_operands)
+        return "float" if are_floats else "integer"
+    return "boolean"
+
+
+def _typed(value: Any, wanted: str) -> Any:
+    """A value as one of the type, which its own type fits."""
+    return float(value) if wanted == "float" and value is not None else value
+
+
+def _extreme(name: str, values: list[Any]) -> Any:
+    if None in values:
+        return None
+    if any(isinstance(value, float) and math.isnan(value) for value in values):
+        return math.nan
+    if isinstance(values[0], Instant):
+        values.sort(key=lambda value: value.microseconds)
+    else:
+        values.sort()
+    return values[0] if name == "min" else values[1]
+
+
+def _wall_clock(value: Instant | int, kind: str, zone: str) -> datetime:
+    microseconds = value * 10**6 if isinstance(value, int) else value.microseconds
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(microseconds))
+    return time if kind == "date" else time.astimezone(ZoneInfo(zone))
+
+
+_CLOCKS: dict[str, Callable[[datetime], Any]] = {
+    "hour": lambda time: time.hour,
+    "minute": lambda time: time.minute,
+    "weekday": lambda time: time.strftime("%a").lower(),
+    "date": lambda time: f"{time:%Y-%m-%d}",
+    "time_of_day": lambda time: f"{time:%H:%M:%S}",
+}
 
 
 def _column_value(value: Any) -> Any:
@@ -111,7 +202,7 @@ def _instant(value: Instant | str) -> Fraction:
 
 
 def _arithmetic(name: str, *values: Any) -> Any:
-    if name != "DIVIDE" and all(isinstance(value, int) for value in values):
+    if name not in {"DIVIDE", "sqrt"} and all(isinstance(value, int) for value in values):
         result = _on_integers(name, *values)
         if result is not None and not -(2**63) <= result < 2**63:
             raise Overflow
@@ -130,6 +221,10 @@ def _on_floats(name: str, left: float, right: float = 0.0) -> Any:
         return None
     if name == "DIVIDE":
         return left / right
+    if name == "sqrt":
+        return math.sqrt(left) if left >= 0 else math.nan
+    if name in {"floor", "round"} and math.isfinite(left):
+        return float(math.floor(left) if name == "floor" else round(left))
     if name == "REMAINDER":
         return math.nan if math.isinf(left) else math.fmod(left, right)
     return _SIMPLE[name](left, right)
@@ -141,4 +236,6 @@ _SIMPLE: dict[str, Callable[..., Any]] = {
     "MULTIPLY": lambda a, b: a * b,
     "NEGATE": lambda a, _: -a,
     "abs": lambda a, _: abs(a),
+    "floor": lambda a, _: a,
+    "round": lambda a, _: a,
 }

@@ -12,8 +12,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.environment import Environment
 from mtlmon.policy.predicates.expression import Constant, Expression
 from mtlmon.policy.predicates.operators import Operator
+from tests.policy.evaluator import World
 
 _TYPES = {
     "i": pa.int64(),
@@ -35,10 +37,28 @@ _TYPES = {
     "local": pa.timestamp("ms"),
     "day": pa.date32(),
     "other day": pa.date64(),
+    "ts": pa.int64(),
     "nothing": pa.null(),
     "list": pa.list_(pa.int64()),
 }
 SCHEMA = pa.schema(list(_TYPES.items()))
+ENVIRONMENT = Environment(time="ts", unit="s", zone="America/New_York")
+WORLD = World(
+    {
+        **dict.fromkeys(("i", "j", "small", "u"), "integer"),
+        **dict.fromkeys(("f", "g", "narrow"), "float"),
+        # these are not of one type
+        "d": "decimal",
+        "wide decimal": "wide decimal",
+        **dict.fromkeys(("s", "large", "coded"), "text"),
+        **dict.fromkeys(("yes", "no"), "boolean"),
+        **dict.fromkeys(("at", "at s", "local"), "time"),
+        **dict.fromkeys(("day", "other day"), "date"),
+        "ts": "seconds",
+    },
+    ENVIRONMENT.zone,
+)
+"""What expressions over `SCHEMA` stand among, for the compiler and for the evaluator."""
 
 _INTEGERS = [0, 1, -1, 2, 5, 7, -3, 2**53, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63)]
 _FLOATS = [0.0, -0.0, 0.5, 1.0, 1.5, -3.0, 7.0, float(2**53), float(2**62), 2.0**63, -(2.0**63)]
@@ -74,6 +94,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "at s": _AWARE,
     "local": _LOCAL,
     **dict.fromkeys(("day", "other day"), _DAYS),
+    "ts": [0, -1, 1_714_559_415, 1_711_846_799, 1_711_846_800, 1_730_000_000, -(10**10)],
     "nothing": [None],
     "list": [[], [1]],
 }
@@ -117,7 +138,34 @@ _NUMBER_LEAVES = st.one_of(
 )
 _TEXT_LEAVES = st.one_of(_column("s", "large", "coded"), _constants(_TEXTS))
 
-_ARITHMETIC = [*sorted(ops.ARITHMETIC, key=lambda row: row.name), ops.ABS]
+_ARITHMETIC = [*sorted(ops.ARITHMETIC, key=lambda row: row.name), ops.ABS, ops.FLOOR, ops.ROUND]
+_CHOICES = [ops.COALESCE, ops.LEAST, ops.GREATEST]
+_CONDITIONS = st.one_of(
+    _column("yes", "no"), _applied([ops.IS_NULL], _column(*SCHEMA.names)), _constants([True])
+)
+
+
+@st.composite
+def _choices(
+    draw: st.DrawFn,
+    operands: st.SearchStrategy[Expression],
+    operators: Sequence[Operator] = tuple(_CHOICES),
+) -> Expression:
+    """An expression that has the value of one of two operands."""
+    pair = draw(operands), draw(operands)
+    if draw(st.booleans()):
+        return Expression(draw(st.sampled_from(operators)), pair)
+    return Expression(ops.IF, (draw(_CONDITIONS), *pair))
+
+
+_AWARE_TIMES = _column("at", "at s")
+_LOCAL_TIMES = _column("local", "day", "other day")
+_TIMES = st.one_of(
+    _AWARE_TIMES, _LOCAL_TIMES, _choices(_AWARE_TIMES), _choices(_LOCAL_TIMES), _column("ts")
+)
+_DIFFERENCES = st.one_of(
+    _applied([ops.SUBTRACT], _AWARE_TIMES), _applied([ops.SUBTRACT], _LOCAL_TIMES)
+)
 
 
 def _numbers(depth: int) -> st.SearchStrategy[Expression]:
@@ -125,11 +173,20 @@ def _numbers(depth: int) -> st.SearchStrategy[Expression]:
     for _ in range(depth):
         lengths = _applied([ops.LENGTH], _TEXT_LEAVES)
         whole = _applied(_ARITHMETIC, _INTEGER_LEAVES)
-        result = st.one_of(_NUMBER_LEAVES, whole, _applied(_ARITHMETIC, result), lengths)
+        clocks = _applied([ops.HOUR, ops.MINUTE], _TIMES)
+        roots = _applied([ops.SQRT], result)
+        applied = _applied(_ARITHMETIC, result)
+        others = st.one_of(lengths, clocks, roots, _choices(result), _DIFFERENCES)
+        result = st.one_of(_NUMBER_LEAVES, whole, applied, others)
     return result
 
 
-_TEXT_VALUES = st.one_of(_TEXT_LEAVES, _applied([ops.LOWER, ops.UPPER], _TEXT_LEAVES))
+_TEXT_VALUES = st.one_of(
+    _TEXT_LEAVES,
+    _applied([ops.LOWER, ops.UPPER], _TEXT_LEAVES),
+    _applied([ops.WEEKDAY, ops.DATE, ops.TIME_OF_DAY], _TIMES),
+    _choices(_TEXT_LEAVES),
+)
 
 
 @st.composite
@@ -156,7 +213,8 @@ def _members(draw: st.DrawFn) -> Expression:
 
 @st.composite
 def _comparisons(draw: st.DrawFn) -> Expression:
-    aware, local = _column("at", "at s"), _column("local", "day", "other day")
+    aware = st.one_of(_AWARE_TIMES, _choices(_AWARE_TIMES))
+    local = st.one_of(_LOCAL_TIMES, _choices(_LOCAL_TIMES))
     sides = [
         (_numbers(2), _numbers(2)),
         (_numbers(2), _numbers(2)),
@@ -188,5 +246,7 @@ def predicates(depth: int = 2) -> st.SearchStrategy[Expression]:
     for _ in range(depth):
         equal = _applied([ops.EQUAL, ops.NOT_EQUAL], _column("yes", "no"))
         unknown = _applied([ops.IS_NULL, ops.IS_NOT_NULL], result)
-        result = st.one_of(leaves, _applied([ops.AND, ops.OR, ops.NOT], result), equal, unknown)
+        chosen = _choices(result, [ops.COALESCE])
+        joined = _applied([ops.AND, ops.OR, ops.NOT], result)
+        result = st.one_of(leaves, joined, equal, unknown, chosen)
     return result

@@ -34,7 +34,7 @@ def _expected(expression: Expression) -> list[bool | None]:
     expected: list[bool | None] = []
     for row in _ROWS:
         try:
-            expected.append(evaluate(expression, row) is True)
+            expected.append(evaluate(expression, row, strategies.WORLD) is True)
         except Overflow:
             expected.append(None)
     return expected
@@ -54,7 +54,7 @@ def _parsed(name: str, expression: Expression, expected: list[bool | None]) -> P
 def _check(expressions: dict[str, Expression]) -> None:
     expected = {name: _expected(node) for name, node in expressions.items()}
     predicates = {name: _parsed(name, node, expected[name]) for name, node in expressions.items()}
-    compiled = compile_predicates(predicates, _BATCH.schema)
+    compiled = compile_predicates(predicates, _BATCH.schema, strategies.ENVIRONMENT)
     overflowing = [None in row for row in zip(*expected.values(), strict=True)]
     batch = _BATCH
     if any(overflowing):
@@ -88,12 +88,12 @@ def test_several_predicates_that_share(one: Expression, other: Expression) -> No
 @settings(max_examples=60)
 def test_slices_give_slices(expression: Expression, start: int, length: int) -> None:
     predicate = _parsed("x", expression, _expected(expression))
-    compiled = compile_predicate(predicate, _BATCH.schema)
+    compiled = compile_predicates({"x": predicate}, _BATCH.schema, strategies.ENVIRONMENT)
     try:
-        whole = compiled(_BATCH).to_pylist()
+        whole = compiled(_BATCH)["x"].to_pylist()
     except RowError:
         return
-    assert compiled(_BATCH.slice(start, length)).to_pylist() == whole[start : start + length]
+    assert compiled(_BATCH.slice(start, length))["x"].to_pylist() == whole[start : start + length]
 
 
 def _holds(text: str, **columns: object) -> list[bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -168,7 +169,7 @@ def test_a_let_hides_an_event_of_the_log_and_columns_do_not_meet_lets() -> None:
 
 
 _TEXTS = {
-    "unknown unit": ("unit sec\np", 1, 6, "'sec' is not a unit of time", "write unit s"),
+    "unknown unit": ("unit secs\np", 1, 6, "'secs' is not a unit of time", "write unit s"),
     "second unit": ("unit s\nunit s\np", 2, 6, "the unit is declared in line 1 already", ""),
     "operator": ("let S = p\npolicy x: q", 1, 5, "S is an operator", 'is written "S"'),
     "dash": ("let a-b = p\npolicy x: q", 1, 5, "a-b is not a name", 'is written "a-b"'),
@@ -179,8 +180,13 @@ _TEXTS = {
     "twice": ("let a = p\natom a = x\npolicy x: q", 2, 6, "a is declared in line 1 already", ""),
     "policy twice": ("policy x: p\npolicy x: q", 2, 8, "there is a policy x already", "another"),
     "itself": ("let a = b OR a\npolicy x: a", 1, 14, "a is declared by itself", ""),
-    "cycle": ("let a = b\nlet b = a\npolicy x: q", 1, 9, "b is declared further below", "let b up"),
-    "later": ("policy x:\n  p AND a\nlet a = b", 2, 9, "a is declared further below", "let a up"),
+    "cycle": (
+        "let a = b\nlet b = a\npolicy x: q",
+        2,
+        9,
+        "a is declared by itself, by way of b",
+        "",
+    ),
     "none": ("let a = b\n", 2, 1, "there is no policy", "policy NAME: FORMULA"),
     "two bare": ("p\nunit s\nq", 3, 1, "a second formula", "policy NAME:"),
     "bare beside": ("p\npolicy x: q", 1, 1, "a formula without a name next to", "policy NAME:"),
@@ -214,6 +220,60 @@ _TEXTS = {
     "comment": ("policy x: p /*\npolicy y: q", 1, 13, "this comment never ends", ""),
     "double sign": ("atom x == 5\npolicy y: x", 1, 9, "expected a value, found '='", "equality"),
 }
+
+
+_MORE_TEXTS = {
+    "no colon": ('policy x "text" p', 1, 8, "expected ':' after this", "policy x ... :"),
+    "clause": ("policy x per a b: p", 1, 16, "expected ':'", None),
+    "order": ('policy x per a "text": p', 1, 16, "expected ':'", None),
+    "no rows": ("policy x on row: p", 1, 13, "expected rows or every, found 'row'", "every 10s"),
+    "no most": ("policy x at 1%: p", 1, 13, "expected most, found '1'", "at most 1%"),
+    "share": ("policy x at most 101%: p", 1, 21, "a share is at most 100%", None),
+    "percent": ("policy x at most 1: p", 1, 19, "expected '%'", None),
+    "column": (
+        "policy x per 5: p",
+        1,
+        14,
+        "expected the name of a column, found '5'",
+        "backquotes",
+    ),
+    "column twice": ("key a, a\np", 1, 8, "the column a is named twice", None),
+    "key twice": ("key a\nkey b\np", 2, 5, "key is declared in line 1 already", "one key"),
+    "bare text": ("time ts\np", 1, 6, "expected a text in double quotes", 'time "ts"'),
+    "zone": ('zone "Mars"\np', 1, 6, 'there is no time zone "Mars"', "Europe/Berlin"),
+    "type": ("stream s: number = x\npolicy p: q", 1, 11, "there is no type number", "int, float"),
+    "tick of 0": ("policy x on every 0: p", 1, 19, "this length of time is 0", None),
+    "tick's unit": ("policy x on every 5s: p", 1, 19, "5s has a unit, but", None),
+    "from": (
+        "stream s = x from y\npolicy p: q",
+        1,
+        19,
+        "from is for streams with instances",
+        "per",
+    ),
+    "stream's end": (
+        "stream s = x foo\npolicy p: q",
+        1,
+        14,
+        "expected an operator or the end",
+        None,
+    ),
+    "assume": ("assume rate < 5\np", 1, 13, "expected '<=', found '<'", "assume keys <= 1000"),
+    "assume's unit": ("assume rate <= 5\np", 1, 17, "expected '/' and a unit of time", None),
+    "const": ("const a = b + 1\npolicy p: q", 1, 11, "this is not a constant", "a number"),
+    "message": ("trigger t: x > 5 message y\n", 1, 26, "expected a text in double quotes", "{ip}"),
+}
+
+
+@pytest.mark.parametrize("case", _MORE_TEXTS)
+def test_errors_in_clauses(case: str) -> None:
+    text, line, column, message, hint = _MORE_TEXTS[case]
+    with pytest.raises(FormulaError) as raised:
+        parse_policies(text, "f.mtl")
+    error = raised.value
+    assert (error.line, error.column) == (line, column)
+    assert message in error.message
+    assert hint is None or hint in (error.hint or "")
 
 
 @pytest.mark.parametrize("case", _TEXTS)
@@ -273,3 +333,174 @@ def test_any_text_is_read_or_its_errors_have_a_place(text: str) -> None:
     if not errors:
         again = parse_policies(text)
         assert _summary(again) == _summary(file)
+
+
+_WEB = """\
+# what a web server does
+unit s
+time "at"
+event "what"
+zone "Europe/Berlin"
+key  ip, `user id`
+assume rate per key <= 10 / s
+assume keys <= 1000
+const limit = 8
+
+policy brute_force "8 failures: then a success" per ip:
+    (hot AND status = 200) IMPLIES EVENTUALLY[0,30s] locked
+policy four_eyes per doc, `user id`: publish IMPLIES ONCE[0,7d] approve
+policy whole per none at most 1.5% severity high: publish
+policy slow on rows where path = "/a:b": latency < 5   # a comment: nothing
+policy alive on every 1min: seen
+trigger late per ip: latency > 9 message "{ip} is late"
+let hot = fails >= 8 and also
+let also = tried
+stream fails = count[0,2m](status = 401)
+stream p99: float = quantile[0,10m](latency, 0.99) every 1m
+stream views = views.last(or: 0) + 1 per viewed as id, 5 until sold = id
+"""
+
+
+def test_a_file_with_everything_of_tables_and_streams() -> None:
+    file = parse_policies(_WEB, "web.mtl")
+    assert (file.unit, file.time, file.event, file.zone) == ("s", "at", "what", "Europe/Berlin")
+    assert file.key == ("ip", "user id")
+    assert [(one.subject, one.limit, one.unit) for one in file.assumptions] == [
+        ("rate per key", 10, "s"),
+        ("keys", 1000, None),
+    ]
+    policies = {policy.name: policy for policy in file.policies}
+    assert list(policies) == ["brute_force", "four_eyes", "whole", "slow", "alive", "late"]
+    assert str(policies["brute_force"].formula) == (
+        '"fails >= 8" AND tried AND "status = 200" IMPLIES EVENTUALLY[0,30] locked'
+    )
+    assert policies["brute_force"].text == "8 failures: then a success"
+    assert policies["brute_force"].key == ("ip",)
+    assert policies["four_eyes"].key == ("doc", "user id")
+    assert policies["whole"].key == ()
+    assert policies["whole"].tolerance == Fraction(3, 200)
+    assert policies["whole"].severity == "high"
+    assert policies["slow"].key is None
+    assert str(policies["slow"].clock) == 'rows where path = "/a:b"'
+    assert str(policies["alive"].clock) == "every 60"
+    assert str(policies["late"].formula) == 'NOT "latency > 9"'
+    assert policies["late"].message == "{ip} is late"
+    assert list(file.streams) == ["fails", "p99", "views"]
+    assert str(file.streams["fails"].expression) == "count[0,120](status = 401)"
+    assert str(file.streams["p99"].clock) == "every 60"
+    assert file.streams["p99"].kind == "float"
+    views = file.streams["views"]
+    assert [(str(value), name) for value, name in views.per] == [("viewed", "id"), ("5", None)]
+    assert str(views.end) == "sold = id"
+    assert set(file.predicates) == {
+        "fails >= 8",
+        "status = 200",
+        "latency < 5",
+        "latency > 9",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "key AND\n p",
+        "time OR q",
+        "policy AND per",
+        "stream AND b",
+        "const -> b",
+        "assume AND b",
+        "key and\n b",
+        "trigger IMPLIES policy",
+    ],
+)
+def test_more_formulas_that_look_like_declarations(text: str) -> None:
+    assert not declares(text)
+    assert parse_policies(text).policies[0].formula == mtlmon.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "formula"),
+    [
+        ("status >= 500 IMPLIES EVENTUALLY[0,30] status = 200", None),
+        ("NOT x > 5 AND y", 'NOT "x > 5" AND y'),
+        ("(a + b) * 2 > c -> d", '"(a + b) * 2 > c" IMPLIES d'),
+        ("x<-5 and y", '"x < -5" AND y'),
+        ("x<y->z", '"x < y" IMPLIES z'),
+        ("x <-> y", "x EQUIV y"),
+        ("x => y", "x IMPLIES y"),
+        ("`T` > 30 and `user.name` is null", '"T > 30" AND "`user.name` is null"'),
+        ("x not in (1, 2) OR x is not null", '"x not in (1, 2)" OR "x is not null"'),
+        ('"GET" = method', '"\\"GET\\" = method"'),
+        ('startswith(path, "/a") until[0,5] x = 1', None),
+        ("any[0,5](x > 3) implies q", '"any[0,5](x > 3)" IMPLIES q'),
+        ("ONCE[0,5] (a > 3 OR (b < 2))", 'ONCE[0,5] ("a > 3" OR "b < 2")'),
+        ("((a)) AND ((b) > 2)", 'a AND "b > 2"'),
+        ("name.hold() AND count()", "name.hold AND count"),
+        ("row.speed > 3 AND row.flag", '"row.speed > 3" AND row.flag'),
+        ("once in AND is", "ONCE in AND is"),
+    ],
+)
+def test_conditions_in_formulas(text: str, formula: str | None) -> None:
+    file = parse_policies(text)
+    (policy,) = file.policies
+    if formula is not None:
+        assert policy.formula == mtlmon.parse(formula)
+    assert parse_policies(text).policies[0].formula == policy.formula
+    assert set(file.predicates) == {name for name in policy.formula.atoms if name in file.atoms}
+
+
+_CONDITION_ERRORS = [
+    ("T > 30 AND p", 1, "T is an operator", "in backquotes: `T`"),
+    ("x > 5 6", 7, "expected an operator or the end, found '6'", None),
+    ("p AND speed >", 14, "expected a value, found the end", None),
+    ("status = 200 = 300", 14, "comparisons do not chain", "join two comparisons"),
+    ("foo-bar AND q", 4, "'-' in an atom's name needs double quotes", '"foo-bar"'),
+    ("f(x) > 3", 1, "there is no function f", None),
+    ("ONCE (1 < x)", 9, "'<' is not part of the syntax", "write x > 1"),
+    ("p AND AND x > 3", 7, "expected a formula, found the operator 'AND'", None),
+    ('x > 5 AND "a" > 1', 11, "compares the text", None),
+]
+
+
+@pytest.mark.parametrize(("text", "column", "message", "hint"), _CONDITION_ERRORS)
+def test_errors_of_conditions(text: str, column: int, message: str, hint: str | None) -> None:
+    with pytest.raises(FormulaError) as raised:
+        parse_policies(text)
+    error = raised.value
+    assert error.column == column
+    assert message in error.message
+    assert hint is None or hint in (error.hint or "")
+
+
+def test_conditions_take_linear_time() -> None:
+    text = " AND ".join(f"(x > {number})" for number in range(5000))
+    file = parse_policies("(" * 5000 + text + ")" * 5000)
+    assert len(file.atoms) == 5000
+
+
+def test_constants_can_be_overridden() -> None:
+    text = "const limit = 5\npolicy p: q"
+    assert parse_policies(text).constants == {"limit": 5}
+    assert parse_policies(text, constants={"limit": '"a"'}).constants == {"limit": "a"}
+    with pytest.raises(PolicyError, match="there is no constant limits to set"):
+        parse_policies(text, constants={"limits": "5"})
+    with pytest.raises(PolicyError, match="this is not a constant"):
+        parse_policies(text, constants={"limit": "x + 1"})
+
+
+def test_constants_can_be_where_only_constants_are() -> None:
+    file = parse_policies(
+        "const high = 3\nconst low = -1.5\nconst share = 0.9\nunit s\n"
+        "atom inside = x in (high, low, 7)\n"
+        "stream s = x.last(or: low)\n"
+        "stream q = quantile[0,5](x, share) on x not in (high)\n"
+        "policy p: inside and x in (1, high)\n"
+        "trigger t: coalesce(x, high) > 2"
+    )
+    assert str(file.atoms["inside"]) == "x in (3, -1.5, 7)"
+    assert str(file.streams["s"].expression) == "x.last(or: -1.5)"
+    assert str(file.streams["q"].expression) == "quantile[0,5](x, 0.9)"
+    assert str(file.streams["q"].clock) == "rows where x not in (3)"
+    assert "x in (1, 3)" in file.atoms
+    with pytest.raises(FormulaError, match="a list holds constants"):
+        parse_policies("const high = 3\npolicy p: x in (high, other)")

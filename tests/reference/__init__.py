@@ -1,1 +1,1 @@
-"""Two independent references that the engine is compared with."""
+"""Independent references that the engine is compared with."""

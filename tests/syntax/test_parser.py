@@ -204,3 +204,58 @@ def test_a_parenthesis_opens_an_interval_only_before_a_digit() -> None:
     expected: Formula = make(ops.UNTIL, A, B, interval=Interval(1, 4))
     assert parse("a UNTIL(0,5) b") == parse("a UNTIL (0,5) (b)") == expected
     assert parse("a UNTIL(b)") == make(ops.UNTIL, A, B)
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("not a", "NOT a"),
+        ("a and b or c", "a AND b OR c"),
+        ("a implies b", "a IMPLIES b"),
+        ("a iff b", "a EQUIV b"),
+        ("a since[0,5] b", "a SINCE[0,5] b"),
+        ("a until b", "a UNTIL b"),
+        ("once[0,5] p", "ONCE[0,5] p"),
+        ("once (2,5] p", "ONCE(2,5] p"),
+        ("eventually (p)", "EVENTUALLY p"),
+        ("always not historically previous next p", "ALWAYS NOT HISTORICALLY PREVIOUS NEXT p"),
+        ("once /* ago */ # here\n p", "ONCE p"),
+        ('not "a b"', 'NOT "a b"'),
+        ("not true", "NOT true"),
+        ("not ¬p", "NOT NOT p"),
+        # words that stay atoms
+        ("next AND b", "next AND b"),
+        ("next() and b", "next AND b"),
+        ("next and b", "next AND b"),
+        ("(next) or (not)", "next OR not"),
+        ("next since[0,5] b", "next SINCE[0,5] b"),
+        ("not and b", "not AND b"),
+        ("not and", "NOT and"),
+        ("once next", "ONCE next"),
+        ("NEXT and", "NEXT and"),
+        ("and AND since", "and AND since"),
+        ("and and and", "and AND and"),
+        ("next -> until", "next -> until"),
+        ('"not" AND "and"', "not AND and"),
+        ("ONCE[0,5] once", "ONCE[0,5] once"),
+    ],
+)
+def test_words_in_lower_case_are_operators_where_no_atom_can_be(text: str, meaning: str) -> None:
+    assert parse(text) == parse(meaning)
+    written = str(parse(text))
+    assert written == str(parse(meaning))
+    assert parse(written) == parse(text)
+
+
+def test_many_words_in_lower_case_take_linear_time() -> None:
+    formula = parse("not " * 20_000 + "p")
+    assert formula == parse("NOT " * 20_000 + "p")
+    assert parse("next" + " and and" * 20_000) == parse("next" + " AND and" * 20_000)
+
+
+@pytest.mark.parametrize(
+    ("bound", "seconds"), [("2min", 120), ("30sec", 30), ("2m", 120), ("1min", 60)]
+)
+def test_minutes_and_seconds_have_two_spellings(bound: str, seconds: int) -> None:
+    assert parse(f"ONCE[0,{bound}] p", unit="s") == parse(f"ONCE[0,{seconds}] p")
+    assert parse(f"ONCE[0,{bound}] p", unit="later").in_unit("s") == parse(f"ONCE[0,{seconds}] p")

@@ -39,18 +39,20 @@ def test_events_of_any_order(shape: str, memory: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sorting, "_LEAST_ROWS", 64)
     source = random.Random(shape)
     stamps = np.array([SHAPES[shape](source, k) for k in range(9000)], np.int64)
-    with EventSorter(2, memory) as sorter:
+    with EventSorter(2, memory, 2) as sorter:
         place = 0
         while place < len(stamps):
             part = stamps[place : place + source.choice([0, 1, 100, 900])]
             numbers = np.arange(place, place + len(part), dtype=np.uint32)
             fives = np.full(len(part), 5, np.uint64)
-            sorter.add(part, numbers, np.stack([numbers.astype(np.uint64) * 3, fives], axis=1))
+            words = np.stack([numbers.astype(np.uint64) * 3, fives], axis=1)
+            sorter.add(part, [None, numbers], words)
             place += len(part)
         records = np.concatenate(list(sorter.sorted()))
     order = np.argsort(stamps, kind="stable")
     assert records["time_stamp"].tolist() == stamps[order].tolist()
-    assert records["number"].tolist() == order.tolist()
+    assert records["numbers"][:, 1].tolist() == order.tolist()
+    assert not records["numbers"][:, 0].any()
     assert (records["words"][:, 0] == 3 * order.astype(np.uint64)).all()
     assert (records["words"][:, 1] == 5).all()
 
@@ -98,4 +100,4 @@ def test_no_room_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         EventSorter(1, 1) as sorter,
         pytest.raises(MtlmonError, match="TMPDIR names another directory"),
     ):
-        sorter.add(stamps, None, np.zeros((100, 1), np.uint64))
+        sorter.add(stamps, [None], np.zeros((100, 1), np.uint64))

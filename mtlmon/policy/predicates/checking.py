@@ -1,4 +1,4 @@
-"""Checks the types of a predicate, with or without the columns of a table.
+"""Checks the types of an expression, with or without the columns of a table.
 
 Without a table, columns are of an unknown kind, which fits everywhere. Errors that do not depend on
 columns, as in `"a" + 1`, are found before the table is known.
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.instants import read_instant
-from mtlmon.policy.predicates.integers import calculate, fits
-from mtlmon.policy.predicates.kinds import Kind, kind_of
+from mtlmon.policy.predicates.integers import calculate
+from mtlmon.policy.predicates.integers import fits as fits_64_bits
+from mtlmon.policy.predicates.kinds import Kind, fits, kind_of
 from mtlmon.policy.predicates.printer import column_text, constant_text
 from mtlmon.support.guesses import nearest
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 
@@ -29,14 +32,15 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.predicate import Predicate
 
 _SHOWN_WIDTH = 40
+_REMEMBERING = frozenset({ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()})
 _EXAMPLE_TIME = '"2024-05-01T12:30:00'
 
 
 class Checked:
-    """The result of checking a predicate.
+    """The result of checking an expression.
 
     Attributes:
-        kinds: the kind of every node by its `id`, valid as long as the predicate exists.
+        kinds: the kind of every node by its `id`, valid as long as the expression exists.
         errors: the errors, in the order of their places.
     """
 
@@ -47,49 +51,95 @@ class Checked:
         self.errors = errors
 
 
-def check(predicate: Predicate, schema: pa.Schema | None = None) -> Checked:
-    """Check the types of a predicate.
+def check(
+    predicate: Predicate,
+    schema: pa.Schema | None = None,
+    environment: Environment = NOTHING,
+    *,
+    wanted: Kind | None = kinds.BOOLEAN,
+    is_of_one_row: bool = True,
+) -> Checked:
+    """Check the types of an expression.
 
     Args:
-        predicate: the predicate to check.
+        predicate: the expression to check, and its text.
         schema: the columns of the table, or None if they are not known yet.
+        environment: what the expression stands among.
+        wanted: the kind that the whole expression must have, or None for any.
+        is_of_one_row: whether the expression must not use values of other rows.
     """
-    checker = _Checker(predicate, schema)
+    checker = _Checker(predicate, schema, environment, is_of_one_row)
     for node in postorder(predicate.expression):
         checker.kinds[id(node)] = checker.kind(node)
-    root = predicate.expression
-    if not checker.errors and checker.kinds[id(root)].name not in {"boolean", *kinds.OPEN}:
-        what = checker.kinds[id(root)].words
-        hint = "compare it with something, as in speed > 120"
-        checker.report(root, f"the predicate is {what}, not true or false", hint)
+    if not checker.errors:
+        checker.require_result(wanted)
     checker.errors.sort(key=lambda error: (error.line, error.column))
     return Checked(checker.kinds, checker.errors)
 
 
 class _Checker:
-    __slots__ = ("errors", "integers", "kinds", "predicate", "schema")
+    __slots__ = (
+        "environment",
+        "errors",
+        "integers",
+        "is_of_one_row",
+        "kinds",
+        "predicate",
+        "schema",
+    )
 
-    def __init__(self, predicate: Predicate, schema: pa.Schema | None) -> None:
+    def __init__(
+        self,
+        predicate: Predicate,
+        schema: pa.Schema | None,
+        environment: Environment,
+        is_of_one_row: bool,
+    ) -> None:
         self.predicate = predicate
         self.schema = schema
+        self.environment = environment
+        self.is_of_one_row = is_of_one_row
         self.kinds: dict[int, Kind] = {}
         self.errors: list[FormulaError] = []
         # The values of integer subexpressions that do not depend on columns, by `id`.
         self.integers: dict[int, int] = {}
 
+    def require_result(self, wanted: Kind | None) -> None:
+        root = self.predicate.expression
+        kind = self.kinds[id(root)]
+        if wanted is None and kind.name == "other":
+            self.unusable(root)
+        if wanted is None or fits(kind, wanted):
+            return
+        if self.schema is None and {kind.name, wanted.name} <= kinds.NUMBERS:
+            # arithmetic on columns of an unknown kind may be on integers
+            return
+        if wanted is kinds.BOOLEAN:
+            hint = "compare it with something, as in speed > 120"
+            self.report(root, f"the predicate is {kind.words}, not true or false", hint)
+        else:
+            self.report(root, f"this is {kind.words}, not {wanted.words}", "declare another type")
+
     def kind(self, node: Expression) -> Kind:
         operator = node.operator
-        if operator is ops.COLUMN:
+        if operator in ops.COLUMNS:
             return self.column(node)
         if operator is ops.CONSTANT:
-            assert not isinstance(node.value, tuple)
-            if isinstance(node.value, int) and not isinstance(node.value, bool):
-                self.integers[id(node)] = node.value
-            return _constant_kind(node.value)
-        if operator.name in ops.FUNCTIONS:
+            value = node.constant
+            if isinstance(value, int) and not isinstance(value, bool):
+                self.integers[id(node)] = value
+            return _constant_kind(value)
+        if operator in ops.NAMES:
+            return self.named(node)
+        if operator in _REMEMBERING:
+            return self.remembering(node)
+        if operator in ops.FUNCTIONS.values():
             return self.call(node)
         if operator in ops.ARITHMETIC:
             return self.arithmetic(node)
+        if operator is ops.IF:
+            self.require(node.operands[0], kinds.BOOLEAN, "'if' takes")
+            return self.joined("'if' chooses between", *node.operands[1:])
         if operator in {ops.AND, ops.OR, ops.NOT}:
             for operand in node.operands:
                 self.require(operand, kinds.BOOLEAN, f"'{operator.word}' takes")
@@ -99,24 +149,132 @@ class _Checker:
             self.comparison(node)
         return kinds.BOOLEAN
 
+    def named(self, node: Expression) -> Kind:
+        if node.operator is ops.STREAM:
+            return self.environment.streams.get(node.name, kinds.UNKNOWN)
+        if node.operator is ops.PARAMETER:
+            return self.environment.parameters.get(node.name, kinds.UNKNOWN)
+        return kinds.BOOLEAN
+
+    def remembering(self, node: Expression) -> Kind:
+        """Check what has a value of other rows or of other streams."""
+        operator = node.operator
+        if self.is_of_one_row:
+            hint = "declare it as a stream of a policy file: stream NAME = ..."
+            return self.report(node, f"{self.written(node)} depends on other rows", hint)
+        if operator is ops.INSTANCE:
+            return self.instance(node)
+        if operator is ops.COUNT_ROWS:
+            return kinds.INTEGER
+        (operand,) = node.operands
+        if operator in ops.OFFSETS.values():
+            if self.kinds[id(operand)].name == "other":
+                return self.unusable(operand)
+            return self.with_default(node, self.kinds[id(operand)], node.offset.default)
+        if operator is ops.OVER:
+            return self.aggregate(node.over.aggregate, operand)
+        kind = self.aggregate(operator.word, operand)
+        return self.with_default(node, kind, node.window.default)
+
+    def aggregate(self, word: str, operand: Expression) -> Kind:
+        """Check the argument of an aggregate, and return the kind of its values."""
+        kind = self.kinds[id(operand)]
+        if word in {"count", "any", "all"}:
+            self.require(operand, kinds.BOOLEAN, f"{word} takes")
+            return kinds.INTEGER if word == "count" else kinds.BOOLEAN
+        if kind.name == "other":
+            return self.unusable(operand)
+        if word == "distinct":
+            return kinds.INTEGER
+        if word in {"first", "last"}:
+            return kind
+        if word in {"min", "max"}:
+            return kind if self.require_order(operand, word) else kinds.UNKNOWN
+        if not self.require_number(operand, f"{word} takes"):
+            return kinds.UNKNOWN
+        if word == "sum" and kind.name in {"integer", *kinds.OPEN}:
+            return kind._replace(unit=0)
+        return kinds.FLOAT
+
+    def instance(self, node: Expression) -> Kind:
+        wanted = self.environment.keys.get(node.name)
+        if wanted is not None and len(wanted) != len(node.operands):
+            values = "one value" if len(wanted) == 1 else f"{len(wanted)} values"
+            message = f"an instance of {column_text(node.name)} has {values} after per"
+            hint = f"not {len(node.operands)}"
+            return self.report(node, message, hint)
+        for operand, kind in zip(node.operands, wanted or (), strict=wanted is not None):
+            found = self.kinds[id(operand)]
+            if found.name == "other":
+                self.unusable(operand)
+            elif kinds.joined(found, kind) is None:
+                message = f"the instances of {column_text(node.name)} are for {kind.words}"
+                self.report(operand, f"{message}, not {self.described(operand)}")
+        return self.environment.streams.get(node.name, kinds.UNKNOWN)
+
+    def with_default(self, node: Expression, kind: Kind, default: Constant) -> Kind:
+        """Check the constant after `or:`, and return the kind of the value."""
+        found = _constant_kind(default)
+        if found.name in kinds.OPEN:
+            return kind
+        if kind.name in kinds.OPEN:
+            return found
+        self.kinds[id(node)] = kind
+        if kind.name == "time" and found.name == "text":
+            self.instant(node, node, default, "'or:' completes")
+        elif not fits(found, kind):
+            shown = self.constant_described(default)
+            message = f"the value after or: is {shown}, but {self.written(node)} is {kind.words}"
+            self.report(node, message, "both must have the same type")
+        return kind
+
+    def joined(self, what: str, *operands: Expression) -> Kind:
+        """The kind of what has the value of one operand or another."""
+        one, other = (self.kinds[id(operand)] for operand in operands)
+        if "other" in {one.name, other.name}:
+            return self.unusable(operands[one.name != "other"])
+        kind = kinds.joined(one, other)
+        if kind is None:
+            described = " and ".join(map(self.described, operands))
+            return self.report(operands[0], f"{what} {described}", "both must have the same type")
+        return kind
+
     def column(self, node: Expression) -> Kind:
-        assert isinstance(node.value, str)
+        name = node.name
+        environment = self.environment
+        if not environment.has_columns and not self.is_given(name):
+            if name == environment.time:
+                return self.in_time_column(kinds.INTEGER)
+            hint = f"it has atoms, and the time of each row, {environment.time}"
+            return self.report(node, f"there is no column {column_text(name)} in a text log", hint)
         if self.schema is None:
             return kinds.UNKNOWN
-        count = len(self.schema.get_all_field_indices(node.value))
+        count = len(self.schema.get_all_field_indices(name))
         if count == 1:
-            return kind_of(self.schema.field(node.value).type)
+            kind = kind_of(self.schema.field(name).type)
+            return self.in_time_column(kind) if name == environment.time else kind
         if count:
-            return self.report(node, f"{count} columns are called {column_text(node.value)}")
-        guess = nearest(node.value, self.schema.names)
+            return self.report(node, f"{count} columns are called {column_text(name)}")
+        guess = nearest(name, self.schema.names)
         hint = f"the columns are {some(map(column_text, self.schema.names))}"
         if guess is not None:
             hint = f"did you mean {column_text(guess)}? {hint}"
-        return self.report(node, f"there is no column {column_text(node.value)}", hint)
+        return self.report(node, f"there is no column {column_text(name)}", hint)
+
+    def is_given(self, name: str) -> bool:
+        """Whether a value that takes the place of another expression is called like this."""
+        return self.schema is not None and self.schema.get_field_index(name) >= 0
+
+    def in_time_column(self, kind: Kind) -> Kind:
+        """The kind of the time column: whole numbers count units since 1970."""
+        unit = self.environment.time_unit or self.environment.unit
+        return kind._replace(unit=UNITS[unit]) if kind.name == "integer" and unit else kind
 
     def call(self, node: Expression) -> Kind:
         function, argument = node.operator, node.operands[0]
         wanted, result = function.signature
+        if wanted == "any":
+            return self.choice(node)
         for constant in node.operands[1:]:
             if not (constant.operator is ops.CONSTANT and isinstance(constant.value, str)):
                 message = f"the second argument of {function.name} is not a text in double quotes"
@@ -128,12 +286,26 @@ class _Checker:
             kind = self.kinds[id(argument)]
             if not self.require_number(argument, f"{function.name} takes"):
                 return kinds.UNKNOWN
-            if kind.name not in {"integer", "null"}:
+            if kind.name == "unknown" and result != "float":
+                return self.some_number
+            if kind.name not in {"integer", "null"} or result == "float":
                 return kinds.FLOAT
             self.calculate(node)
             return kinds.INTEGER
-        self.require(argument, kinds.TEXT, f"{function.name} takes")
+        if wanted == "time":
+            self.require_time(argument, function.name)
+        else:
+            self.require(argument, kinds.TEXT, f"{function.name} takes")
         return {"boolean": kinds.BOOLEAN, "integer": kinds.INTEGER, "text": kinds.TEXT}[result]
+
+    def choice(self, node: Expression) -> Kind:
+        """Check `min`, `max` or `coalesce` of two values."""
+        word = node.operator.word
+        if node.operator is not ops.COALESCE:
+            for operand in node.operands:
+                if not self.require_order(operand, word):
+                    return kinds.UNKNOWN
+        return self.joined(f"{word} chooses between", *node.operands)
 
     def pattern(self, node: Expression) -> None:
         """Check a regular expression; without a schema, pyarrow may not be installed."""
@@ -151,6 +323,10 @@ class _Checker:
 
     def arithmetic(self, node: Expression) -> Kind:
         operator = node.operator
+        if operator is ops.SUBTRACT and all(
+            self.kinds[id(operand)].name == "time" for operand in node.operands
+        ):
+            return self.difference(node)
         all_numbers = True
         for operand in node.operands:
             all_numbers &= self.require_number(operand, f"'{operator.word}' takes")
@@ -158,9 +334,29 @@ class _Checker:
             return kinds.UNKNOWN
         found = [self.kinds[id(operand)] for operand in node.operands]
         names = {kind.name for kind in found}
-        if operator is ops.DIVIDE or names & {"float", "decimal", "unknown"}:
+        if operator is ops.DIVIDE or names & {"float", "decimal"}:
             return kinds.FLOAT
+        if "unknown" in names and (self.schema is None or "integer" not in names):
+            return self.some_number
         self.calculate(node)
+        return kinds.INTEGER
+
+    @property
+    def some_number(self) -> Kind:
+        """The kind of arithmetic on an unknown kind.
+
+        With the columns, what is unknown is a stream whose kind is being inferred.
+        """
+        return kinds.FLOAT if self.schema is None else kinds.UNKNOWN
+
+    def difference(self, node: Expression) -> Kind:
+        """Check the difference of two times."""
+        left, right = node.operands
+        if not self.comparable(left, right, "'-' takes"):
+            return kinds.UNKNOWN
+        if self.environment.unit is None:
+            hint = "declare the unit in which they are counted, as in: unit s"
+            return self.report(node, "the difference of two times has no unit", hint)
         return kinds.INTEGER
 
     def calculate(self, node: Expression) -> None:
@@ -170,7 +366,7 @@ class _Checker:
         if len(known) < len(values):
             return
         result = calculate(node.operator, *known)
-        if not fits(result):
+        if not fits_64_bits(result):
             hint = "write a number with a point, as in 2.0, for arithmetic that rounds"
             self.report(node, f"{self.written(node)} overflows 64 bits", hint)
         elif result is not None:
@@ -187,11 +383,15 @@ class _Checker:
             return
         if node.operator in ops.ORDERINGS:
             for operand in node.operands:
-                if self.kinds[id(operand)].name == "boolean":
-                    hint = "true and false have no order: compare them with = or !="
-                    message = f"'{node.operator.word}' is not for {self.described(operand)}"
-                    self.report(operand, message, hint)
+                if not self.require_order(operand, f"'{node.operator.word}'"):
                     return
+
+    def require_order(self, operand: Expression, what: str) -> bool:
+        if self.kinds[id(operand)].name != "boolean":
+            return True
+        hint = "true and false have no order: compare them with = or !="
+        self.report(operand, f"{what} is not for {self.described(operand)}", hint)
+        return False
 
     def comparable(self, left: Expression, right: Expression, what: str) -> bool:
         one, other = self.kinds[id(left)], self.kinds[id(right)]
@@ -215,13 +415,12 @@ class _Checker:
 
     def membership(self, node: Expression) -> None:
         (operand,) = node.operands
-        assert isinstance(node.value, tuple)
         kind = self.kinds[id(operand)]
         if kind.name == "other":
             self.unusable(operand)
             return
         wanted = kind
-        for value in node.value:
+        for value in node.members:
             found = _constant_kind(value)
             if wanted.name in kinds.OPEN:
                 wanted = found
@@ -283,27 +482,39 @@ class _Checker:
             self.unusable(operand)
             return False
         hint = None
-        if kind.name == "text" and operand.operator is ops.COLUMN:
+        if kind.name == "text" and operand.operator in ops.COLUMNS:
             hint = "read the column as numbers"
         self.report(operand, f"{what} numbers, not {self.described(operand)}", hint)
         return False
 
-    def unusable(self, node: Expression) -> None:
+    def require_time(self, operand: Expression, function: str) -> None:
+        kind, time = self.kinds[id(operand)], self.environment.time
+        if kind.name in {"time", *kinds.OPEN} or (kind.name == "integer" and kind.unit):
+            return
+        if kind.name == "other":
+            self.unusable(operand)
+            return
+        hint = "a time is a column of dates or timestamps"
+        if kind.name == "integer" and operand.operator is ops.COLUMN and operand.name == time:
+            hint = "declare the unit of the time-stamps, as in: unit s"
+        elif kind.name == "integer" and time is not None:
+            hint += f", or whole numbers of the time column, {column_text(time)}"
+        self.report(operand, f"{function} takes a time, not {self.described(operand)}", hint)
+
+    def unusable(self, node: Expression) -> Kind:
         hint = "a predicate can only test whether it is null"
-        self.report(node, f"{self.described(node)} cannot be used", hint)
+        return self.report(node, f"{self.described(node)} cannot be used", hint)
 
     def described(self, node: Expression) -> str:
         """Describe a node and its type for messages."""
         kind = self.kinds[id(node)]
-        if node.operator is ops.COLUMN:
-            assert isinstance(node.value, str)
-            column = f"column {shorten(column_text(node.value), _SHOWN_WIDTH)}"
-            if self.schema is None:
+        if node.operator in ops.COLUMNS:
+            column = f"column {shorten(column_text(node.name), _SHOWN_WIDTH)}"
+            if self.schema is None or self.schema.get_field_index(node.name) < 0:
                 return column
-            return f"{column} of type {self.schema.field(node.value).type}"
+            return f"{column} of type {self.schema.field(node.name).type}"
         if node.operator is ops.CONSTANT:
-            assert not isinstance(node.value, tuple)
-            return self.constant_described(node.value)
+            return self.constant_described(node.constant)
         return f"{self.written(node)} ({kind.words})"
 
     def written(self, node: Expression) -> str:
@@ -320,13 +531,13 @@ class _Checker:
     def report(self, node: Expression, message: str, hint: str | None = None) -> Kind:
         """Record an error, and return the kind of an expression with an error."""
         assert node.span is not None
-        name = self.predicate.name
-        atom = "" if name is None else f"atom {visible(name)}: "
         predicate = self.predicate
+        name = predicate.name
+        label = "" if name is None else f"{predicate.role} {visible(name)}: "
         error = formula_error(
             predicate.text,
             node.span.start,
-            f"{atom}{message}",
+            f"{label}{message}",
             source=predicate.source,
             hint=hint,
             kind=PolicyError,
@@ -347,8 +558,7 @@ def _constant_kind(value: Constant) -> Kind:
 
 def _comparison_hint(one: Kind, other: Kind, right: Expression) -> str | None:
     if one.name == "text" and right.operator is ops.CONSTANT and other.name in kinds.NUMBERS:
-        assert not isinstance(right.value, tuple)
-        written = f'"{constant_text(right.value)}"'
+        written = f'"{constant_text(right.constant)}"'
         return f"compare a text with a text: {written}; or read the column as numbers"
     if other.name == "text" and right.operator is ops.CONSTANT and one.name in kinds.NUMBERS:
         return "compare a number with a number, without quotes"

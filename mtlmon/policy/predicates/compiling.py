@@ -1,7 +1,8 @@
-"""Compiles predicates to operations on whole columns.
+"""Compiles expressions to operations on whole columns.
 
-All predicates of a file become one list of instructions, with one for each distinct subexpression.
-So a subexpression that several predicates share is computed only once for each batch.
+All expressions become one list of instructions, with one for each distinct subexpression. So a
+subexpression that several of them share is computed only once for each batch. What looks at other
+rows is not compiled here: its values are columns of their own.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, RowError
+from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import number
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import shorten
 
 try:
@@ -28,6 +32,7 @@ except ImportError as error:
     ) from error
 
 from mtlmon.policy.predicates import numbers
+from mtlmon.policy.predicates.clocks import difference, is_zone, read_clock, scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,6 +67,8 @@ _INTEGERS: dict[Operator, Callable[..., Values]] = {
     ops.MULTIPLY: pc.multiply_checked,
     ops.NEGATE: pc.negate_checked,
     ops.ABS: pc.abs_checked,
+    ops.FLOOR: lambda value: value,
+    ops.ROUND: lambda value: value,
     ops.REMAINDER: numbers.integer_remainder,
 }
 _FLOATS: dict[Operator, Callable[..., Values]] = {
@@ -70,9 +77,60 @@ _FLOATS: dict[Operator, Callable[..., Values]] = {
     ops.MULTIPLY: pc.multiply,
     ops.NEGATE: pc.negate,
     ops.ABS: pc.abs,
+    ops.FLOOR: pc.floor,
+    ops.ROUND: partial(pc.round, round_mode="half_to_even"),
+    ops.SQRT: pc.sqrt,
     ops.DIVIDE: numbers.divide,
     ops.REMAINDER: numbers.float_remainder,
 }
+
+
+class CompiledExpressions:
+    """Expressions compiled for columns of certain types.
+
+    What has values of other rows or of streams is not in them; a column takes its place.
+
+    Args:
+        expressions: the expressions by name, of any kind.
+        schema: the types of the columns; those that no expression names may differ.
+        environment: the time column, the unit and the zone.
+
+    Attributes:
+        types: the types of the columns that are read, by name.
+        kinds: the kind of each expression.
+
+    Raises:
+        PolicyError: a column does not exist, or its type does not fit.
+    """
+
+    def __init__(
+        self,
+        expressions: Mapping[str, Predicate],
+        schema: pa.Schema,
+        environment: Environment = NOTHING,
+    ) -> None:
+        self._program = _Program(expressions, schema, environment)
+        self.types = self._program.types
+        self.kinds = {
+            name: self._program.kind(predicate.expression)
+            for name, predicate in expressions.items()
+        }
+
+    def compute(self, columns: Mapping[str, pa.Array], length: int) -> dict[str, pa.Array]:
+        """Compute all expressions.
+
+        Args:
+            columns: the columns by name, of the types in the schema.
+            length: the number of rows.
+
+        Returns:
+            For each expression an array of the type `column_type` of its kind.
+
+        Raises:
+            RowError: integers overflow, or a time is not in the years 1 to 9999.
+        """
+        results = self._program.run(columns, length)
+        return {name: _as_column(results[name], kind, length) for name, kind in self.kinds.items()}
 
 
 class CompiledPredicates:
@@ -81,6 +139,7 @@ class CompiledPredicates:
     Args:
         predicates: the predicates by the name of the atom that each defines.
         schema: the schema of all batches; columns that no predicate names may differ.
+        environment: the time column, the unit and the zone, for functions of time.
 
     Attributes:
         names: the atoms, in the order of `predicates`.
@@ -90,9 +149,14 @@ class CompiledPredicates:
         PolicyError: a column does not exist, or its type does not fit.
     """
 
-    def __init__(self, predicates: Mapping[str, Predicate], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        predicates: Mapping[str, Predicate],
+        schema: pa.Schema,
+        environment: Environment = NOTHING,
+    ) -> None:
         self.names = tuple(predicates)
-        self._program = _Program(predicates, schema)
+        self._program = _Program(predicates, schema, environment, wanted=kinds.BOOLEAN)
         self.columns = tuple(self._program.types)
 
     def __call__(self, batch: pa.RecordBatch) -> dict[str, pa.BooleanArray]:
@@ -102,25 +166,33 @@ class CompiledPredicates:
             For each atom an array as long as the batch, without nulls.
 
         Raises:
-            RowError: integers overflow.
+            RowError: integers overflow, or a time is not in the years 1 to 9999.
             ValueError: a column is missing, or has another type than in the schema.
         """
-        return self._program.run(batch)
+        columns = {
+            name: _column_of(batch, name, data_type)
+            for name, data_type in self._program.types.items()
+        }
+        results = self._program.run(columns, batch.num_rows)
+        return {name: _where_true(found, batch.num_rows) for name, found in results.items()}
 
 
 def compile_predicates(
-    predicates: Mapping[str, Predicate], schema: pa.Schema
+    predicates: Mapping[str, Predicate],
+    schema: pa.Schema,
+    environment: Environment = NOTHING,
 ) -> CompiledPredicates:
     """Compile the predicates of a file for tables of one schema.
 
     Args:
         predicates: the predicates by the name of the atom that each defines.
         schema: the schema of all batches; columns that no predicate names may differ.
+        environment: the time column, the unit and the zone, for functions of time.
 
     Raises:
         PolicyError: a column does not exist, or its type does not fit.
     """
-    return CompiledPredicates(predicates, schema)
+    return CompiledPredicates(predicates, schema, environment)
 
 
 def compile_predicate(
@@ -170,19 +242,27 @@ class _Instruction:
 
 
 class _Program:
-    def __init__(self, predicates: Mapping[str, Predicate], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        predicates: Mapping[str, Predicate],
+        schema: pa.Schema,
+        environment: Environment,
+        *,
+        wanted: Kind | None = None,
+    ) -> None:
+        self.environment = environment
         self.kinds: dict[int, Kind] = {}
         for predicate in predicates.values():
-            checked = check(predicate, schema)
+            checked = check(predicate, schema, environment, wanted=wanted)
             if checked.errors:
                 raise checked.errors[0]
             self.kinds.update(checked.kinds)
         roots = [predicate.expression for predicate in predicates.values()]
         nodes, self.number_of = number(*roots)
         self.types = {
-            str(node.value): schema.field(str(node.value)).type
+            node.name: schema.field(node.name).type
             for node in nodes
-            if node.operator is ops.COLUMN
+            if node.operator in ops.COLUMNS
         }
         self.instructions = [self.instruction(node) for node in nodes]
         self.results = {
@@ -212,36 +292,21 @@ class _Program:
                     seen.add(argument)
                     instruction.last_used.append(argument)
 
-    def run(self, batch: pa.RecordBatch) -> dict[str, pa.BooleanArray]:
-        for name, data_type in self.types.items():
-            self.require_type(batch, name, data_type)
+    def run(self, columns: Mapping[str, pa.Array], length: int) -> dict[str, Values]:
         values: list[Values | None] = []
         for instruction in self.instructions:
-            if instruction.node.operator is ops.COLUMN:
-                arguments: tuple[Values, ...] = (batch.column(str(instruction.node.value)),)
+            if instruction.node.operator in ops.COLUMNS:
+                arguments: tuple[Values, ...] = (columns[instruction.node.name],)
             else:
                 arguments = tuple(values[argument] for argument in instruction.arguments)
             try:
                 values.append(instruction.function(*arguments))
             except pa.ArrowInvalid:
-                raise_overflow(instruction, arguments, batch.num_rows)
+                raise_row_error(instruction, arguments, length)
                 raise
             for argument in instruction.last_used:
                 values[argument] = None
-        return {
-            name: _where_true(values[result], batch.num_rows)
-            for name, result in self.results.items()
-        }
-
-    def require_type(self, batch: pa.RecordBatch, name: str, data_type: pa.DataType) -> None:
-        index = batch.schema.get_field_index(name)
-        if index < 0:
-            raise ValueError(f"the batch has no column {name!r}, or several")
-        if batch.schema.field(index).type != data_type:
-            raise ValueError(
-                f"column {name!r} is of type {batch.schema.field(index).type}, "
-                f"but predicates were compiled for {data_type}"
-            )
+        return {name: values[result] for name, result in self.results.items()}
 
     def kind(self, node: Expression) -> Kind:
         return self.kinds[id(node)]
@@ -250,13 +315,21 @@ class _Program:
         """The instruction for a node; the kinds of its operands are known."""
         operator = node.operator
         arguments = tuple(self.number_of[id(operand)] for operand in node.operands)
-        if operator is ops.COLUMN:
+        if operator in ops.COLUMNS:
             function: Callable[..., Values] = partial(_column, kind=self.kind(node))
         elif operator is ops.CONSTANT:
-            function = partial(_identity, _constant(node.value))
+            function = partial(_identity, _constant(node.constant))
+        elif operator in _CHOICES:
+            function = self.choice(node)
         elif operator not in {ops.IS_NULL, ops.IS_NOT_NULL} and self.is_always_null(node):
-            function = partial(_identity, pa.scalar(None, _ARROW[self.kind(node).name]))
+            function = partial(_identity, pa.scalar(None, _computed_type(self.kind(node))))
             arguments = ()
+        elif operator in ops.TIME_FUNCTIONS:
+            kind, zone = self.kind(node.operands[0]), self.environment.zone
+            if not is_zone(zone):
+                hint = "zones have names such as Europe/Berlin"
+                raise MtlmonError(f"there is no time zone {zone!r}: {hint}")
+            function = partial(read_clock, operator, kind=kind, zone=zone)
         elif operator in _LOGIC:
             function = _LOGIC[operator]
         elif operator in _PATTERNS:
@@ -268,8 +341,10 @@ class _Program:
             function = self.membership(node)
         elif operator.binding == ops.COMPARISON:
             function, arguments = self.comparison(node, arguments)
-        else:
+        elif operator in _FLOATS:
             function = self.arithmetic(node)
+        else:
+            raise ValueError(f"{node} is not computed here: a column must take its place")
         return _Instruction(function, arguments, node)
 
     def is_always_null(self, node: Expression) -> bool:
@@ -280,10 +355,21 @@ class _Program:
 
     def arithmetic(self, node: Expression) -> Callable[..., Values]:
         operand_kinds = [self.kind(operand) for operand in node.operands]
+        if operand_kinds[0].name == "time":
+            units = operand_kinds[0].unit, operand_kinds[1].unit
+            assert self.environment.unit is not None
+            return partial(difference, units=units, wanted=UNITS[self.environment.unit])
         are_integers = all(kind.name == "integer" for kind in operand_kinds)
-        if are_integers and node.operator is not ops.DIVIDE:
+        if are_integers and node.operator in _INTEGERS:
             return _INTEGERS[node.operator]
         return partial(_on_floats, _FLOATS[node.operator])
+
+    def choice(self, node: Expression) -> Callable[..., Values]:
+        """The function of an operator whose value is that of one of its operands."""
+        kind = self.kind(node)
+        operands = node.operands[1:] if node.operator is ops.IF else node.operands
+        conversions = [_conversion(self.kind(operand), kind) for operand in operands]
+        return partial(_choose, _CHOICES[node.operator], conversions)
 
     def comparison(
         self, node: Expression, arguments: tuple[int, ...]
@@ -319,39 +405,150 @@ class _Program:
 
     def membership(self, node: Expression) -> Callable[..., Values]:
         kind = self.kind(node.operands[0])
-        assert isinstance(node.value, tuple)
-        members = _members(node.value, kind)
+        members = _members(node.members, kind)
         return partial(_is_member, members=members, is_negated=node.operator is ops.NOT_IN)
 
 
-_ARROW = {
+def raise_row_error(instruction: _Instruction, arguments: tuple[Values, ...], length: int) -> None:
+    """Raise a RowError for the rows on which an instruction fails, if there are any."""
+    node = instruction.node
+    rows = _failing_rows(instruction.function, arguments, length)
+    if not rows:
+        return
+    values = [
+        argument[rows[0]].as_py() if isinstance(argument, pa.Array) else argument.as_py()
+        for argument in arguments
+    ]
+    shown = ", ".join(map(str, values))
+    reason = f"{shorten(str(node), _SHOWN_WIDTH)} overflows 64 bits with {shown}"
+    if node.operator in ops.COLUMNS:
+        reason = f"{shown} in column {node} is above {LARGEST}"
+    elif node.operator in ops.TIME_FUNCTIONS:
+        reason = f"{shorten(str(node), _SHOWN_WIDTH)} is of a time outside the years 1 to 9999"
+    raise RowError(reason, rows=rows, atom=instruction.atom or None) from None
+
+
+def _failing_rows(
+    function: Callable[..., Values], arguments: tuple[Values, ...], length: int
+) -> tuple[int, ...]:
+    """The rows on which an operation on rows fails, in order."""
+    rows: list[int] = []
+    stack = [(0, length)]
+    while stack:
+        start, count = stack.pop()
+        parts = [
+            argument.slice(start, count) if isinstance(argument, pa.Array) else argument
+            for argument in arguments
+        ]
+        try:
+            function(*parts)
+        except pa.ArrowInvalid:
+            if count > 1:
+                half = count // 2
+                stack += [(start + half, count - half), (start, half)]
+            elif count:
+                rows.append(start)
+    return tuple(rows)
+
+
+def _column_of(batch: pa.RecordBatch, name: str, data_type: pa.DataType) -> pa.Array:
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        raise ValueError(f"the batch has no column {name!r}, or several")
+    column = batch.column(index)
+    if column.type != data_type:
+        raise ValueError(
+            f"column {name!r} is of type {column.type}, "
+            f"but predicates were compiled for {data_type}"
+        )
+    return column
+
+
+def column_type(kind: Kind) -> pa.DataType:
+    """Return the type of columns for values of a kind."""
+    if kind.name == "time":
+        if kind.is_date:
+            return pa.date32()
+        return pa.timestamp(_TIME_UNITS[kind.unit], "UTC" if kind.is_aware else None)
+    if kind.name == "null":
+        return pa.null()
+    return pa.large_string() if kind.name == "text" else _computed_type(kind)
+
+
+def _as_column(values: Values, kind: Kind, length: int) -> pa.Array:
+    """Convert a result to an array of the type `column_type`."""
+    wanted = column_type(kind)
+    if kind.name == "null" or (isinstance(values, pa.Scalar) and not values.is_valid):
+        return pa.nulls(length, wanted)
+    if isinstance(values, pa.Scalar):
+        values = pa.repeat(values, length)
+    if pa.types.is_date32(wanted):
+        if kind.unit != UNITS["d"]:
+            values = pc.divide(values, UNITS["d"] // kind.unit)
+        return values.cast(pa.int32()).view(wanted)
+    if kind.name == "time":
+        return values.view(wanted)
+    return values if values.type == wanted else pc.cast(values, wanted)
+
+
+def _computed_type(kind: Kind) -> pa.DataType:
+    """The type of results while they are computed; texts may also be of the type large_string."""
+    if kind.name == "decimal":
+        return pa.decimal128(kind.precision, kind.scale)
+    return _COMPUTED.get(kind.name, pa.bool_())
+
+
+_COMPUTED = {
     "boolean": pa.bool_(),
     "integer": pa.int64(),
     "float": pa.float64(),
     "text": pa.string(),
+    "time": pa.int64(),
+}
+_TIME_UNITS = {UNITS[unit]: unit for unit in ("s", "ms", "us", "ns")}
+
+
+def _if(condition: Values, then: Values, otherwise: Values) -> Values:
+    return pc.if_else(pc.coalesce(condition, pa.scalar(False)), then, otherwise)
+
+
+_CHOICES: dict[Operator, Callable[..., Values]] = {
+    ops.IF: _if,
+    ops.COALESCE: pc.coalesce,
+    ops.LEAST: numbers.least,
+    ops.GREATEST: numbers.greatest,
 }
 
 
-def raise_overflow(instruction: _Instruction, arguments: tuple[Values, ...], length: int) -> None:
-    """Raise a RowError for the rows on which an instruction overflows, if there are any."""
-    node = instruction.node
-    atom = instruction.atom or None
-    if node.operator is ops.COLUMN:
-        (column,) = arguments
-        if pa.types.is_uint64(column.type):
-            large = pc.greater(column, pa.scalar(LARGEST, pa.uint64())).to_pylist()
-            rows = tuple(row for row, is_large in enumerate(large) if is_large)
-            reason = f"{column[rows[0]].as_py()} in column {node} is above {LARGEST}"
-            raise RowError(reason, rows=rows, atom=atom) from None
-    elif node.operator in _INTEGERS:
-        found, values = numbers.overflowing(node.operator, arguments, length)
-        if found:
-            shown = ", ".join(map(str, values))
-            reason = f"{shorten(str(node), _SHOWN_WIDTH)} overflows 64 bits with {shown}"
-            raise RowError(reason, rows=tuple(found), atom=atom) from None
+def _choose(
+    function: Callable[..., Values],
+    conversions: list[Callable[[Values], Values]],
+    *arguments: Values,
+) -> Values:
+    """Convert the last arguments to one type, and apply a function to all of them."""
+    rest = len(arguments) - len(conversions)
+    chosen = [convert(value) for convert, value in zip(conversions, arguments[rest:], strict=True)]
+    if any(value.type == pa.large_string() for value in chosen):
+        chosen = [pc.cast(value, pa.large_string()) for value in chosen]
+    return function(*arguments[:rest], *chosen)
+
+
+def _conversion(kind: Kind, wanted: Kind) -> Callable[[Values], Values]:
+    """The function that converts computed values of a kind to another that they fit."""
+    if kind.name == "null":
+        return partial(_identity_of, pa.scalar(None, _computed_type(wanted)))
+    if wanted.name == "float" and kind.name != "float":
+        return numbers.to_floats
+    if wanted.name == "time":
+        return partial(scale, factor=kind.unit // wanted.unit)
+    return _identity
 
 
 def _identity(value: Values) -> Values:
+    return value
+
+
+def _identity_of(value: Values, _values: Values) -> Values:
     return value
 
 
@@ -375,7 +572,7 @@ def _column(values: pa.Array, kind: Kind) -> Values:
     return values
 
 
-def _constant(value: Constant | tuple[Constant, ...]) -> Values:
+def _constant(value: Constant) -> Values:
     if isinstance(value, Decimal):
         return pa.scalar(float(value), pa.float64())
     if value is None:

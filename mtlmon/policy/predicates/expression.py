@@ -1,18 +1,63 @@
-"""The syntax tree of predicates, with one immutable class for all nodes."""
+"""The syntax tree of expressions, with one immutable class for all nodes."""
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.syntax.traversal import number_by, postorder
 
 if TYPE_CHECKING:
     from mtlmon.policy.predicates.operators import Operator
+    from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Span
+    from mtlmon.syntax.interval import Interval
 
 Constant: TypeAlias = bool | int | Decimal | str | None
+
+
+class Window(NamedTuple):
+    """What an aggregate looks at.
+
+    Attributes:
+        interval: how far back, as for ONCE; a `DurationInterval` where the unit is not known yet.
+        parameters: the constants behind the argument.
+        default: the value where nothing is in the window; None is null, and for `count`,
+            `distinct`, `any` and `all` what they are of nothing.
+    """
+
+    interval: Interval
+    parameters: tuple[Constant, ...] = ()
+    default: Constant = None
+
+
+class Offset(NamedTuple):
+    """Which other value LAST, NEXT, AT or HOLD is.
+
+    Attributes:
+        distance: for LAST and NEXT, how many values away, at least 1; for AT, how long ago, in the
+            unit of the time-stamps or, where that is not known yet, as a `Duration`; for HOLD, 0.
+        default: the value where there is none; None is null.
+    """
+
+    distance: int | Duration
+    default: Constant = None
+
+
+class Over(NamedTuple):
+    """An aggregate over the live instances of a stream.
+
+    Attributes:
+        aggregate: one of `mtlmon.policy.predicates.operators.OVER_WORDS`.
+        stream: the name of the stream.
+    """
+
+    aggregate: str
+    stream: str
+
+
+Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over
 
 
 class Expression:
@@ -24,8 +69,9 @@ class Expression:
     Attributes:
         operator: a row of `mtlmon.policy.predicates.operators`.
         operands: the operands, as many as the operator's arity.
-        value: the name of a column, the value of a constant (numbers with a fraction or an exponent
-            are Decimals), the tuple of values of IN and NOT_IN, and otherwise None.
+        value: the name of a column, stream, atom, let, parameter or INSTANCE, the value of a
+            constant (numbers with a fraction or an exponent are Decimals), the tuple of values of
+            IN and NOT_IN, a `Window`, `Offset` or `Over`, and otherwise None.
         span: the place in the source text, or None if there is none.
     """
 
@@ -33,7 +79,7 @@ class Expression:
 
     operator: Operator
     operands: tuple[Expression, ...]
-    value: Constant | tuple[Constant, ...]
+    value: Value
     span: Span | None
     _hash: int
 
@@ -41,17 +87,55 @@ class Expression:
         self,
         operator: Operator,
         operands: tuple[Expression, ...] = (),
-        value: Constant | tuple[Constant, ...] = None,
+        value: Value = None,
         span: Span | None = None,
     ) -> None:
-        if len(operands) != operator.arity:
-            raise ValueError(f"{operator} takes {operator.arity} operands, not {len(operands)}")
+        if len(operands) != operator.arity and not (operator.arity < 0 and operands):
+            takes = "at least 1" if operator.arity < 0 else operator.arity
+            raise ValueError(f"{operator} takes {takes} operands, not {len(operands)}")
         set_slot = object.__setattr__
         set_slot(self, "operator", operator)
         set_slot(self, "operands", operands)
         set_slot(self, "value", value)
         set_slot(self, "span", span)
         set_slot(self, "_hash", hash((operator.name, operands, value_key(value))))
+
+    @property
+    def name(self) -> str:
+        """The value of a node that is or has a name."""
+        assert isinstance(self.value, str)
+        return self.value
+
+    @property
+    def constant(self) -> Constant:
+        """The value of a constant."""
+        assert not isinstance(self.value, tuple)
+        return self.value
+
+    @property
+    def members(self) -> tuple[Constant, ...]:
+        """The value of IN and NOT_IN."""
+        assert isinstance(self.value, tuple)
+        assert not isinstance(self.value, Window | Offset | Over)
+        return self.value
+
+    @property
+    def window(self) -> Window:
+        """The value of an aggregate."""
+        assert isinstance(self.value, Window)
+        return self.value
+
+    @property
+    def offset(self) -> Offset:
+        """The value of LAST, NEXT, AT and HOLD."""
+        assert isinstance(self.value, Offset)
+        return self.value
+
+    @property
+    def over(self) -> Over:
+        """The value of OVER."""
+        assert isinstance(self.value, Over)
+        return self.value
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"an Expression is immutable, {name} cannot be set")
@@ -76,7 +160,7 @@ class Expression:
         return f"<Expression {self}>"
 
 
-def value_key(value: Constant | tuple[Constant, ...]) -> object:
+def value_key(value: object) -> object:
     """A key that distinguishes values: True, 1 and 1.0 are equal in Python, but not here."""
     if isinstance(value, tuple):
         return tuple(map(value_key, value))
@@ -104,9 +188,8 @@ def columns(*roots: Expression) -> tuple[str, ...]:
     """Return the names of the columns, in order of first occurrence."""
     names: dict[str, None] = {}
     for node in postorder(*roots):
-        if node.operator is ops.COLUMN:
-            assert isinstance(node.value, str)
-            names[node.value] = None
+        if node.operator in ops.COLUMNS:
+            names[node.name] = None
     return tuple(names)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT
+from mtlmon.policy.predicates.operators import AGGREGATES, OVER_WORDS
 from mtlmon.syntax.lexer import NUMBER
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ def some(names: Iterable[str]) -> str:
     return f"{shown} and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else shown
 
 
+def without_window(aggregate: str) -> str:
+    """Return a hint for an aggregate that has no window."""
+    hint = f"write how far it looks back: {aggregate}[0,5m](...)"
+    if aggregate in OVER_WORDS:
+        hint += f", or over which stream's instances: {aggregate}(... over STREAM)"
+    return hint
+
+
 def where_operand_is_missing(before: Token, token: Token) -> str | None:
     """Return a hint for a place where a value should start but does not."""
     if token.kind == "=" and before.kind in {"=", "=="}:
@@ -37,6 +46,10 @@ def where_operand_is_missing(before: Token, token: Token) -> str | None:
 
 def where_operator_is_missing(before: Token, token: Token) -> str | None:
     """Return a hint for a complete value that is followed by something that cannot follow it."""
+    if token.kind == COLUMN and str(token.value).lower() in {"then", "else"}:
+        return "a choice is written if ... then ... else; before a minus, if needs parentheses"
+    if token.kind == "(" and before.kind == "]":
+        return f"the aggregates are {', '.join(AGGREGATES)}"
     if token.kind == COLUMN and str(token.value).lower() in {"and", "or", "in", "is", "not"}:
         return f"did you mean {str(token.value).lower()}?"
     if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:

@@ -22,6 +22,8 @@ def calculate(operator: Operator, *values: int) -> int | None:
         return -values[0]
     if operator is ops.ABS:
         return abs(values[0])
+    if operator in {ops.FLOOR, ops.ROUND}:
+        return values[0]
     left, right = values
     if operator is ops.ADD:
         return left + right

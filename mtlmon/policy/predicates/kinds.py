@@ -16,10 +16,12 @@ class Kind(NamedTuple):
     Attributes:
         name: the name of the kind.
         words: how messages call a value of this kind.
-        unit: for times, the unit of the column in nanoseconds.
+        unit: for times, the unit of the column in nanoseconds; for integers that count time since
+            1970, their unit.
         is_aware: for times, whether the column has a time zone.
         scale: for decimals, the number of digits after the point.
         precision: for decimals, the number of all digits.
+        is_date: for times, whether they are whole days, which no time zone moves.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Kind(NamedTuple):
     is_aware: bool = False
     scale: int = 0
     precision: int = 0
+    is_date: bool = False
 
 
 BOOLEAN = Kind("boolean", "true or false")
@@ -45,6 +48,9 @@ OTHER = Kind("other", "of another type")
 NUMBERS = frozenset({"integer", "float", "decimal"})
 OPEN = frozenset({"null", "unknown"})
 """The names of the kinds that fit everywhere."""
+
+DECLARED = {"int": INTEGER, "float": FLOAT, "bool": BOOLEAN, "text": TEXT, "time": TIME}
+"""The kind for each type that a declaration can name."""
 
 _LARGEST_PRECISION = 38
 
@@ -68,10 +74,36 @@ def kind_of(data_type: pa.DataType) -> Kind:
     if types.is_timestamp(data_type):
         return TIME._replace(unit=UNITS[data_type.unit], is_aware=data_type.tz is not None)
     if types.is_date32(data_type):
-        return TIME._replace(unit=UNITS["d"])
+        return TIME._replace(unit=UNITS["d"], is_date=True)
     if types.is_date64(data_type):
-        return TIME._replace(unit=UNITS["ms"])
+        return TIME._replace(unit=UNITS["ms"], is_date=True)
     return NULL if types.is_null(data_type) else OTHER
+
+
+def joined(one: Kind, other: Kind) -> Kind | None:
+    """Return the kind of values that are of one kind or the other, or None if there is none."""
+    if one == other or other.name in OPEN:
+        return one
+    if one.name in OPEN:
+        return other
+    if {one.name, other.name} == {"integer"}:
+        return INTEGER
+    if {one.name, other.name} <= NUMBERS:
+        return FLOAT
+    if one.name == other.name == "time" and one.is_aware == other.is_aware:
+        return TIME._replace(
+            unit=min(one.unit, other.unit),
+            is_aware=one.is_aware,
+            is_date=one.is_date and other.is_date,
+        )
+    return None
+
+
+def fits(kind: Kind, wanted: Kind) -> bool:
+    """Whether values of a kind can stand where another is wanted; integers are floats, too."""
+    if kind.name == wanted.name or kind.name in OPEN:
+        return True
+    return {kind.name, wanted.name} <= NUMBERS and wanted.name != "integer"
 
 
 def is_text(data_type: pa.DataType) -> bool:

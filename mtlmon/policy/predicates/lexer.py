@@ -1,6 +1,6 @@
-"""Splits the text of a predicate into tokens.
+"""Splits the text of an expression into tokens.
 
-Text that is not a token becomes a token of the kind `INVALID`, which ends the list. The parser
+Text that is not a token becomes a token of the kind `INVALID`, which is the last one. The parser
 reports it when it gets there, so that earlier errors come first.
 """
 
@@ -12,28 +12,41 @@ from math import isinf
 
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.keywords import KEYWORDS
-from mtlmon.syntax.lexer import INVALID, NUMBER, read_tokens
+from mtlmon.syntax.lexer import INVALID, NUMBER, scan_tokens
+from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COLUMN = "column"
 FUNCTION = "function"
 TEXT = "text"
+ROW_COLUMN = "row column"
+OFFSET = "offset"
+DEFAULT = "or:"
 
 LARGEST_DIGITS = 400
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PLAIN = re.compile(_NAME)
-_SCAN = re.compile(
-    rf"""
+_OFFSET = r"\.(?: last | next | at | hold ) (?= \s*\( )"
+_SYMBOL = r"== | != | <> | <= | >= | [][=<>+\-*/%(),:]"
+_PARTS = rf"""
       (?P<blank> (?: \s+ | \#[^\n]* )+ )
     | (?P<comment> /\* )
     | (?P<word> {_NAME} )
     | (?P<number> [0-9]+ (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]+ )? )
-    | (?P<symbol> == | != | <> | <= | >= | [][=<>+\-*/%(),] )
+    | (?P<offset> {_OFFSET} )
     | (?P<text> " )
     | (?P<column> ` )
-    """,
-    re.VERBOSE,
-)
+    | (?P<symbol> """
+_SCAN = re.compile(rf"{_PARTS} {_SYMBOL} )", re.VERBOSE)
+# The longest sign wins, but `<-` is `<` and a minus.
+_SCAN_IN_FORMULA = re.compile(rf"{_PARTS} <-> | <=> | -> | => | {_SYMBOL} )", re.VERBOSE)
+_OFFSET_BEHIND = re.compile(_OFFSET, re.VERBOSE)
+_ROW = re.compile(rf"\.(?:{_NAME}|(?=`))")
+_COLON = re.compile(r"\s*:")
 _CALL = re.compile(r"\s*\(")
 _GLUED = re.compile(r"[\w.]+")
 _QUOTED_PART = re.compile(
@@ -64,15 +77,16 @@ _NOT_OURS = {
 
 
 class Token:
-    """A token of a predicate.
+    """A token of an expression.
 
     Attributes:
-        kind: `COLUMN`, `FUNCTION` (a name before a parenthesis), `NUMBER`, `TEXT`, `INVALID` or
-            `END`; each keyword (in lower case) and each symbol is a kind of its own.
+        kind: `COLUMN` (any name), `FUNCTION` (a name before a parenthesis), `ROW_COLUMN`, `OFFSET`,
+            `DEFAULT`, `NUMBER`, `TEXT`, `INVALID` or `END`; each keyword (in lower case) and each
+            symbol is a kind of its own.
         start: the start of the token, which is text[start:end].
         end: the end of the token.
-        value: the name of the column or function, the number, or the text; for an invalid token,
-            the message of the error.
+        value: the name of the column, function or offset, the number, or the text; for an invalid
+            token, the message of the error.
         hint: how to correct an invalid token, or None.
     """
 
@@ -88,14 +102,30 @@ class Token:
         self.hint = hint or None
 
 
-def tokenize(text: str, start: int = 0, end: int | None = None) -> list[Token]:
-    """Return the tokens of text[start:end]; the last one is of the kind `END` or `INVALID`."""
-    return read_tokens(text, start, end, _SCAN, _token, _stray, Token)
+def scan(
+    text: str, start: int = 0, end: int | None = None, *, in_formula: bool = False
+) -> Iterator[Token]:
+    """Yield the tokens of text[start:end]; the last one is of the kind `END` or `INVALID`.
+
+    Args:
+        text: the whole text.
+        start: where the part begins.
+        end: where the part ends; None means the end of the text.
+        in_formula: whether the signs of formulas (`->`, `<->`, `=>`, `<=>`) are symbols.
+    """
+    pattern = _SCAN_IN_FORMULA if in_formula else _SCAN
+    return scan_tokens(text, start, end, pattern, _token, _stray, Token)
+
+
+def is_operator_of_formulas(word: str) -> bool:
+    """Whether formulas read a word as an operator, also in lower case."""
+    return word in BY_SPELLING or word in SMALL_WORDS
 
 
 def is_plain_column(name: str) -> bool:
     """Whether the name of a column can be written without backquotes."""
-    return _PLAIN.fullmatch(name) is not None and _keyword(name) is None
+    # `if` before an operand would begin a conditional expression
+    return _PLAIN.fullmatch(name) is not None and not _keyword(name) and name.lower() != "if"
 
 
 def end_of_quoted(text: str, start: int, end: int) -> int:
@@ -122,8 +152,16 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
         return _number(text, match, end)
     if match.lastgroup == "symbol":
         return Token(value, start, match.end(), value)
+    if match.lastgroup == "offset":
+        return Token(OFFSET, start, match.end(), value[1:])
     if keyword := _keyword(value):
+        if keyword == "or" and (colon := _COLON.match(text, match.end(), end)):
+            return Token(DEFAULT, start, colon.end(), value)
         return Token(keyword, start, match.end(), value)
+    if _OFFSET_BEHIND.match(text, match.end(), end):
+        return Token(COLUMN, start, match.end(), value)
+    if value == "row" and (dot := _ROW.match(text, match.end(), end)):
+        return _row_column(text, start, dot, end)
     after = _GLUED.match(text, match.end(), end)
     if after or text.startswith("$", match.end()):
         name = value + (after.group() if after else "$")
@@ -131,6 +169,21 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
         return Token(INVALID, start, match.end(), message, hint=f"write `{name}`")
     kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
     return Token(kind, start, match.end(), value)
+
+
+def _row_column(text: str, start: int, dot: re.Match[str], end: int) -> Token:
+    """The token for `row.NAME`; `dot` matches all of it but a name in backquotes."""
+    if text.startswith("`", dot.end()):
+        column = _backquoted(text, dot.end(), end)
+        if column.kind == INVALID:
+            return column
+        return Token(ROW_COLUMN, start, column.end, column.value)
+    after = _GLUED.match(text, dot.end(), end)
+    if after and not _OFFSET_BEHIND.match(text, dot.end(), end):
+        name = dot.group()[1:] + after.group()
+        message = "the name of a column has only letters, digits and _, or is written in backquotes"
+        return Token(INVALID, start, dot.end(), message, hint=f"write row.`{name}`")
+    return Token(ROW_COLUMN, start, dot.end(), dot.group()[1:])
 
 
 def _number(text: str, match: re.Match[str], end: int) -> Token:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.integers import LARGEST, SMALLEST, calculate, fits
+from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +78,8 @@ def float_remainder(left: Values, right: Values) -> Values:
     """The exact remainder of floats; signs and zeros are treated as for integers."""
     right = _null_where(pc.equal(right, 0.0), right)
     with np.errstate(invalid="ignore"):
-        found = np.fmod(_numbers(left), _numbers(right))
-    return _values(found, left, right)
+        found = np.fmod(to_numpy(left), to_numpy(right))
+    return from_numpy(found, left, right)
 
 
 def compare_with_constant(
@@ -129,7 +129,7 @@ def compare_integers_with_floats(operator: Operator, integers: Values, floats: V
     """Compare integers with floats exactly; no integer is equal to NaN, or below or above it."""
     if _fit_floats(integers):
         return COMPARE[operator](to_floats(integers), floats)
-    whole, other = _numbers(integers), _numbers(floats)
+    whole, other = to_numpy(integers), to_numpy(floats)
     is_inside = (other >= -_TWO_TO_63) & (other < _TWO_TO_63)
     floor = np.floor(np.where(is_inside, other, 0.0))
     order = _order(whole, floor.astype(np.int64), np.where(is_inside, other, 0.0) > floor)
@@ -137,14 +137,14 @@ def compare_integers_with_floats(operator: Operator, integers: Values, floats: V
     found = _COMPARE_NUMBERS[operator](order, 0)
     is_nan = np.isnan(other)
     found = found | is_nan if operator is ops.NOT_EQUAL else found & ~is_nan
-    return _values(found, integers, floats)
+    return from_numpy(found, integers, floats)
 
 
 def compare_units(operator: Operator, coarse: Values, fine: Values, factor: int) -> Values:
     """Compare integers with others whose unit is smaller by a factor of `factor`."""
-    whole, parts = _numbers(coarse), _numbers(fine)
+    whole, parts = to_numpy(coarse), to_numpy(fine)
     found = _COMPARE_NUMBERS[operator](_order(whole, parts // factor, parts % factor != 0), 0)
-    return _values(found, coarse, fine)
+    return from_numpy(found, coarse, fine)
 
 
 def compare_decimals(operator: Operator, left: Values, right: Values) -> Values:
@@ -168,20 +168,40 @@ def is_member(values: Values, members: pa.Array) -> Values:
     return _null_where(pc.is_null(values), found)
 
 
-def overflowing(
-    operator: Operator, arguments: tuple[Values, ...], length: int
-) -> tuple[list[int], tuple[int, ...]]:
-    """Return the rows where an operator on integers overflows, and the arguments in the first."""
-    columns = [
-        argument.to_pylist() if isinstance(argument, pa.Array) else [argument.as_py()] * length
-        for argument in arguments
-    ]
-    rows = [
-        row
-        for row, values in enumerate(zip(*columns, strict=True))
-        if None not in values and not fits(calculate(operator, *values))
-    ]
-    return rows, tuple(column[rows[0]] for column in columns) if rows else ()
+def least(left: Values, right: Values) -> Values:
+    """The smaller of two values of one type; NaN if one of them is NaN."""
+    if left.type != pa.float64():
+        return pc.min_element_wise(left, right, skip_nulls=False)
+    return from_numpy(np.minimum(to_numpy(left), to_numpy(right)), left, right)
+
+
+def greatest(left: Values, right: Values) -> Values:
+    """The larger of two values of one type; NaN if one of them is NaN."""
+    if left.type != pa.float64():
+        return pc.max_element_wise(left, right, skip_nulls=False)
+    return from_numpy(np.maximum(to_numpy(left), to_numpy(right)), left, right)
+
+
+def to_numpy(values: Values) -> Numbers:
+    """Convert values to numpy, with 0 for null; a scalar becomes an array of length 1."""
+    if isinstance(values, pa.Scalar):
+        values = pa.array([values.as_py()], values.type)
+    found: Numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def from_numpy(found: Numbers, *arguments: Values) -> Values:
+    """Convert numbers of numpy to Arrow, with nulls where an argument is null.
+
+    The result is a scalar if all arguments are.
+    """
+    if all(isinstance(argument, pa.Scalar) for argument in arguments):
+        is_null = not all(argument.is_valid for argument in arguments)
+        return pa.array(found, mask=np.array([is_null]))[0]
+    mask = np.zeros(len(found), bool)
+    for argument in arguments:
+        mask |= _missing(argument)
+    return pa.array(found, mask=mask)
 
 
 def _as_decimal(values: Values) -> Values:
@@ -218,28 +238,6 @@ def _order(whole: Numbers, floor: Numbers, has_fraction: Numbers) -> Numbers:
     """-1, 0 or 1 if an integer is below, equal to or above `floor` plus a fraction."""
     at_floor = np.where(has_fraction, -1, 0)
     return np.where(whole < floor, -1, np.where(whole > floor, 1, at_floor))
-
-
-def _numbers(values: Values) -> Numbers:
-    """Convert values to numpy, with 0 for null; a scalar becomes an array of length 1."""
-    if isinstance(values, pa.Scalar):
-        values = pa.array([values.as_py()], values.type)
-    found: Numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _values(found: Numbers, *arguments: Values) -> Values:
-    """Convert numbers of numpy to Arrow, with nulls where an argument is null.
-
-    The result is a scalar if all arguments are.
-    """
-    if all(isinstance(argument, pa.Scalar) for argument in arguments):
-        is_null = not all(argument.is_valid for argument in arguments)
-        return pa.array(found, mask=np.array([is_null]))[0]
-    mask = np.zeros(len(found), bool)
-    for argument in arguments:
-        mask |= _missing(argument)
-    return pa.array(found, mask=mask)
 
 
 def _missing(values: Values) -> Numbers:

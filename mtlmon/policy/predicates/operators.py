@@ -1,4 +1,4 @@
-"""The table of the operators and functions of predicates.
+"""The table of the operators and functions of expressions.
 
 Operators are compared by identity: `expression.operator is ops.AND`.
 """
@@ -6,18 +6,23 @@ Operators are compared by identity: `expression.operator is ops.AND`.
 from __future__ import annotations
 
 # How tightly operators bind; the larger, the tighter.
-OR_BINDING, AND_BINDING, NOT_BINDING, COMPARISON, SUM, PRODUCT, SIGN, OPERAND = range(1, 9)
+IF_BINDING, OR_BINDING, AND_BINDING, NOT_BINDING, COMPARISON = range(5)
+SUM, PRODUCT, SIGN, OPERAND = range(5, 9)
+
+ANY_NUMBER = -1
+"""The arity of an operator that takes one operand or more."""
 
 
 class Operator:
     """One row of the table.
 
     Attributes:
-        name: the name of the constant in this module, or of the function in predicates.
-        word: how it is written; empty for columns and constants.
-        arity: the number of operands.
+        name: the name of the constant in this module, or of the function in expressions.
+        word: how it is written; empty for names and constants.
+        arity: the number of operands, or `ANY_NUMBER`.
         binding: how tightly it binds; the larger, the tighter.
-        constants: for a function, how many of its last arguments must be constant texts.
+        constants: for a function, how many of its last arguments must be constant texts; for an
+            aggregate, how many constants follow its argument.
         signature: for a function, the kinds of its first argument and of its result.
     """
 
@@ -44,19 +49,42 @@ class Operator:
         return self.name
 
 
-def _function(name: str, argument: str, result: str, *, constants: int = 0) -> Operator:
+def _function(
+    name: str, argument: str, result: str, *, constants: int = 0, arity: int = 1
+) -> Operator:
     return Operator(
         name,
         name,
-        1 + constants,
+        arity + constants,
         OPERAND,
         constants=constants,
         signature=(argument, result),
     )
 
 
-COLUMN = Operator("COLUMN", "", 0, OPERAND)
+def _aggregate(word: str, *, constants: int = 0) -> Operator:
+    return Operator(f"WINDOW_{word.upper()}", word, 1, OPERAND, constants=constants)
+
+
 CONSTANT = Operator("CONSTANT", "", 0, OPERAND)
+
+# Names. The parser makes only the first two; `resolving` finds out what a name stands for.
+COLUMN = Operator("COLUMN", "", 0, OPERAND)
+ROW_COLUMN = Operator("ROW_COLUMN", "", 0, OPERAND)
+"""`row.NAME`, which is always a column."""
+STREAM = Operator("STREAM", "", 0, OPERAND)
+ATOM = Operator("ATOM", "", 0, OPERAND)
+"""An atom of the log or of the file; a Boolean value."""
+LET = Operator("LET", "", 0, OPERAND)
+"""A named formula without future operators; a Boolean value."""
+PARAMETER = Operator("PARAMETER", "", 0, OPERAND)
+"""The `NAME` of `per EXPR as NAME`."""
+
+COLUMNS = frozenset({COLUMN, ROW_COLUMN})
+NAMES = frozenset({COLUMN, ROW_COLUMN, STREAM, ATOM, LET, PARAMETER})
+"""The operators whose value is a name and nothing else."""
+
+IF = Operator("IF", "if", 3, IF_BINDING)
 
 OR = Operator("OR", "or", 2, OR_BINDING)
 AND = Operator("AND", "and", 2, AND_BINDING)
@@ -89,6 +117,46 @@ LOWER = _function("lower", "text", "text")
 UPPER = _function("upper", "text", "text")
 LENGTH = _function("length", "text", "integer")
 ABS = _function("abs", "number", "number")
+FLOOR = _function("floor", "number", "number")
+ROUND = _function("round", "number", "number")
+SQRT = _function("sqrt", "number", "float")
+LEAST = _function("min", "any", "any", arity=2)
+GREATEST = _function("max", "any", "any", arity=2)
+COALESCE = _function("coalesce", "any", "any", arity=2)
+"""More arguments nest to the left: `coalesce(coalesce(a, b), c)`."""
+HOUR = _function("hour", "time", "integer")
+MINUTE = _function("minute", "time", "integer")
+WEEKDAY = _function("weekday", "time", "text")
+DATE = _function("date", "time", "text")
+TIME_OF_DAY = _function("time_of_day", "time", "text")
+
+WINDOW_COUNT = _aggregate("count")
+WINDOW_SUM = _aggregate("sum")
+WINDOW_AVG = _aggregate("avg")
+WINDOW_MIN = _aggregate("min")
+WINDOW_MAX = _aggregate("max")
+WINDOW_FIRST = _aggregate("first")
+WINDOW_LAST = _aggregate("last")
+WINDOW_ANY = _aggregate("any")
+WINDOW_ALL = _aggregate("all")
+WINDOW_DISTINCT = _aggregate("distinct")
+WINDOW_VAR = _aggregate("var")
+WINDOW_STDDEV = _aggregate("stddev")
+WINDOW_MEDIAN = _aggregate("median")
+WINDOW_QUANTILE = _aggregate("quantile", constants=1)
+WINDOW_INTEGRAL = _aggregate("integral")
+COUNT_ROWS = Operator("COUNT_ROWS", "count", 0, OPERAND)
+"""`count[0,5m]()`, the number of rows."""
+
+LAST = Operator("LAST", "last", 1, OPERAND)
+NEXT = Operator("NEXT", "next", 1, OPERAND)
+AT = Operator("AT", "at", 1, OPERAND)
+HOLD = Operator("HOLD", "hold", 1, OPERAND)
+
+OVER = Operator("OVER", "over", 1, OPERAND)
+"""An aggregate over the live instances of a stream: `any(x > 1 over s)`."""
+INSTANCE = Operator("INSTANCE", "", ANY_NUMBER, OPERAND)
+"""The held value of one instance of a stream: `views[7]`."""
 
 COMPARISONS = {
     **{operator.word: operator for operator in (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL)},
@@ -111,9 +179,34 @@ BINARY = {
 
 FUNCTIONS = {
     function.name: function
-    for function in (STARTSWITH, ENDSWITH, CONTAINS, MATCHES, LOWER, UPPER, LENGTH, ABS)
+    for function in (
+        *(STARTSWITH, ENDSWITH, CONTAINS, MATCHES, LOWER, UPPER, LENGTH),
+        *(ABS, SQRT, FLOOR, ROUND, LEAST, GREATEST, COALESCE),
+        *(HOUR, MINUTE, WEEKDAY, DATE, TIME_OF_DAY),
+    )
 }
 """The function for each name."""
+
+TIME_FUNCTIONS = frozenset({HOUR, MINUTE, WEEKDAY, DATE, TIME_OF_DAY})
+
+AGGREGATES = {
+    aggregate.word: aggregate
+    for aggregate in (
+        *(WINDOW_COUNT, WINDOW_SUM, WINDOW_AVG, WINDOW_MIN, WINDOW_MAX, WINDOW_FIRST, WINDOW_LAST),
+        *(WINDOW_ANY, WINDOW_ALL, WINDOW_DISTINCT, WINDOW_VAR, WINDOW_STDDEV, WINDOW_MEDIAN),
+        *(WINDOW_QUANTILE, WINDOW_INTEGRAL),
+    )
+}
+"""The aggregate with one argument for each word."""
+
+WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS})
+"""The operators whose value is a `Window`."""
+
+OFFSETS = {offset.word: offset for offset in (LAST, NEXT, AT, HOLD)}
+"""The operator whose value is an `Offset` for each word."""
+
+OVER_WORDS = frozenset({"any", "all", "count", "sum", "max", "min"})
+"""The aggregates that can be taken over instances."""
 
 MIRRORED = {
     EQUAL: EQUAL,

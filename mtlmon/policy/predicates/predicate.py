@@ -22,6 +22,7 @@ class Predicate:
         expression: the syntax tree.
         columns: the names of the columns, in order of first occurrence.
         name: the atom that it defines, or None if it has no name.
+        role: what defines the name, for errors: "atom", or "stream" where it is a stream's value.
         text: the text that spans refer to.
         source: the name of the text in errors.
 
@@ -34,15 +35,21 @@ class Predicate:
     True
     """
 
-    __slots__ = ("expression", "name", "source", "text")
+    __slots__ = ("expression", "name", "role", "source", "text")
 
     def __init__(
-        self, expression: Expression, text: str, source: str, name: str | None = None
+        self,
+        expression: Expression,
+        text: str,
+        source: str,
+        name: str | None = None,
+        role: str = "atom",
     ) -> None:
         self.expression = expression
         self.text = text
         self.source = source
         self.name = name
+        self.role = role
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,13 +1,17 @@
-"""Writes predicates as text, with as few parentheses as possible."""
+"""Writes expressions as text, with as few parentheses as possible."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Constant, Expression
 from mtlmon.policy.predicates.lexer import is_plain_column
 from mtlmon.policy.predicates.operators import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
@@ -33,7 +37,7 @@ def column_text(name: str) -> str:
 
 
 def constant_text(value: Constant) -> str:
-    """Write a constant as in predicates."""
+    """Write a constant as in expressions."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -48,17 +52,18 @@ def constant_text(value: Constant) -> str:
 
 def _parts(node: Expression) -> list[Expression | str]:
     operator = node.operator
-    if operator is ops.COLUMN:
-        assert isinstance(node.value, str)
-        return [column_text(node.value)]
+    if operator is ops.ROW_COLUMN:
+        return [f"row.{column_text(node.name)}"]
+    if operator in ops.NAMES:
+        return [column_text(node.name)]
     if operator is ops.CONSTANT:
-        assert not isinstance(node.value, tuple)
-        return [constant_text(node.value)]
-    if operator.name in ops.FUNCTIONS:
-        separated: list[Expression | str] = [operator.word, "("]
-        for operand in node.operands:
-            separated += [operand, ", "]
-        return [*separated[:-1], ")"]
+        return [constant_text(node.constant)]
+    if operator.binding == ops.OPERAND:
+        return _call(node)
+    if operator is ops.IF:
+        condition, then, otherwise = node.operands
+        parts = _operand(condition, is_bare=not _may_begin_with_minus(condition))
+        return ["if ", *parts, " then ", then, " else ", otherwise]
     if operator is ops.NEGATE:
         return ["-", *_operand(node.operands[0], is_bare=_may_follow_minus(node.operands[0]))]
     if operator is ops.NOT:
@@ -77,6 +82,54 @@ def _parts(node: Expression) -> list[Expression | str]:
     return [*parts, f" {operator.word} ", *_operand(right, is_bare=is_right_bare)]
 
 
+def _call(node: Expression) -> list[Expression | str]:
+    """The parts of what ends with a parenthesis or bracket."""
+    operator = node.operator
+    if operator in ops.OFFSETS.values():
+        operand = node.operands[0]
+        is_bare = operand.operator.binding == ops.OPERAND and operand.operator is not ops.CONSTANT
+        return [*_operand(operand, is_bare=is_bare), f".{operator.word}({_offset(node)})"]
+    if operator is ops.OVER:
+        aggregate, stream = node.over
+        return [f"{aggregate}(", node.operands[0], f" over {column_text(stream)})"]
+    if operator is ops.INSTANCE:
+        name = f"`{node.name}`" if node.name in ops.AGGREGATES else column_text(node.name)
+        return [f"{name}[", *_separated(node.operands), "]"]
+    if operator in ops.WINDOWS:
+        interval, parameters, default = node.window
+        constants = [", " + constant_text(value) for value in parameters]
+        constants += [] if default is None else [f", or: {constant_text(default)}"]
+        return [f"{operator.word}{interval}(", *node.operands, *constants, ")"]
+    return [operator.word, "(", *_separated(_arguments(node)), ")"]
+
+
+def _arguments(node: Expression) -> Sequence[Expression]:
+    if node.operator is not ops.COALESCE:
+        return node.operands
+    last: list[Expression] = []
+    while node.operator is ops.COALESCE:
+        node, argument = node.operands
+        last.append(argument)
+    return [node, *reversed(last)]
+
+
+def _separated(operands: Sequence[Expression]) -> list[Expression | str]:
+    separated: list[Expression | str] = []
+    for operand in operands:
+        separated += [operand, ", "]
+    return separated[:-1]
+
+
+def _offset(node: Expression) -> str:
+    distance, default = node.offset
+    written = [] if node.operator is ops.HOLD or distance == 1 else [str(distance)]
+    if node.operator is ops.AT:
+        written = [f"-{distance}"]
+    if default is not None:
+        written.append(f"or: {constant_text(default)}")
+    return ", ".join(written)
+
+
 def _binds(operand: Expression, operator: Operator) -> bool:
     return operand.operator.binding >= operator.binding
 
@@ -87,14 +140,23 @@ def _may_follow_minus(operand: Expression) -> bool:
     return operand.operator.binding == ops.OPERAND and not is_number
 
 
+def _may_begin_with_minus(node: Expression) -> bool:
+    """Whether the text may begin with a minus; `if -` would be a column and an operator."""
+    while node.operands and ops.IF_BINDING < node.operator.binding < ops.OPERAND:
+        if node.operator in {ops.NEGATE, ops.NOT}:
+            return node.operator is ops.NEGATE
+        node = node.operands[0]
+    return isinstance(node.value, int | Decimal) and node.value < 0
+
+
 def _operand(operand: Expression, *, is_bare: bool) -> list[Expression | str]:
     return [operand] if is_bare else ["(", operand, ")"]
 
 
 def _list(node: Expression) -> list[str]:
-    if not isinstance(node.value, tuple):
+    if node.operator not in {ops.IN, ops.NOT_IN}:
         return []
-    return [" (", ", ".join(map(constant_text, node.value)), ")"]
+    return [" (", ", ".join(map(constant_text, node.members)), ")"]
 
 
 def _escaped(character: str) -> str:

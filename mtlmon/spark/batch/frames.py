@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.end_times import time_stamp_of
-from mtlmon.spark.common.events import check_schema, event_source, key_names
+from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows, monitors_of
 from mtlmon.spark.common.ordering import (
     TIME_STAMP,
@@ -18,7 +20,7 @@ from mtlmon.spark.common.ordering import (
 )
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.row_counts import reporter_of
-from mtlmon.spark.common.verdicts import verdict_schema
+from mtlmon.spark.common.verdicts import verdict_schema, with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +70,8 @@ def monitor(
         policy: a formula or a policy file: as text, as a path, or parsed.
         time: the column of times: integers, timestamps or dates.
         key: one or more columns; None if all rows are a single trace, which a single task monitors.
+            It is the key of the policies that name none themselves. For each key, the rows are
+            read, exchanged and sorted once.
         atoms: predicates over the columns by the name of the atom that each defines, in addition to
             those of the policy file: `{"fast": "speed > 120"}`.
         event: the column of names of events: lists of texts, or texts with `event_separator`
@@ -97,7 +101,8 @@ def monitor(
     Returns:
         A row for each verdict: `policy` (null if it has no name), the key columns, `time` and
         `offset` of the time-point, and `verdict`. If that is null, the time-point is equivalent to
-        the one at `reference_time` and `reference_offset`.
+        the one at `reference_time` and `reference_offset`. If policies have different keys, the
+        columns of all of them are there, null where a policy has no such key.
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -105,9 +110,11 @@ def monitor(
         MtlmonError: an argument is invalid.
     """
     _check_ties(ties)
-    keys = key_names(key)
+    policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
+    partitions = partitions_of((one.key for one in policies.policies), key_names(key))
+    keys = partitions.all_columns
     source = event_source(
-        compile_policies(policy, mode, resolution, time_unit),
+        policies,
         time=time,
         keys=keys,
         atoms=atoms,
@@ -131,10 +138,15 @@ def monitor(
     # count rows only in the pass that gives verdicts, not while looking for the last time-stamp
     known_end = _last(rows, source) if end == "last" else end
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
-    function = OrderedRows(source, resolve, known_end, ties)
     fields = [rows.schema[name] for name in keys]
-    given = sorted_rows(df, source, orders, with_places=ties != "allow")
-    return given.mapInArrow(function, verdict_schema(fields))
+    verdict_schema(fields)
+    parts = []
+    for own in sources_of(source, partitions):
+        function = OrderedRows(own, resolve, known_end, ties)
+        given = sorted_rows(df, own, orders, with_places=ties != "allow")
+        found = given.mapInArrow(function, verdict_schema([rows.schema[name] for name in own.keys]))
+        parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
+    return reduce(lambda one, other: one.union(other), parts)
 
 
 def _check_ties(ties: Ties) -> None:
@@ -163,7 +175,7 @@ def sorted_rows(
     rows, names = plain_rows(df, source, orders)
     wanted = rows.columns[: len(selection.names)]
     plain = dict(zip(selection.names, wanted, strict=True))
-    keys = [plain[name] for name in selection.keys]
+    keys = [plain[name] for name in source.keys]
     is_plain = is_time_stamp(rows.schema.fields[0].dataType, source)
     rows = rows.repartition(*keys, F.lit(0)) if keys else rows.repartition(1)
     if not is_plain:

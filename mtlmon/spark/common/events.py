@@ -12,7 +12,7 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import parse_predicate
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import SPARK
-from mtlmon.tables.columns.letters import LetterReader
+from mtlmon.tables.columns.letters import LetterReader, environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck
 from mtlmon.tables.columns.wanted import Selection
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
+    from mtlmon.checking import Partitions
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
     from mtlmon.support.option_names import OptionNames
@@ -51,6 +52,10 @@ class EventSource(NamedTuple):
         place: the name of the rows in messages.
         on_error: what to do with rows that are not events.
         reporter: sends counts of such rows to the driver; None if they are not needed.
+        keys: the key columns of the traces; those of the selection are the keys of all policies,
+            and no event has a null in any of them.
+        counts_skipped: whether this source reports the rows that it skips; one of several sources
+            that read the same rows does.
     """
 
     policies: Policies
@@ -61,6 +66,8 @@ class EventSource(NamedTuple):
     place: str
     on_error: OnError = "stop"
     reporter: Reporter | None = None
+    keys: tuple[str, ...] = ()
+    counts_skipped: bool = True
 
     def times(self) -> Times:
         """The conversion of times to time-stamps."""
@@ -98,17 +105,12 @@ def event_source(
 
     Raises:
         PolicyError: a predicate is invalid.
-        MtlmonError: a key is given twice; an atom has two predicates or is unknown; a unit is
-            unknown; or a column is not given by its name.
+        MtlmonError: an atom has two predicates or is unknown; a unit is unknown; or a column is not
+            given by its name.
     """
     for argument, name in (("time", time), ("event", event), *(("key", key) for key in keys)):
-        if name is not None and not isinstance(name, str):
-            raise MtlmonError(
-                f"{argument} is the name of a column, not a {type(name).__name__}: make an "
-                "expression a column of its own before (DataFrame.withColumn)"
-            )
-    if len(set(keys)) != len(keys):
-        raise MtlmonError("a key column is given twice")
+        if name is not None:
+            _require_name(argument, name)
     if not separator:
         raise MtlmonError("the separator of event names is empty")
     if on_error not in ("stop", "skip"):
@@ -133,18 +135,69 @@ def event_source(
     booleans = () if event is not None else others
     selection = Selection(time, event, keys, booleans, columns, options)
     source = EventSource(
-        policies, selection, separator, time_unit, resolution or policies.unit, place, on_error
+        policies,
+        selection,
+        separator,
+        time_unit,
+        resolution or policies.unit,
+        place,
+        on_error,
+        keys=tuple(keys),
     )
     source.times()
     return source
 
 
+def sources_of(source: EventSource, partitions: Partitions) -> list[EventSource]:
+    """Return a source for each partition, with the policies that have its traces.
+
+    All of them read all atoms, so that they agree on which rows are events.
+
+    Args:
+        source: the source of all policies, with all key columns.
+        partitions: the partitions of the policies.
+    """
+    policies = source.policies
+    return [
+        source._replace(
+            policies=policies._replace(
+                policies=tuple(
+                    policy
+                    for policy, own in zip(policies.policies, partitions.of_policies, strict=True)
+                    if own == number
+                )
+            ),
+            keys=columns,
+            counts_skipped=number == 0,
+        )
+        for number, columns in enumerate(partitions.columns)
+    ]
+
+
+def _require_name(argument: str, name: object) -> None:
+    """Raise MtlmonError if an argument is not the name of a column."""
+    if not isinstance(name, str):
+        raise MtlmonError(
+            f"{argument} is the name of a column, not a {type(name).__name__}: make an "
+            "expression a column of its own before (DataFrame.withColumn)"
+        )
+
+
 def key_names(key: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the key columns that a caller gives."""
+    """Return the key columns that a caller gives.
+
+    Raises:
+        MtlmonError: a column is given twice, or not by its name.
+    """
     if key is None:
         return ()
     # iterating over a Column would never end
-    return tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
+    names = tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
+    for name in names:
+        _require_name("key", name)
+    if len(set(names)) != len(names):
+        raise MtlmonError("a key column is given twice")
+    return names
 
 
 class Events(NamedTuple):
@@ -182,8 +235,14 @@ class EventReader:
     def __init__(self, source: EventSource) -> None:
         self._source = source
         policies, selection = source.policies, source.selection
-        letters = LetterReader(policies.atoms, policies.predicates, selection, source.separator)
         self.times = source.times()
+        letters = LetterReader(
+            policies.atoms,
+            policies.predicates,
+            selection,
+            source.separator,
+            environment_of(selection, self.times),
+        )
         self._check = RowCheck(selection, self.times, letters, source.on_error, False)
         self.errors: list[str] = []
 
@@ -211,7 +270,8 @@ class EventReader:
     def report(self, ties: int = 0) -> None:
         """Send the counts to the driver when the task has ended or is stopped."""
         if self._source.reporter is not None:
-            self._source.reporter.report(ties, self.skipped, self.errors)
+            skipped = self.skipped if self._source.counts_skipped else 0
+            self._source.reporter.report(ties, skipped, self.errors)
 
     def _of_row(self, batch: pa.RecordBatch, error: TableError) -> TableError:
         assert error.row is not None

@@ -139,7 +139,7 @@ class OrderedRows:
             TableError: a row is not an event, or it ties with another and that is an error.
         """
         monitors = RowMonitors(self._source, self._resolve, self._end_time)
-        runs = KeyRuns(self._source.selection.keys)
+        runs = KeyRuns(self._source.keys)
         ties = TieFinder()
         tie_count = 0
         names = [*monitors.columns, *([] if self._ties == "allow" else [PLACE])]

@@ -11,6 +11,7 @@ from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
 from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.policy.needs import needs_of, refuse_clocks
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.rewrite import has_durations
@@ -35,10 +36,12 @@ class CompiledPolicy(NamedTuple):
     Attributes:
         name: the name of the policy, or None for a formula without a name.
         program: the compiled formula.
+        key: the key columns that the policy names; None if it has the key of the run.
     """
 
     name: str | None
     program: Program
+    key: tuple[str, ...] | None = None
 
 
 class Policies(NamedTuple):
@@ -60,7 +63,12 @@ class Policies(NamedTuple):
 
 
 def compile_policies(
-    policy: PolicyLike, mode: Mode, resolution: str | None = None, time_unit: str | None = None
+    policy: PolicyLike,
+    mode: Mode,
+    resolution: str | None = None,
+    time_unit: str | None = None,
+    *,
+    has_keys: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -70,10 +78,12 @@ def compile_policies(
         resolution: the unit of the time-stamps, if the policy does not declare it.
         time_unit: the unit of times that are integers; it is also the unit of time-stamps if there
             is no other.
+        has_keys: whether policies can have keys of their own.
 
     Raises:
         FormulaError: the policy is invalid; the error says where and why.
-        MtlmonError: the mode is unknown, or a text is the path of a file.
+        MtlmonError: the mode is unknown, a text is the path of a file, or a policy has a key of its
+            own although `has_keys` is false.
         UnitError: a unit is unknown, or a bound has a unit but time-stamps have none.
         OSError: there is no such file.
         TypeError: the policy has another type.
@@ -88,8 +98,16 @@ def compile_policies(
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
         file = _policy_file(policy, unit or LATER)
+        _refuse_settings(file)
+        _refuse_streams(file)
+        refuse_clocks(file.policies)
+        if not has_keys:
+            _refuse_keys(file)
         unit = unit if file.unit in (None, LATER) else file.unit
-        compiled = [_compiled(one.name, one.formula, unit or time_unit) for one in file.policies]
+        compiled = [
+            _compiled(one.name, one.formula, unit or time_unit)._replace(key=one.key)
+            for one in file.policies
+        ]
         predicates = file.predicates
     if not compiled:
         raise MtlmonError("there is no policy to monitor")
@@ -124,6 +142,51 @@ def _policy_file(policy: object, unit: str) -> PolicyFile:
     raise TypeError(
         f"a policy is a formula, a policy file, or the path of one, not {type(policy).__name__}"
     )
+
+
+def _refuse_settings(file: PolicyFile) -> None:
+    """Refuse what a file says about its log, which arguments say in Spark.
+
+    Raises:
+        MtlmonError: the file says something.
+    """
+    settings = {"key": file.key, "time": file.time, "event": file.event, "zone": file.zone}
+    for name, value in settings.items():
+        if value is not None:
+            advice = f"pass {name}=... to this function instead"
+            if name == "zone":
+                advice = "compute columns of hours and days before"
+            raise MtlmonError(
+                f"the policy file has a line with {name}, which is not possible in Spark: {advice}"
+            )
+
+
+def _refuse_streams(file: PolicyFile) -> None:
+    """Refuse conditions that depend on other rows.
+
+    Raises:
+        MtlmonError: a policy has such a condition.
+    """
+    remembering = needs_of(file, file.atoms_needed).remembering
+    if remembering:
+        raise MtlmonError(
+            f"the condition {remembering[0]} depends on other rows, which Spark does not support: "
+            "compute it as a column before, or use the command or check_tables"
+        )
+
+
+def _refuse_keys(file: PolicyFile) -> None:
+    """Refuse policies with keys of their own.
+
+    Raises:
+        MtlmonError: a policy has one.
+    """
+    for policy in file.policies:
+        if policy.key is not None:
+            raise MtlmonError(
+                f"the policy {policy.name!r} has a key of its own, which only mtlmon.spark.monitor "
+                "and monitor_stream support"
+            )
 
 
 def _refuse_path(text: str) -> None:

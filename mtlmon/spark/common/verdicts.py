@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.common.ordering import column_named
 from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
 POLICY = "policy"
@@ -45,6 +47,29 @@ def verdict_schema(keys: Sequence[StructField] = ()) -> StructType:
     types = (LongType(), LongType(), BooleanType(), LongType(), LongType())
     fields = [StructField(name, kind) for name, kind in zip(COLUMNS, types, strict=True)]
     return StructType([StructField(POLICY, StringType()), *keys, *fields])
+
+
+def with_keys(verdicts: DataFrame, own: Sequence[str], keys: Sequence[StructField]) -> DataFrame:
+    """Return verdicts with all key columns of a run, which are null where traces lack them.
+
+    Args:
+        verdicts: rows that begin with the policy and their own key columns.
+        own: the names of these key columns.
+        keys: all key columns, in their order.
+    """
+    from pyspark.sql import functions as F
+
+    names = verdicts.columns
+    return verdicts.select(
+        column_named(POLICY),
+        *(
+            column_named(field.name)
+            if field.name in own
+            else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in keys
+        ),
+        *map(column_named, names[1 + len(own) :]),
+    )
 
 
 def verdict_columns(records: NDArray[np.void]) -> list[pa.Array]:

@@ -106,7 +106,7 @@ class PackRows:
             return None
         orders = [order_integers(events.rows.column(name)) for name in more]
         rows = self._records.rows(events, orders)
-        columns = [events.rows.column(name) for name in self._source.selection.keys]
+        columns = [events.rows.column(name) for name in self._source.keys]
         numbers = _key_numbers(columns, len(rows))
         by_key = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[by_key], prepend=-1))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark.batch.frames import check_keys, plain_rows
-from mtlmon.spark.common.events import check_schema, event_source, key_names
+from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.verdicts import with_keys
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
 from mtlmon.spark.streaming.packing import KEY, LATEST, PackRows, packed_schema
@@ -91,7 +94,8 @@ def monitor_stream(
         `policy`, the columns of the key, `time`, `offset`, `verdict`, `reference_time` and
         `reference_offset` as for `monitor` with `resolve=False`, and `late`, which is null. It also
         has a row for each late event: the key, its `time`, and in `late` the atoms that hold; the
-        other columns are null.
+        other columns are null. If policies have different keys, an event that is late has such a
+        row for each of them.
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -102,9 +106,11 @@ def monitor_stream(
     _check_spark(df)
     from mtlmon.spark.streaming.processor import KeyProcessor
 
-    keys = key_names(key)
+    policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
+    partitions = partitions_of((one.key for one in policies.policies), key_names(key))
+    keys = partitions.all_columns
     source = event_source(
-        compile_policies(policy, mode, resolution, time_unit),
+        policies,
         time=time,
         keys=keys,
         atoms=atoms,
@@ -124,15 +130,19 @@ def monitor_stream(
     unit = _unit(source, schema)
     clock = EventClock.of_unit(unit)
     records = EventRecords(source.policies.atoms, len(orders))
-    settings = stream_settings(source, orders, schema)
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
-    packed = rows.mapInArrow(PackRows(source, records, clock), packed_schema(fields))
-    if delay is not None:
-        packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
-    # Drop the column that has the watermark; otherwise Spark would drop late rows.
-    processor = KeyProcessor(source.policies, records, clock, settings)
-    return _verdicts(packed.drop(LATEST), processor, source.policies, records, fields)
+    parts = []
+    for own in sources_of(source, partitions):
+        own_fields = [df.schema[name] for name in own.keys]
+        packed = rows.mapInArrow(PackRows(own, records, clock), packed_schema(own_fields))
+        if delay is not None:
+            packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
+        processor = KeyProcessor(own.policies, records, clock, stream_settings(own, orders, schema))
+        # Drop the column that has the watermark; otherwise Spark would drop late rows.
+        found = _verdicts(packed.drop(LATEST), processor, own.policies, records, own_fields)
+        parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
+    return reduce(lambda one, other: one.union(other), parts)
 
 
 def _verdicts(

@@ -49,7 +49,7 @@ def stream_settings(
         [(name, _text(source, name)) for name in policies.atoms],
         None if selection.event is None else [selection.event, source.separator],
         [selection.time_name, str(time_type), source.time_unit, source.resolution],
-        list(selection.keys),
+        list(source.keys),
         [
             (_VARIABLE.sub(r"\1", str(order)), str(field.type))
             for order, field in zip(orders, list(schema)[count:], strict=True)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from mtlmon.arrays.native import EventColumns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import compile_predicates
+from mtlmon.policy.predicates.environment import NOTHING, UTC, Environment
 from mtlmon.tables.columns.arrow_text import is_text, list_offsets, text_array, text_cells
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.native import EventNames
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy import CompiledPredicates, Predicate
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
 
 
@@ -31,16 +33,22 @@ class Letters:
         names: the atoms from the column of names of events: an array with a row of 64-bit words for
             each row; None if there is no such column.
         booleans: Boolean columns without nulls, by the number of the atom.
+        of_traces: for each partition of the log into traces, the atoms that depend on other rows of
+            the trace, as in `booleans`; empty if there are none.
     """
 
-    __slots__ = ("booleans", "names")
+    __slots__ = ("booleans", "names", "of_traces")
 
     def __init__(self, names: NDArray[np.uint64] | None, booleans: dict[int, pa.Array]) -> None:
         self.names = names
         self.booleans = booleans
+        self.of_traces: list[dict[int, pa.Array]] = []
 
-    def events(self, time_stamps: NDArray[np.int64], atoms: Sequence[int]) -> EventColumns:
+    def events(
+        self, time_stamps: NDArray[np.int64], atoms: Sequence[int], partition: int = 0
+    ) -> EventColumns:
         """The events with these atoms; an atom's number becomes its index in the sequence."""
+        of_traces = self.of_traces[partition] if self.of_traces else {}
         events = EventColumns(time_stamps, len(time_stamps))
         if not len(time_stamps):
             return events
@@ -49,7 +57,7 @@ class Letters:
                 if 64 * word < len(atoms):
                     events.add_letters(len(atoms), self.names[:, word], word)
         for place, atom in enumerate(atoms):
-            array = self.booleans.get(atom)
+            array = of_traces.get(atom, self.booleans.get(atom))
             if array is not None:
                 events.add_bitmap(place, array.buffers()[1], array.offset)
             elif self.names is not None and list(atoms) != list(range(len(atoms))):
@@ -59,16 +67,52 @@ class Letters:
     def behind(self, count: int) -> Letters:
         """The atoms of all rows but the first ones."""
         names = None if self.names is None else self.names[count:]
-        return Letters(names, {atom: array.slice(count) for atom, array in self.booleans.items()})
+        letters = Letters(names, _sliced(self.booleans, count))
+        letters.of_traces = [_sliced(arrays, count) for arrays in self.of_traces]
+        return letters
 
-    def words(self, count: int, atom_count: int) -> NDArray[np.uint64]:
+    def of_rows(self, is_kept: NDArray[np.bool_]) -> Letters:
+        """The atoms of some rows; those that depend on other rows are left out."""
+        names = None if self.names is None else self.names[is_kept]
+        mask = pa.array(is_kept)
+        return Letters(names, {atom: array.filter(mask) for atom, array in self.booleans.items()})
+
+    def held(self, atom: int, count: int) -> pa.BooleanArray:
+        """At which of the rows an atom holds that depends on no other row.
+
+        Args:
+            atom: the number of the atom.
+            count: the number of rows.
+        """
+        if atom in self.booleans:
+            return self.booleans[atom]
+        if self.names is None:
+            return pa.array(np.zeros(count, np.bool_))
+        return pa.array(self.names[:, atom // 64] >> np.uint64(atom % 64) & np.uint64(1) != 0)
+
+    def words(self, count: int, atom_count: int, partition: int = 0) -> NDArray[np.uint64]:
         """All atoms in one array, in the form of `names`."""
         width = max(1, (atom_count + 63) // 64)
         words = np.zeros((count, width), np.uint64) if self.names is None else self.names
-        for atom, array in self.booleans.items():
+        of_traces: dict[int, pa.Array] = {}
+        if self.of_traces:
+            words, of_traces = words.copy(), self.of_traces[partition]
+        for atom, array in (self.booleans | of_traces).items():
             bits = np.asarray(array.cast(pa.uint8())).astype(np.uint64)
             words[:, atom // 64] |= bits << np.uint64(atom % 64)
         return words
+
+
+def environment_of(selection: Selection, times: Times, zone: str | None = None) -> Environment:
+    """What predicates need to know of the time column and its unit, and the zone."""
+    resolution = times.resolution or times.unit
+    return Environment(
+        time=selection.time_name, unit=resolution, time_unit=times.unit, zone=zone or UTC
+    )
+
+
+def _sliced(arrays: dict[int, pa.Array], count: int) -> dict[int, pa.Array]:
+    return {atom: array.slice(count) for atom, array in arrays.items()}
 
 
 class LetterReader:
@@ -79,6 +123,7 @@ class LetterReader:
         predicates: the predicates of the atoms that are defined by predicates.
         selection: the columns of the other atoms.
         separator: separates the names of events in a text.
+        environment: the time column and the units, for the predicates.
     """
 
     def __init__(
@@ -87,9 +132,11 @@ class LetterReader:
         predicates: Mapping[str, Predicate],
         selection: Selection,
         separator: str,
+        environment: Environment = NOTHING,
     ) -> None:
         self._number_of = {name: number for number, name in enumerate(atoms)}
         self._predicates = predicates
+        self._environment = environment
         self._selection = selection
         self._compiled: tuple[pa.Schema, CompiledPredicates] | None = None
         # A name that begins with a blank is never read, and so sets no bit.
@@ -142,7 +189,8 @@ class LetterReader:
 
     def _predicates_for(self, schema: pa.Schema) -> CompiledPredicates:
         if self._compiled is None or not self._compiled[0].equals(schema):
-            self._compiled = schema, compile_predicates(self._predicates, schema)
+            compiled = compile_predicates(self._predicates, schema, self._environment)
+            self._compiled = schema, compiled
         return self._compiled[1]
 
     def _names(self, column: pa.Array) -> NDArray[np.uint64]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
 from mtlmon.tables.columns.arrow_text import shown_value
+from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.times import MISSING
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.tables.columns.letters import LetterReader, Letters
+    from mtlmon.tables.columns.letters import LetterReader
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.blocks import BadRow, Block
@@ -51,7 +52,8 @@ class UsableRows:
         block: the block that the rows are from.
         batch: the usable rows.
         time_stamps: the time-stamps of these rows.
-        letters: the letters of these rows.
+        letters: the letters of these rows, once they have been read.
+        values: the values of streams at these rows; None if none are asked for.
         error: the error to raise after these rows, or None.
     """
 
@@ -59,7 +61,8 @@ class UsableRows:
         self.block = block
         self.batch: pa.RecordBatch = block.batch
         self.time_stamps = time_stamps
-        self.letters: Letters
+        self.letters = Letters(None, {})
+        self.values: pa.RecordBatch | None = None
         self.error: TableError | None = None
         # Their indices in the block; None if they are its first rows.
         self._places: NDArray[np.int64] | None = None
@@ -78,6 +81,7 @@ class UsableRows:
 
     def cut(self, count: int) -> None:
         """Keep only the first rows."""
+        self.letters = self.letters.of_rows(np.arange(len(self.time_stamps)) < count)
         self.batch = self.batch.slice(0, count)
         self.time_stamps = self.time_stamps[:count]
         if self._places is not None:
@@ -90,10 +94,12 @@ class UsableRows:
         self.batch = self.batch.slice(count)
         self.time_stamps = self.time_stamps[count:]
         self.letters = self.letters.behind(count)
+        self.values = None if self.values is None else self.values.slice(count)
         self._places = self._places[count:]
 
     def keep(self, is_kept: NDArray[np.bool_]) -> None:
         """Keep only some rows."""
+        self.letters = self.letters.of_rows(is_kept)
         self.batch = self.batch.filter(pa.array(is_kept))
         self.time_stamps = self.time_stamps[is_kept]
         places = np.flatnonzero(is_kept)
@@ -179,13 +185,16 @@ class RowCheck:
             raise
         except MtlmonError as error:
             raise TableError(str(error), path=block.path) from None
-        if self._found:
-            self._found.sort(key=lambda error: error.row or 0)
-            self.errors += self._found[: _KEPT_ERRORS - len(self.errors)]
-            self._found = []
+        self.keep_errors()
         if len(rows.time_stamps):
             self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
         return rows
+
+    def keep_errors(self) -> None:
+        """Add the errors in the rows of a block to `errors`, in the order of the rows."""
+        self._found.sort(key=lambda error: error.row or 0)
+        self.errors += self._found[: _KEPT_ERRORS - len(self.errors)]
+        self._found = []
 
     def _check_cells(self, rows: UsableRows, faults: NDArray[np.uint8] | None) -> None:
         """Remove rows without a time or a key, or with atoms that are neither true nor false."""
@@ -249,11 +258,12 @@ class RowCheck:
             try:
                 rows.letters = self._letters.read(rows.batch)
             except RowError as refused:
-                self._drop_refused(rows, refused)
+                self.drop_refused(rows, refused)
             else:
                 return
 
-    def _drop_refused(self, rows: UsableRows, refused: RowError) -> None:
+    def drop_refused(self, rows: UsableRows, refused: RowError) -> None:
+        """Remove rows on which an expression has no value; with "stop", also all rows after it."""
         is_bad = np.zeros(len(rows.time_stamps), np.bool_)
         is_bad[list(refused.rows)] = True
         name = "" if refused.atom is None else f"atom {refused.atom}: "

@@ -1,0 +1,128 @@
+"""Streams: windows per key, beside Polars and DuckDB where they are installed."""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.commands import BenchmarkError
+from bench.compare import progress
+from mtlmon.policy.predicates.parser import parse_expression
+from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.streams.program import StreamProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from bench.report import Result, Row
+    from bench.settings import Settings
+
+KEYS = (1_000, 100_000)
+WIDTH = 600
+"""The width of the windows in seconds; a row comes every hundredth of a second."""
+
+BATCH = 65_536
+_UNITS = 100
+
+# How each aggregate is written for DuckDB and for Polars, which has no rolling count.
+WINDOWS = {
+    "count": ("count(*)", None),
+    "sum": ("sum(value)", "rolling_sum_by"),
+    "avg": ("avg(value)", "rolling_mean_by"),
+    "min": ("min(value)", "rolling_min_by"),
+    "median": ("median(value)", "rolling_median_by"),
+}
+
+Log = dict[str, "NDArray[Any]"]
+
+
+def streams(settings: Settings) -> Result:
+    """Rows per second of windows per key: whole numbers, of which all must find the same."""
+    rows: list[Row] = []
+    notes = ["Millions of rows in a second of processor time, of all threads."]
+    contenders: dict[str, Callable[[Log, str], NDArray[np.float64] | None]] = {"mtlmon": _mtlmon}
+    for name, other in {"Polars": _polars, "DuckDB": _duckdb}.items():
+        if find_spec(name.lower()) is None:
+            notes.append(f"{name} is not installed.")
+        else:
+            contenders[name] = other
+    # Imports and the like are not timed.
+    for run in contenders.values():
+        run(_log(1000, 10, settings.seed), "sum")
+    for keys in KEYS:
+        log = _log(settings.events, keys, settings.seed)
+        for window in WINDOWS:
+            found: dict[str, NDArray[np.float64]] = {}
+            row: Row = {"window": f"{window}[0,{WIDTH}s]", "keys": keys, "rows": settings.events}
+            for name, run in contenders.items():
+                times = []
+                for _ in progress(settings.repeats, f"streams {window} {keys} {name}"):
+                    start = time.process_time()
+                    result = run(log, window)
+                    times.append(time.process_time() - start)
+                    if result is not None:
+                        found[name] = result
+                if name in found:
+                    row[f"{name} M rows/s"] = settings.events / min(times) / 1e6
+            for name, result in found.items():
+                if not np.array_equal(result, found["mtlmon"]):
+                    raise BenchmarkError(f"{name} has other results for {window}, {keys} keys")
+            rows.append(row)
+    return {"rows": rows, "notes": notes}
+
+
+def _log(count: int, keys: int, seed: int) -> Log:
+    random = np.random.default_rng(seed)
+    return {
+        "t": np.arange(count),
+        "key": random.integers(0, keys, count).astype(np.uint32),
+        "value": random.integers(0, 1000, count),
+    }
+
+
+def _mtlmon(log: Log, window: str) -> NDArray[np.float64]:
+    argument = "" if window == "count" else "value"
+    text = f"{window}[0,{WIDTH * _UNITS}]({argument})"
+    schema = pa.schema([("value", pa.int64())])
+    program = StreamProgram({"x": Predicate(parse_expression(text), text, "<bench>")}, {}, schema)
+    found = []
+    for start in range(0, len(log["t"]), BATCH):
+        part = slice(start, start + BATCH)
+        batch = pa.RecordBatch.from_arrays([pa.array(log["value"][part])], schema=schema)
+        result = program.evaluate(batch, log["t"][part], log["key"][part])["x"]
+        found.append(result.to_numpy(zero_copy_only=False))
+    return np.concatenate(found).astype(np.float64)
+
+
+def _polars(log: Log, window: str) -> NDArray[np.float64] | None:
+    import polars
+
+    method = WINDOWS[window][1]
+    if method is None:
+        return None
+    rolling = getattr(polars.col("value"), method)
+    window_size = f"{WIDTH * _UNITS}i"
+    expression = rolling(by="t", window_size=window_size, closed="both").over("key")
+    found = polars.DataFrame(log).select(expression).to_series().to_numpy()
+    return np.asarray(found, np.float64)
+
+
+def _duckdb(log: Log, window: str) -> NDArray[np.float64] | None:
+    import duckdb
+
+    table = pa.table(log)
+    aggregate = WINDOWS[window][0]
+    query = (
+        f"SELECT CAST(x AS DOUBLE) AS x FROM (SELECT t, {aggregate} OVER (PARTITION BY key "
+        f"ORDER BY t RANGE BETWEEN {WIDTH * _UNITS} PRECEDING AND CURRENT ROW) AS x FROM rows) "
+        "ORDER BY t"
+    )
+    connection = duckdb.connect()
+    connection.register("rows", table)
+    return np.asarray(connection.sql(query).fetchnumpy()["x"])

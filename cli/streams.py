@@ -1,0 +1,208 @@
+"""The subcommand `mtlmon streams`: writes the values of a policy file's streams as a table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.arguments import (
+    STANDARD_STREAM,
+    Options,
+    Parser,
+    add_column_options,
+    add_error_option,
+    add_memory_option,
+    add_unit_options,
+)
+from mtlmon.cli.command import declared_policies
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.files import open_verdicts, read_formula
+from mtlmon.cli.policies import note_skipped, open_table_source, statuses
+from mtlmon.cli.policy_work import LogWork
+from mtlmon.cli.pump import Pump
+from mtlmon.cli.report import Progress, is_terminal, streams_summary
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.support.option_names import COMMAND
+from mtlmon.support.table_formats import FORMAT_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtlmon.cli.pump import EndTime
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput
+
+    StreamOutput = JsonRowsOutput | CsvOutput[EventBatch] | ParquetOutput[EventBatch]
+
+__all__ = ["write_streams"]
+
+USAGE = "mtlmon streams [options] FILE TABLE..."
+
+DESCRIPTION = """\
+Write the values of the streams that a policy file declares: a row for each row of the log, with its
+time-stamp, its key and the value of each stream.
+
+  FILE   the streams; - for standard input. Its policies are not checked, and it needs none
+  TABLE  CSV, JSON lines, Parquet, Arrow; files, patterns, directories; - for standard input
+"""
+
+EPILOG = """\
+examples:
+  mtlmon streams rules.mtl events.csv
+  mtlmon streams --output-format parquet -o values.parquet --key user rules.mtl 'logs/*.csv.gz'
+  kafka-console-consumer ... | mtlmon streams --format jsonl rules.mtl -
+
+exit status: 0 no error, 2 an error in usage, streams, log or writing
+"""
+
+
+def write_streams(arguments: Sequence[str]) -> int:
+    """Run the subcommand; return the exit status.
+
+    Raises:
+        Failure: an argument is invalid, or a file cannot be read or written.
+        ClosedPipe: the reader of the values has closed the pipe.
+        MtlmonError: the streams are invalid, or a row cannot be read.
+        SystemExit: after --help.
+    """
+    options = parse_arguments(arguments)
+    declared = options.unit or options.resolution
+    options.unit = declared or options.time_unit
+    text = read_formula(options.formula_file)
+    source = "<stdin>" if options.formula_file == STANDARD_STREAM else options.formula_file
+    file = declared_policies(text, source, declared, options, needs_policy=False)
+    names = tuple(file.streams)
+    if not names:
+        raise Failure(f"{source} declares no streams: write stream NAME = EXPRESSION")
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    with closing(
+        open_table_source(options, (), file, [options.key_columns], memory, streams=names)
+    ) as log:
+        output = make_output(log, names, options)
+        target = open_verdicts(options.output, statuses(log), options.formula_file)
+        work = StreamWork(log, output, memory)
+        signals = Signals(target)
+        return run_to_end(
+            Pump(work, target, signals, Progress(0)),
+            has_violation=lambda: False,
+            report=lambda _, __: note_skipped(log),
+            summary=lambda seconds: streams_summary(log, memory, seconds),
+            wants_summary=options.summary,
+        )
+
+
+def make_output(source: TableEvents, names: Sequence[str], options: Options) -> StreamOutput:
+    """Return the converter of values to bytes.
+
+    Raises:
+        Failure: the output is binary, but would go to a terminal.
+    """
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput, StreamTable
+
+    table = StreamTable(source, names)
+    if options.output_format == "jsonl":
+        return JsonRowsOutput(table)
+    if options.output_format == "csv":
+        return CsvOutput(table)
+    if options.output is None and is_terminal(sys.stdout):
+        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+    return ParquetOutput(table)
+
+
+class StreamWork(LogWork["EventBatch"]):
+    """Reads a log, and converts the values of streams to bytes.
+
+    Args:
+        source: the log, opened with the streams.
+        output: converts their values to bytes.
+        memory: the limit on the memory that streams and keys hold.
+    """
+
+    is_stopped = False
+
+    def __init__(self, source: TableEvents, output: StreamOutput, memory: MemoryLimit) -> None:
+        super().__init__(source, iter(source))
+        self.memory = memory
+        self.output = output
+        self.writer = output.writer
+        self.event_count = 0
+
+    def read(self) -> Iterator[None]:
+        """Convert the values at all rows; yield now and then."""
+        while (batch := self.next_batch()) is not None:
+            self.memory.check()
+            self.output.put(batch)
+            self.event_count += len(batch)
+            self.note_absent()
+            yield
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """Do nothing: no value depends on the end of the log."""
+        self.is_complete = True
+        yield
+
+    def finish(self) -> None:
+        """Write the end of the file to the writer."""
+        self.output.close()
+
+    def close(self) -> None:
+        """Do nothing: the log is closed by those who have opened it."""
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = Parser(
+        prog="mtlmon streams",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+    )
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    add_options(parser)
+    options = parser.read(arguments, Options())
+    options.constants = dict(options.settings)
+    options.sort = options.explain_formula = False
+    if not options.files:
+        parser.error("no policy file: name one")
+    options.formula_file, *options.logs = options.files
+    if not options.logs:
+        parser.error("no log: name a table, or - for standard input")
+    if options.formula_file == STANDARD_STREAM and STANDARD_STREAM in options.logs:
+        parser.error("streams and log cannot both come from standard input")
+    if not options.is_table:
+        log = options.logs[0]
+        shown = "standard input" if log == STANDARD_STREAM else log
+        parser.error(f"the format of {shown} is not known: add it, for instance --format csv")
+    return options
+
+
+def add_options(parser: Parser) -> None:
+    parser.add_argument("-o", dest="output", metavar="FILE", help="write the values to FILE")
+    parser.add_argument(
+        "--output-format",
+        choices=("jsonl", "csv", "parquet"),
+        default="jsonl",
+        help="the format of the values (default: jsonl)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMAT_NAMES,
+        help="the format of the log (default: from the name, as in log.csv.gz)",
+    )
+    add_column_options(parser)
+    add_unit_options(parser)
+    add_error_option(parser)
+    add_memory_option(parser, "streams and keys")
+    parser.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        help="counts and speed on standard error (default: if that is a terminal)",
+    )
+    parser.add_argument("-h", "--help", action="help", help="show this help")

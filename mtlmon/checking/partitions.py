@@ -1,0 +1,83 @@
+"""How the policies of a run divide a log into traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtlmon.arrays.native import KeyTable
+
+__all__ = ["Partitions", "TraceKeys", "partitions_of"]
+
+
+class Partitions(NamedTuple):
+    """The partitions of a log into traces, each by the values of some key columns.
+
+    Attributes:
+        columns: the key columns of each partition, in the order in which policies first use them; a
+            partition without key columns is a single trace.
+        of_policies: for each policy, the number of its partition.
+        all_columns: all key columns, in order of first mention.
+    """
+
+    columns: tuple[tuple[str, ...], ...]
+    of_policies: tuple[int, ...]
+    all_columns: tuple[str, ...]
+
+    @property
+    def places(self) -> list[list[int]]:
+        """For each partition, the indices of its columns in `all_columns`."""
+        return [[self.all_columns.index(name) for name in columns] for columns in self.columns]
+
+
+class TraceKeys(NamedTuple):
+    """The keys of the traces that verdicts are about.
+
+    Attributes:
+        partitions: the partitions of the run.
+        tables: for each partition, the keys by the number of the trace, or None if there is only
+            one trace.
+    """
+
+    partitions: Partitions
+    tables: tuple[KeyTable | None, ...]
+
+    @classmethod
+    def of_one_partition(
+        cls, policy_count: int, keys: KeyTable | None, columns: Iterable[str]
+    ) -> TraceKeys:
+        """Return the keys of policies that share one partition."""
+        names = tuple(columns)
+        return cls(Partitions((names,), (0,) * policy_count, names), (keys,))
+
+    def has_keys(self, policy: int) -> bool:
+        """Whether a policy has a trace per key."""
+        return self.tables[self.partitions.of_policies[policy]] is not None
+
+    def text(self, policy: int, number: int) -> str:
+        """Return the key of a policy's trace as text."""
+        table = self.tables[self.partitions.of_policies[policy]]
+        return "" if table is None else ", ".join(table.key(number))
+
+
+def partitions_of(
+    keys: Iterable[tuple[str, ...] | None], default: Iterable[str] = ()
+) -> Partitions:
+    """Return the partitions of policies.
+
+    Args:
+        keys: the key columns of each policy, or None if it names none.
+        default: the key columns of the policies that name none.
+    """
+    others = tuple(default)
+    found = [others if key is None else key for key in keys]
+    columns = tuple(dict.fromkeys(found))
+    # The default is mentioned before the policies.
+    mentioned = [*([others] if others in columns else []), *columns]
+    return Partitions(
+        columns,
+        tuple(columns.index(one) for one in found),
+        tuple(dict.fromkeys(name for names in mentioned for name in names)),
+    )

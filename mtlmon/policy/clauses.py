@@ -1,0 +1,357 @@
+"""Reads the clauses of declarations: keys, clocks and the like, between expressions."""
+
+from __future__ import annotations
+
+import re
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.definitions import Assumption, Clock, Stream
+from mtlmon.syntax.bounds import UNIT_WORDS, UNITS, read_bound
+from mtlmon.syntax.cursor import Cursor
+from mtlmon.syntax.lexer import skip_blanks
+from mtlmon.syntax.report import formula_error, shorten, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
+    from typing import Protocol
+
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy.predicates.expression import Constant, Expression
+
+    class Scope(Protocol):
+        """Finds out what the names in expressions stand for."""
+
+        def resolved(
+            self,
+            expression: Expression,
+            *,
+            is_condition: bool = False,
+            parameters: Sequence[str] = (),
+        ) -> Expression:
+            """Return the expression with its names resolved."""
+
+    from mtlmon.syntax.durations import Duration
+
+NONE = "none"
+"""Stands for no key, as in `key none`."""
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_DURATION = re.compile(r"[0-9]+\s*[^\W\d]*")
+_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_FOUND = re.compile(r"[\w.]+|\S")
+_FOUND_WIDTH = 40
+
+
+class ClauseReader:
+    """A position in a part of a policy file, and the pieces of clauses that can follow it.
+
+    Args:
+        text: the text of the file.
+        source: the name of the text in errors.
+        start: where the part begins.
+        end: where it ends.
+        unit: the unit of the time-stamps, as for `parse`.
+        constants: the values of constants by name.
+    """
+
+    __slots__ = ("_constants", "_end", "_position", "_source", "_text", "_unit")
+
+    def __init__(
+        self,
+        text: str,
+        source: str,
+        start: int,
+        end: int,
+        unit: str | None,
+        constants: Mapping[str, Constant],
+    ) -> None:
+        self._text = text
+        self._constants = constants
+        self._source = source
+        self._end = end
+        self._unit = unit
+        self._position = skip_blanks(text, start, end)
+
+    @property
+    def word(self) -> str:
+        """The next word; empty if something else comes next."""
+        found = _WORD.match(self._text, self._position, self._end)
+        return "" if found is None else found.group()
+
+    def take(self, word: str) -> bool:
+        """Skip the word if it comes next; return whether it did."""
+        if self.word != word:
+            return False
+        self._go(self._position + len(word))
+        return True
+
+    def take_sign(self, sign: str) -> bool:
+        """Skip the sign if it comes next; return whether it did."""
+        if not self._text.startswith(sign, self._position) or self._position >= self._end:
+            return False
+        self._go(self._position + len(sign))
+        return True
+
+    def text(self) -> str | None:
+        """Read a text in double quotes, if one comes next.
+
+        Raises:
+            PolicyError: the text is not valid.
+        """
+        found = _TEXT.match(self._text, self._position, self._end)
+        if found is None:
+            if self._text.startswith('"', self._position) and self._position < self._end:
+                raise self.error("this double quote is not closed on its line")
+            return None
+        from mtlmon.policy.predicates.parser import parse_expression
+
+        value = parse_expression(self._text, self._source, found.start(), found.end()).value
+        assert isinstance(value, str)
+        self._go(found.end())
+        return value
+
+    def name(self, what: str) -> str:
+        """Read a word.
+
+        Raises:
+            PolicyError: something else comes next.
+        """
+        word = self.word
+        if not word:
+            raise self.expected(what)
+        self._go(self._position + len(word))
+        return word
+
+    def columns(self) -> tuple[str, ...]:
+        """Read the names of key columns, separated by commas, or `none` for no columns.
+
+        Raises:
+            PolicyError: something else comes next, or a column is named twice.
+        """
+        names: list[str] = []
+        while True:
+            found = _COLUMN.match(self._text, self._position, self._end)
+            if found is None:
+                hint = "the name of a column is written as a word, or in backquotes: `user id`"
+                raise self.expected("the name of a column", hint)
+            written = found.group()
+            name = written[1:-1].replace("``", "`") if written[0] == "`" else written
+            if name in names:
+                raise self.error(f"the column {name} is named twice", "name each column once")
+            names.append(name)
+            self._go(found.end())
+            if not self.take_sign(","):
+                return () if names == [NONE] and written == NONE else tuple(names)
+
+    def duration(self) -> int | Duration:
+        """Read a length of time, at least 1.
+
+        Raises:
+            FormulaError: something else comes next, or its unit is not valid.
+        """
+        found = _DURATION.match(self._text, self._position, self._end)
+        if found is None:
+            raise self.expected("a length of time", "as in every 10s")
+        length = read_bound(Cursor(self._text, self._source, *found.span()), self._unit)
+        if (length if isinstance(length, int) else length.nanoseconds) == 0:
+            raise self.error("this length of time is 0", "ticks need a length of time above 0")
+        self._go(found.end())
+        return length
+
+    def number(self, what: str) -> Fraction:
+        """Read a number that is not negative.
+
+        Raises:
+            PolicyError: something else comes next.
+        """
+        found = _NUMBER.match(self._text, self._position, self._end)
+        if found is None:
+            raise self.expected(what)
+        from fractions import Fraction
+
+        self._go(found.end())
+        return Fraction(found.group())
+
+    def expression(self) -> Expression:
+        """Read an expression up to the next clause.
+
+        Raises:
+            FormulaError: something else comes next.
+        """
+        from mtlmon.policy.predicates.parser import parse_prefix
+
+        expression, behind = parse_prefix(
+            self._text, self._source, self._position, self._end, self._unit, self._constants
+        )
+        self._go(behind)
+        return expression
+
+    def require_end(self, what: str) -> None:
+        """Check that nothing follows.
+
+        Raises:
+            PolicyError: something does.
+        """
+        if self._position < self._end:
+            raise self.expected(what)
+
+    def expected(self, what: str, hint: str | None = None) -> FormulaError:
+        """Make the error that something else was expected here."""
+        found = _FOUND.match(self._text, self._position, self._end)
+        shown = "the end"
+        if found is not None:
+            shown = f"'{shorten(visible(found.group()), _FOUND_WIDTH)}'"
+        return self.error(f"expected {what}, found {shown}", hint)
+
+    def error(self, message: str, hint: str | None = None) -> FormulaError:
+        """Make an error at this position."""
+        return formula_error(
+            self._text, self._position, message, source=self._source, hint=hint, kind=PolicyError
+        )
+
+    def _go(self, position: int) -> None:
+        self._position = skip_blanks(self._text, position, self._end)
+
+
+class PolicyClauses:
+    """The clauses between the name of a policy and its colon.
+
+    Attributes:
+        text: what the policy means, in words; empty if there is none.
+        key: the key columns, or None.
+        clock: the time-points, or None for all rows.
+        tolerance: the share of time-points at which it may be violated, or None.
+        severity: a word, or None.
+    """
+
+    __slots__ = ("clock", "key", "severity", "text", "tolerance")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.key: tuple[str, ...] | None = None
+        self.clock: Clock | None = None
+        self.tolerance: Fraction | None = None
+        self.severity: str | None = None
+
+    def read(self, clauses: ClauseReader, scope: Scope, *, is_trigger: bool) -> None:
+        """Read the clauses; those of triggers are the key and the clock.
+
+        Raises:
+            FormulaError: a clause is not valid, or in the wrong place.
+        """
+        if not is_trigger:
+            self.text = clauses.text() or ""
+        if clauses.take("per"):
+            self.key = clauses.columns()
+        if clauses.take("on"):
+            self.clock = read_clock(clauses, scope)
+        if not is_trigger:
+            if clauses.take("at"):
+                self.read_tolerance(clauses)
+            if clauses.take("severity"):
+                self.severity = clauses.name("a word such as high")
+        order = "per, on" if is_trigger else "a text, per, on, at most, severity"
+        clauses.require_end(f"':' (before it can be, in this order: {order})")
+
+    def read_tolerance(self, clauses: ClauseReader) -> None:
+        """Read `most NUMBER %`, which follows the word `at`."""
+        if not clauses.take("most"):
+            raise clauses.expected("most", "as in at most 1%")
+        share = clauses.number("a number") / 100
+        if share > 1:
+            raise clauses.error("a share is at most 100%")
+        if not clauses.take_sign("%"):
+            raise clauses.expected("'%'", "as in at most 1%")
+        self.tolerance = share
+
+
+def read_clock(clauses: ClauseReader, scope: Scope) -> Clock | None:
+    """Read a clock: `rows`, `rows where EXPR` or `every DURATION`; None means all rows.
+
+    Raises:
+        FormulaError: something else comes next.
+    """
+    if clauses.take("every"):
+        return Clock(period=clauses.duration())
+    if not clauses.take("rows"):
+        raise clauses.expected("rows or every", "as in on rows where x > 5, or on every 10s")
+    if not clauses.take("where"):
+        return None
+    return Clock(condition=scope.resolved(clauses.expression(), is_condition=True))
+
+
+def read_stream(
+    clauses: ClauseReader, name: str, kind: str | None, place: int, scope: Scope
+) -> Stream:
+    """Read the expression and the clauses of a stream.
+
+    Args:
+        clauses: the part behind the sign `=`.
+        name: the name of the stream.
+        kind: its declared type, or None.
+        place: the position of its name in the text.
+        scope: finds out what names stand for.
+
+    Raises:
+        FormulaError: the expression or a clause is not valid.
+    """
+    written = clauses.expression()
+    per: list[tuple[Expression, str | None]] = []
+    if clauses.take("per"):
+        while not per or clauses.take_sign(","):
+            value = scope.resolved(clauses.expression())
+            per.append((value, clauses.name("a name") if clauses.take("as") else None))
+    parameters = [parameter for _, parameter in per if parameter is not None]
+    clock = None
+    if clauses.take("on"):
+        where = scope.resolved(clauses.expression(), is_condition=True, parameters=parameters)
+        clock = Clock(condition=where)
+    if clauses.take("every"):
+        if clock is not None:
+            raise clauses.error("a stream has values on rows or on ticks, not on both")
+        clock = Clock(period=clauses.duration())
+    ends: dict[str, Expression | None] = {"from": None, "until": None}
+    for word in ends:
+        if clauses.take(word):
+            if not per:
+                hint = "instances are made by per, as in per viewed as id"
+                raise clauses.error(f"{word} is for streams with instances", hint)
+            where = scope.resolved(clauses.expression(), is_condition=True, parameters=parameters)
+            ends[word] = where
+    order = "per, on, every, from, until"
+    clauses.require_end(f"an operator or the end (clauses come in this order: {order})")
+    value = scope.resolved(written, parameters=parameters)
+    return Stream(name, value, kind, tuple(per), clock, ends["from"], ends["until"], place)
+
+
+def read_assumption(clauses: ClauseReader) -> Assumption:
+    """Read what follows `assume`: `rate [per key] <= N / UNIT`, or `keys <= N`.
+
+    Raises:
+        PolicyError: something else comes next.
+    """
+    subject = clauses.name("rate or keys")
+    if subject == "rate" and clauses.take("per"):
+        if not clauses.take("key"):
+            raise clauses.expected("key", "as in assume rate per key <= 10 / s")
+        subject = "rate per key"
+    if not clauses.take_sign("<="):
+        raise clauses.expected("'<='", "as in assume keys <= 1000")
+    limit = clauses.number("a whole number")
+    if limit.denominator != 1:
+        raise clauses.error("the limit is not a whole number")
+    unit = None
+    if subject != "keys":
+        if not clauses.take_sign("/"):
+            raise clauses.expected("'/' and a unit of time", "as in assume rate <= 10 / s")
+        unit = clauses.name("a unit of time")
+        unit = UNIT_WORDS.get(unit, unit)
+        if unit not in UNITS:
+            raise clauses.error(
+                f"'{unit}' is not a unit of time", f"the units are {', '.join(UNITS)}"
+            )
+    return Assumption(subject, int(limit), unit)

@@ -1,0 +1,165 @@
+"""What policy files define: policies, streams, clocks, assumptions."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.syntax.durations import Duration
+    from mtlmon.syntax.formula import Formula
+
+
+class Clock:
+    """The time-points of a policy or stream, if they are not all rows.
+
+    Exactly one of the attributes is not None.
+
+    Attributes:
+        condition: the time-points are the rows where this is true.
+        period: the time-points are the ticks at the multiples of this.
+    """
+
+    __slots__ = ("condition", "period")
+
+    def __init__(
+        self, condition: Expression | None = None, period: int | Duration | None = None
+    ) -> None:
+        self.condition = condition
+        self.period = period
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Clock):
+            return NotImplemented
+        return (self.condition, self.period) == (other.condition, other.period)
+
+    def __hash__(self) -> int:
+        return hash((self.condition, self.period))
+
+    def __str__(self) -> str:
+        if self.period is not None:
+            return f"every {self.period}"
+        return f"rows where {self.condition}"
+
+
+class Policy:
+    """A policy of a file.
+
+    Attributes:
+        name: the name of the policy, or None for a formula without a name.
+        formula: the formula, with named subformulas replaced by their definitions.
+        written: the formula as written in the file, where named subformulas are atoms.
+        key: the columns whose values divide the log into the traces of this policy; () if the log
+            is a single trace, None for the key of the run.
+        text: what the policy means, in words; empty if the file does not say.
+        clock: the time-points, or None for all rows.
+        tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
+        severity: how serious a violation is, or None.
+        message: for a trigger, the text of its violations with expressions in braces, or None.
+    """
+
+    __slots__ = (
+        "clock",
+        "formula",
+        "key",
+        "message",
+        "name",
+        "severity",
+        "text",
+        "tolerance",
+        "written",
+    )
+
+    def __init__(
+        self,
+        name: str | None,
+        formula: Formula,
+        written: Formula,
+        key: tuple[str, ...] | None = None,
+        *,
+        text: str = "",
+        clock: Clock | None = None,
+        tolerance: Fraction | None = None,
+        severity: str | None = None,
+        message: str | None = None,
+    ) -> None:
+        self.name = name
+        self.formula = formula
+        self.written = written
+        self.key = key
+        self.text = text
+        self.clock = clock
+        self.tolerance = tolerance
+        self.severity = severity
+        self.message = message
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.name or 'without a name'}>"
+
+
+class Stream:
+    """A stream of a file: a value for each row, each tick, or each row of an instance.
+
+    Attributes:
+        name: the name of the stream.
+        expression: the value, with names resolved.
+        kind: the declared type: "int", "float", "bool", "text" or "time"; None if it follows from
+            the expression.
+        per: the expressions whose values tell instances apart, each with the name of its
+            parameter or None; () for a stream without instances.
+        clock: where it has values; None means at all rows.
+        start: where an instance begins, or None.
+        end: where an instance ends, or None.
+        place: the position of its name in the text.
+    """
+
+    __slots__ = ("clock", "end", "expression", "kind", "name", "per", "place", "start")
+
+    def __init__(
+        self,
+        name: str,
+        expression: Expression,
+        kind: str | None = None,
+        per: tuple[tuple[Expression, str | None], ...] = (),
+        clock: Clock | None = None,
+        start: Expression | None = None,
+        end: Expression | None = None,
+        place: int = 0,
+    ) -> None:
+        self.name = name
+        self.expression = expression
+        self.kind = kind
+        self.per = per
+        self.clock = clock
+        self.start = start
+        self.end = end
+        self.place = place
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """All expressions of the stream, the value first."""
+        condition = None if self.clock is None else self.clock.condition
+        others = (condition, self.start, self.end)
+        keys = [value for value, _ in self.per]
+        return [self.expression, *keys, *(one for one in others if one is not None)]
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.name}>"
+
+
+class Assumption:
+    """What a file assumes of its log, for static bounds of memory.
+
+    Attributes:
+        subject: "rate" (rows in a unit of time), "rate per key" or "keys" (their number).
+        limit: the largest number.
+        unit: for rates, the unit of time, a key of `mtlmon.syntax.bounds.UNITS`; else None.
+    """
+
+    __slots__ = ("limit", "subject", "unit")
+
+    def __init__(self, subject: str, limit: int, unit: str | None) -> None:
+        self.subject = subject
+        self.limit = limit
+        self.unit = unit

@@ -1,0 +1,125 @@
+"""Finds what the atoms of a policy file need: columns, atoms of the log, other rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mtlmon.policy.definitions import Policy
+    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.reading import PolicyFile
+
+_REMEMBERING = frozenset(
+    {ops.STREAM, ops.ATOM, ops.LET, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()}
+)
+
+
+class Needs(NamedTuple):
+    """What some atoms and streams of a policy file need.
+
+    Attributes:
+        columns: the columns of the table, in order of first occurrence.
+        log_atoms: the atoms that the log itself must provide.
+        remembering: the atoms that depend on other rows or on atoms of the log, in order; the
+            others depend on the columns of their row only.
+        streams: the streams, in no particular order.
+    """
+
+    columns: tuple[str, ...]
+    log_atoms: tuple[str, ...]
+    remembering: tuple[str, ...]
+    streams: frozenset[str]
+
+
+def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()) -> Needs:
+    """Find what atoms and streams need, also by way of the streams, lets and atoms in them.
+
+    Args:
+        file: the policy file.
+        names: the names of atoms; those that the file does not define come from the log.
+        streams: the names of streams.
+    """
+    wanted = tuple(dict.fromkeys(names))
+    columns: dict[str, None] = {}
+    log_atoms: dict[str, None] = {}
+    remembering = [
+        name
+        for name in wanted
+        if name in file.atoms
+        and any(node.operator in _REMEMBERING for node in postorder(file.atoms[name].expression))
+    ]
+    seen: set[tuple[str, str]] = set()
+    stack = [("stream", name) for name in reversed(streams)]
+    stack += [("atom", name) for name in reversed(wanted)]
+    while stack:
+        kind, name = stack.pop()
+        if (kind, name) in seen:
+            continue
+        seen.add((kind, name))
+        if kind == "let":
+            stack += [("atom", one) for one in reversed(file.lets[name].atoms)]
+        elif kind == "atom" and name not in file.atoms:
+            log_atoms[name] = None
+        else:
+            found: list[tuple[str, str]] = []
+            for expression in _expressions(file, kind, name):
+                for node in postorder(expression):
+                    if node.operator is ops.COLUMN:
+                        columns[node.name] = None
+                    elif node.operator in _KINDS:
+                        found.append((_KINDS[node.operator], node.name))
+                    elif node.operator is ops.OVER:
+                        found.append(("stream", node.over.stream))
+            stack += reversed(found)
+    found_streams = frozenset(name for kind, name in seen if kind == "stream")
+    return Needs(tuple(columns), tuple(log_atoms), tuple(remembering), found_streams)
+
+
+_KINDS = {ops.STREAM: "stream", ops.ATOM: "atom", ops.LET: "let", ops.INSTANCE: "stream"}
+
+
+def _expressions(file: PolicyFile, kind: str, name: str) -> Iterator[Expression]:
+    """The expressions of an atom or a stream."""
+    if kind == "atom":
+        yield file.atoms[name].expression
+    elif name in file.streams:
+        yield from file.streams[name].expressions
+
+
+def refuse_ticks(file: PolicyFile, streams: Iterable[str]) -> None:
+    """Refuse streams with ticks or instances, which nothing evaluates yet.
+
+    Raises:
+        PolicyError: one of the streams is such a stream.
+    """
+    for name in sorted(streams):
+        stream = file.streams[name]
+        has_ticks = stream.clock is not None and stream.clock.period is not None
+        if has_ticks or stream.per:
+            clause = "every" if has_ticks else "per"
+            message = f"stream {name} has the clause {clause}, which is not possible yet"
+            hint = "streams have values at rows, or on those where a condition is true"
+            raise formula_error(
+                file.text, stream.place, message, source=file.source, hint=hint, kind=PolicyError
+            )
+
+
+def refuse_clocks(policies: Iterable[Policy]) -> None:
+    """Refuse policies on other time-points than the rows, which nothing evaluates yet.
+
+    Raises:
+        MtlmonError: there is one.
+    """
+    for policy in policies:
+        if policy.clock is not None:
+            raise MtlmonError(
+                f"policy {policy.name} is on {policy.clock}, which is not possible yet: policies "
+                "are checked at every row"
+            )

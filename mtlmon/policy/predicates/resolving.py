@@ -1,0 +1,196 @@
+"""Finds out what the names in an expression stand for.
+
+The parser makes a column of every name. Whether it is one depends on what the file declares, and on
+where the name stands: in the body of an atom names are columns, as they were before there were
+streams, and where a condition is expected they can be atoms of the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Constant, Expression
+from mtlmon.policy.predicates.hints import some
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.support.guesses import nearest
+from mtlmon.syntax.report import formula_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mtlmon.errors import FormulaError
+
+_NO_CONSTANTS: Mapping[str, Constant] = {}
+
+# Where a condition is expected of the operands.
+_CONNECTIVES = frozenset({ops.AND, ops.OR, ops.NOT})
+_OF_CONDITIONS = frozenset({"count", "any", "all"})
+# What has the value of one of its operands.
+_CHOICES = frozenset({ops.IF, ops.COALESCE, *ops.OFFSETS.values()})
+
+
+class Scope(NamedTuple):
+    """What the names in an expression can stand for.
+
+    Attributes:
+        streams: the names of the streams.
+        atoms: the names of the atoms that the file declares.
+        lets: the names of the lets without operators of the future.
+        future_lets: the names of the other lets, which expressions cannot use.
+        constants: the values of the constants by name.
+        parameters: the names of the parameters of the stream that the expression belongs to.
+        is_atom_body: whether the expression is the body of an atom.
+    """
+
+    streams: Collection[str] = ()
+    atoms: Collection[str] = ()
+    lets: Collection[str] = ()
+    future_lets: Collection[str] = ()
+    constants: Mapping[str, Constant] = _NO_CONSTANTS
+    parameters: Collection[str] = ()
+    is_atom_body: bool = False
+
+
+class _Place(NamedTuple):
+    """Where a node stands: whether a condition is expected there, and whether names are columns."""
+
+    is_condition: bool
+    is_of_columns: bool
+
+
+def resolve(
+    expression: Expression,
+    scope: Scope,
+    text: str,
+    source: str = "<predicate>",
+    *,
+    is_condition: bool = False,
+) -> Expression:
+    """Replace the names in an expression by what they stand for.
+
+    A name in the body of an atom, outside the parentheses of an aggregate, is a stream or constant
+    of that name, else a column. Everywhere else it is a parameter, else what is declared under it,
+    else, where a condition is expected, an atom of the log, else a column. A condition is expected
+    as operand of `and`, `or` and `not`, as argument of `count`, `any` and `all`, behind `if`, and
+    where the caller says so; what chooses between its operands, such as `coalesce`, passes that on.
+
+    Args:
+        expression: the expression as parsed.
+        scope: what names can stand for.
+        text: the text that the spans of the expression refer to.
+        source: the name of the text in errors.
+        is_condition: whether a condition is expected of the whole expression.
+
+    Returns:
+        An expression whose columns are columns; `row.NAME` has become one.
+
+    Raises:
+        PolicyError: a let looks into the future, or there is no stream where one is needed.
+    """
+    resolver = _Resolver(scope, text, source)
+    return resolver.resolve(expression, _Place(is_condition, scope.is_atom_body))
+
+
+class _Resolver:
+    __slots__ = ("scope", "source", "text")
+
+    def __init__(self, scope: Scope, text: str, source: str) -> None:
+        self.scope = scope
+        self.text = text
+        self.source = source
+
+    def resolve(self, root: Expression, place: _Place) -> Expression:
+        done: dict[tuple[int, _Place], Expression] = {}
+        stack = [(root, place)]
+        while stack:
+            node, place = stack[-1]
+            if (id(node), place) in done:
+                stack.pop()
+                continue
+            places = _places(node, place)
+            keys = [(id(operand), at) for operand, at in zip(node.operands, places, strict=True)]
+            missing = [
+                pair
+                for pair, key in zip(zip(node.operands, places, strict=True), keys, strict=True)
+                if key not in done
+            ]
+            if missing:
+                stack += reversed(missing)
+                continue
+            stack.pop()
+            done[id(node), place] = self.resolved(node, place, tuple(done[key] for key in keys))
+        return done[id(root), place]
+
+    def resolved(
+        self, node: Expression, place: _Place, operands: tuple[Expression, ...]
+    ) -> Expression:
+        """Resolve a node whose operands are resolved."""
+        operator = node.operator
+        if operator is ops.ROW_COLUMN:
+            return Expression(ops.COLUMN, (), node.name, node.span)
+        if operator is ops.COLUMN:
+            return self.name(node, place)
+        if operator is ops.OVER:
+            self.require_stream(node, node.over.stream)
+        elif operator is ops.INSTANCE:
+            self.require_stream(node, node.name)
+        if all(one is other for one, other in zip(operands, node.operands, strict=True)):
+            return node
+        return Expression(operator, operands, node.value, node.span)
+
+    def name(self, node: Expression, place: _Place) -> Expression:
+        name, scope = node.name, self.scope
+        if name in scope.parameters:
+            return Expression(ops.PARAMETER, (), name, node.span)
+        if name in scope.streams:
+            return Expression(ops.STREAM, (), name, node.span)
+        if name in scope.constants:
+            return Expression(ops.CONSTANT, (), scope.constants[name], node.span)
+        if place.is_of_columns:
+            return node
+        if name in scope.lets:
+            return Expression(ops.LET, (), name, node.span)
+        if name in scope.future_lets:
+            hint = f"only a let of the past is a value; row.{column_text(name)} is the column"
+            raise self.error(node, f"let {name} looks into the future", hint)
+        if name in scope.atoms or place.is_condition:
+            return Expression(ops.ATOM, (), name, node.span)
+        return node
+
+    def require_stream(self, node: Expression, name: str) -> None:
+        streams = self.scope.streams
+        if name in streams:
+            return
+        guess = nearest(name, streams)
+        hint = "declare it: stream NAME = EXPRESSION per EXPRESSION"
+        if streams:
+            hint = f"the streams are {some(map(column_text, streams))}"
+        if guess is not None:
+            hint = f"did you mean {column_text(guess)}? {hint}"
+        raise self.error(node, f"there is no stream {column_text(name)}", hint)
+
+    def error(self, node: Expression, message: str, hint: str) -> FormulaError:
+        start = 0 if node.span is None else node.span.start
+        return formula_error(
+            self.text, start, message, source=self.source, hint=hint, kind=PolicyError
+        )
+
+
+def _places(node: Expression, place: _Place) -> list[_Place]:
+    """Where the operands of a node stand."""
+    operator = node.operator
+    if operator in _CONNECTIVES:
+        places = [place._replace(is_condition=True)]
+    elif operator in ops.WINDOWS:
+        places = [_Place(operator.word in _OF_CONDITIONS, False)]
+    elif operator is ops.OVER:
+        places = [_Place(node.over.aggregate in _OF_CONDITIONS, False)]
+    elif operator is ops.IF:
+        return [place._replace(is_condition=True), place, place]
+    elif operator in _CHOICES:
+        places = [place]
+    else:
+        places = [place._replace(is_condition=False)]
+    return places * len(node.operands)

@@ -1,0 +1,55 @@
+"""Finds the types of a file's streams and conditions, with or without the columns of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.inference import find_kinds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.reading import PolicyFile
+
+
+def with_streams(
+    file: PolicyFile, environment: Environment, schema: pa.Schema | None = None
+) -> tuple[Environment, list[FormulaError]]:
+    """Find the types of the values of streams, and check their expressions.
+
+    Args:
+        file: the policy file.
+        environment: what its expressions stand among, without streams.
+        schema: the columns of the table, or None if they are not known yet.
+
+    Returns:
+        The environment with the streams, and the errors in the order of the streams.
+    """
+    streams = {
+        name: file.predicate(one.expression, name, "stream") for name, one in file.streams.items()
+    }
+    declared = {
+        name: kinds.DECLARED[one.kind] for name, one in file.streams.items() if one.kind is not None
+    }
+    found, errors = find_kinds(streams, schema, environment, declared)
+    return environment._replace(streams=found), errors
+
+
+def errors_with_columns(
+    file: PolicyFile, environment: Environment, schema: pa.Schema
+) -> list[FormulaError]:
+    """Check all streams and atoms of a file with the columns of a table.
+
+    Args:
+        file: the policy file.
+        environment: what its expressions stand among, without streams.
+        schema: the columns of the table.
+    """
+    environment, errors = with_streams(file, environment, schema)
+    for predicate in file.atoms.values():
+        errors += check(predicate, schema, environment, is_of_one_row=False).errors
+    return errors

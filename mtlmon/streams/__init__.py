@@ -1,0 +1,1 @@
+"""Streams: values over time that formulas and conditions use."""

@@ -1,0 +1,413 @@
+# cython: language_level=3
+"""Exact sums: integers of many words in two's complement, as multiples of a power of two.
+
+The order of additions does not matter, and a subtraction undoes an addition. Only the result is
+rounded, once, to the nearest float.
+"""
+
+from libc.math cimport INFINITY, NAN, ldexp
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.string cimport memcpy
+
+from mtlmon.engine.native cimport damaged
+
+
+cdef extern from *:
+    """
+    #define count_leading_zeros(word) __builtin_clzll(word)
+
+    static inline uint64_t multiply_words(
+        uint64_t left, uint64_t right, uint64_t addend, uint64_t *high
+    ) {
+        unsigned __int128 product = (unsigned __int128) left * right + addend;
+        *high = (uint64_t) (product >> 64);
+        return (uint64_t) product;
+    }
+
+    static inline uint64_t divide_words(
+        uint64_t high, uint64_t low, uint64_t divisor, uint64_t *rest
+    ) {
+        unsigned __int128 dividend = (unsigned __int128) high << 64 | low;
+        *rest = (uint64_t) (dividend % divisor);
+        return (uint64_t) (dividend / divisor);
+    }
+    """
+    int count_leading_zeros(uint64_t word) noexcept nogil
+    # left * right + addend: the low word, and the high one
+    uint64_t multiply_words(
+        uint64_t left, uint64_t right, uint64_t addend, uint64_t *high
+    ) noexcept nogil
+    # (high * 2^64 + low) / divisor and its rest; `high` is below the divisor
+    uint64_t divide_words(
+        uint64_t high, uint64_t low, uint64_t divisor, uint64_t *rest
+    ) noexcept nogil
+
+
+cdef enum:
+    # Sums of up to 2^HEADROOM values do not overflow.
+    HEADROOM = 44
+    # The exponent of the least bit of a float, and of the bit behind its greatest one.
+    LEAST_EXPONENT = -1074
+    EXPONENT_BITS = 0x7FF
+    MOST_WORDS = 160
+
+
+cdef struct Term:
+    # A float other than 0, infinities and NaN: magnitude * 2^exponent.
+    uint64_t magnitude
+    int exponent
+    bint is_negative
+
+
+cdef enum FloatClass:
+    FINITE
+    POSITIVE_INFINITY
+    NEGATIVE_INFINITY
+    NOT_A_NUMBER
+
+
+cdef inline FloatClass term_of_float(int64_t bits, Term *term) noexcept nogil:
+    cdef int biased = <int> (bits >> 52) & EXPONENT_BITS
+    term.magnitude = <uint64_t> bits & ((<uint64_t> 1 << 52) - 1)
+    term.is_negative = bits < 0
+    if biased == EXPONENT_BITS:
+        if term.magnitude:
+            return NOT_A_NUMBER
+        return NEGATIVE_INFINITY if term.is_negative else POSITIVE_INFINITY
+    if biased:
+        term.magnitude |= <uint64_t> 1 << 52
+        biased -= 1
+    term.exponent = biased + LEAST_EXPONENT
+    return FINITE
+
+
+cdef inline void term_of_integer(int64_t value, Term *term) noexcept nogil:
+    term.is_negative = value < 0
+    term.magnitude = <uint64_t> -<uint64_t> value if value < 0 else <uint64_t> value
+    term.exponent = 0
+
+
+cdef inline void add_word(
+    uint64_t *words, uint32_t count, uint32_t place, uint64_t word
+) noexcept nogil:
+    cdef uint64_t carry = word
+    while carry and place < count:
+        words[place] += carry
+        carry = words[place] < carry
+        place += 1
+
+
+cdef inline void subtract_word(
+    uint64_t *words, uint32_t count, uint32_t place, uint64_t word
+) noexcept nogil:
+    cdef uint64_t borrow = word
+    cdef uint64_t old
+    while borrow and place < count:
+        old = words[place]
+        words[place] = old - borrow
+        borrow = old < borrow
+        place += 1
+
+
+cdef inline void add_magnitude(
+    uint64_t *words, uint32_t count, uint64_t magnitude, uint32_t shift, bint is_negative
+) noexcept nogil:
+    """Add or subtract magnitude * 2^shift; there is a word above the first that changes."""
+    cdef uint32_t place = shift >> 6
+    cdef uint32_t bits = shift & 63
+    cdef uint64_t low = magnitude << bits
+    cdef uint64_t high = magnitude >> 1 >> (63 - bits)
+    cdef uint64_t first = words[place]
+    cdef uint64_t second = words[place + 1]
+    # PERF: the first carry is added without a branch, which random values would mislead: sums of
+    # floats take two thirds of the time. `high` is below 2^63, so the carry fits.
+    if is_negative:
+        words[place] = first - low
+        high += first < low
+        words[place + 1] = second - high
+        if second < high:
+            subtract_word(words, count, place + 2, 1)
+    else:
+        words[place] = first + low
+        high += words[place] < low
+        words[place + 1] = second + high
+        if words[place + 1] < second:
+            add_word(words, count, place + 2, 1)
+
+
+cdef inline double power_of_two(int exponent) noexcept nogil:
+    """2^exponent, for exponents of normal floats."""
+    cdef uint64_t bits = <uint64_t> (exponent + 1023) << 52
+    cdef double value
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef double rounded(const uint64_t *words, uint32_t count, int exponent) noexcept nogil:
+    """The float nearest to words * 2^exponent; ties go to the even one."""
+    cdef bint is_negative = count > 0 and words[count - 1] >> 63
+    cdef uint64_t fill = <uint64_t> -1 if is_negative else 0
+    cdef uint64_t top = 0
+    cdef uint64_t below = 0
+    cdef bint rest = False
+    cdef int last = <int> count - 1
+    cdef int lowest = 0
+    cdef int zeros, place
+    cdef double value
+    while last >= 0 and words[last] == fill:
+        last -= 1
+    while lowest < <int> count and words[lowest] == 0:
+        lowest += 1
+    if lowest == <int> count:
+        return 0.0
+    # The magnitude of a negative number is its complement plus one, which carries through the
+    # words that are 0. So no word is 0 at `last`, and none below `lowest` is another than 0.
+    if is_negative:
+        last = max(last, lowest)
+        top = ~words[last] + (last == lowest)
+        if last > lowest:
+            below = ~words[last - 1] + (last - 1 == lowest)
+    else:
+        top = words[last]
+        if last > 0:
+            below = words[last - 1]
+    rest = lowest < last - 1
+    zeros = count_leading_zeros(top)
+    if zeros:
+        rest |= (below << zeros) != 0
+        top = top << zeros | below >> (64 - zeros)
+    else:
+        rest |= below != 0
+    # Signed integers are converted faster. The last bit says whether anything is below.
+    place = 64 * last - zeros + exponent + 1
+    value = <double> <int64_t> (top >> 1 | top & 1 | rest)
+    if place > -1000 and place < 900:
+        value *= power_of_two(place)
+    else:
+        value = ldexp(value, place)
+    return -value if is_negative else value
+
+
+cdef inline void add_product(
+    uint64_t *words, uint32_t count, uint64_t left, uint64_t right, uint32_t shift,
+    bint is_negative
+) noexcept nogil:
+    """Add or subtract left * right * 2^shift."""
+    cdef uint64_t high
+    cdef uint64_t low = multiply_words(left, right, 0, &high)
+    add_magnitude(words, count, low, shift, is_negative)
+    add_magnitude(words, count, high, shift + 64, is_negative)
+
+
+cdef struct Numbers:
+    # A number for each trace, of as many words as the values of all traces have needed so far.
+    uint64_t *words
+    uint32_t traces
+    uint32_t width
+    int exponent        # of the least bit; a multiple of 64
+
+
+cdef inline uint64_t *number_of(const Numbers *numbers, size_t trace) noexcept nogil:
+    return numbers.words + trace * numbers.width
+
+
+cdef inline size_t number_bytes(const Numbers *numbers) noexcept nogil:
+    return numbers.width * sizeof(uint64_t)
+
+
+cdef int resize_numbers(Numbers *numbers, uint32_t traces) except -1 nogil:
+    """Make room for more traces; their numbers are 0."""
+    resized(<void **> &numbers.words, traces, number_bytes(numbers))
+    memset(
+        number_of(numbers, numbers.traces), 0, (traces - numbers.traces) * number_bytes(numbers)
+    )
+    numbers.traces = traces
+    return 0
+
+
+cdef inline bint has_place(const Numbers *numbers, int exponent, int bits) noexcept nogil:
+    """Whether many terms with this exponent and so many bits fit into a number."""
+    return exponent >= numbers.exponent and (
+        exponent - numbers.exponent + bits + HEADROOM <= 64 * <int> numbers.width
+    )
+
+
+cdef Numbers widened(
+    const Numbers *numbers, int exponent, int bits, bint is_doubled
+) noexcept nogil:
+    """Numbers in which terms have a place; with words, if there is memory for them.
+
+    is_doubled: whether there are two words for each, at twice the exponent, for squares.
+    """
+    cdef Numbers found
+    cdef int low = numbers.exponent
+    cdef int high = numbers.exponent + 64 * <int> numbers.width
+    while low > exponent:
+        low -= 64
+    while high < exponent + bits + HEADROOM:
+        high += 64
+    found.words = NULL
+    found.traces = numbers.traces
+    found.exponent = low * (1 + is_doubled)
+    found.width = <uint32_t> ((high - low) // 64) * (1 + is_doubled)
+    has_resized(<void **> &found.words, numbers.traces, number_bytes(&found))
+    return found
+
+
+cdef void take_numbers(Numbers *numbers, const Numbers *wide) noexcept nogil:
+    """Move numbers to wider ones."""
+    cdef uint32_t below = <uint32_t> ((numbers.exponent - wide.exponent) // 64)
+    cdef size_t trace
+    cdef uint32_t place
+    cdef uint64_t *target
+    cdef const uint64_t *source
+    cdef uint64_t fill
+    for trace in range(numbers.traces):
+        target = number_of(wide, trace)
+        source = number_of(numbers, trace)
+        fill = <uint64_t> -1 if source[numbers.width - 1] >> 63 else 0
+        for place in range(wide.width):
+            if place < below:
+                target[place] = 0
+            elif place < below + numbers.width:
+                target[place] = source[place - below]
+            else:
+                target[place] = fill
+    free(numbers.words)
+    numbers[0] = wide[0]
+
+
+cdef int write_numbers(const Numbers *numbers, NumberWriter writer) except -1:
+    cdef size_t place
+    writer.put(numbers.width)
+    writer.put(zigzag(numbers.exponent))
+    writer.put(numbers.traces)
+    for place in range(<size_t> numbers.traces * numbers.width):
+        writer.put(numbers.words[place])
+    return 0
+
+
+cdef int read_numbers(Numbers *numbers, NumberReader reader) except -1:
+    """Read numbers in the place of those that there are."""
+    cdef uint64_t width = reader.get(MOST_WORDS)
+    cdef int64_t exponent = unzigzag(reader.get(UINT64_MAX))
+    cdef uint64_t traces
+    cdef size_t place
+    if width < 2 or exponent % 64 or not -64 * MOST_WORDS < exponent <= 0:
+        raise damaged()
+    traces = reader.get_count(<uint32_t> width)
+    if traces > MOST_TRACES:
+        raise damaged()
+    numbers.traces = 0
+    numbers.width = <uint32_t> width
+    numbers.exponent = <int> exponent
+    resize_numbers(numbers, <uint32_t> traces)
+    for place in range(<size_t> (traces * width)):
+        numbers.words[place] = reader.get(UINT64_MAX)
+    return 0
+
+
+cdef struct Specials:
+    # The numbers of infinities and NaN, which are not in exact sums.
+    int32_t positive, negative, undefined
+
+
+cdef inline void count_special(Specials *specials, FloatClass found, int sign) noexcept nogil:
+    if found == NOT_A_NUMBER:
+        specials.undefined += sign
+    elif found == POSITIVE_INFINITY:
+        specials.positive += sign
+    elif found == NEGATIVE_INFINITY:
+        specials.negative += sign
+
+
+cdef inline bint has_specials(const Specials *specials) noexcept nogil:
+    return (specials.positive | specials.negative | specials.undefined) != 0
+
+
+cdef inline double special_sum(const Specials *specials) noexcept nogil:
+    """The sum of infinities and NaN, of which there are some."""
+    if specials.undefined or (specials.positive and specials.negative):
+        return NAN
+    return INFINITY if specials.positive else -INFINITY
+
+
+cdef int write_specials(const Specials *specials, NumberWriter writer) except -1:
+    writer.put(<uint64_t> specials.positive)
+    writer.put(<uint64_t> specials.negative)
+    writer.put(<uint64_t> specials.undefined)
+    return 0
+
+
+cdef int read_specials(Specials *specials, NumberReader reader) except -1:
+    specials.positive = <int32_t> reader.get(INT32_MAX)
+    specials.negative = <int32_t> reader.get(INT32_MAX)
+    specials.undefined = <int32_t> reader.get(INT32_MAX)
+    return 0
+
+
+cdef inline FloatClass term_of(bint is_float, int64_t cell, Term *term) noexcept nogil:
+    """The term of an integer or float."""
+    if is_float:
+        return term_of_float(cell, term)
+    term_of_integer(cell, term)
+    return FINITE
+
+
+cdef double variance(
+    const uint64_t *sums, const uint64_t *squares, uint32_t width, int exponent, int64_t count
+) noexcept nogil:
+    """The variance of a sample, rounded once, from exact sums of its values and their squares.
+
+    It is (count * squares - sums^2) / (count * (count - 1)). The sums are multiples of 2^exponent,
+    those of squares of 2^(2 * exponent). Above 2^32 values, the quotient is rounded twice more.
+    """
+    cdef uint64_t magnitude[MOST_WORDS]
+    cdef uint64_t rest[MOST_WORDS]
+    cdef bint is_negative = sums[width - 1] >> 63
+    cdef uint64_t carry = is_negative
+    cdef uint32_t words = 2 * width + 1
+    cdef uint32_t i, j
+    cdef uint64_t low, high
+    cdef double value
+    for i in range(width):
+        magnitude[i] = (~sums[i] if is_negative else sums[i]) + carry
+        carry = carry and magnitude[i] == 0
+    carry = 0
+    for i in range(2 * width):
+        rest[i] = multiply_words(squares[i], <uint64_t> count, carry, &high)
+        carry = high
+    rest[2 * width] = carry
+    for i in range(width):
+        if magnitude[i]:
+            for j in range(width):
+                low = multiply_words(magnitude[i], magnitude[j], 0, &high)
+                subtract_word(rest, words, i + j, low)
+                subtract_word(rest, words, i + j + 1, high)
+    if count >> 32:
+        value = rounded(rest, words, 2 * exponent)
+        return value / <double> count / <double> (count - 1)
+    return quotient(rest, words, 2 * exponent, <uint64_t> count * <uint64_t> (count - 1))
+
+
+cdef double quotient(
+    const uint64_t *words, uint32_t count, int exponent, uint64_t divisor
+) noexcept nogil:
+    """The float nearest to words / divisor * 2^exponent, for a natural number in the words."""
+    cdef uint64_t digits[5]
+    cdef uint64_t rest = 0
+    cdef int top = <int> count - 1
+    cdef int place
+    cdef bint has_more = False
+    while top >= 0 and words[top] == 0:
+        top -= 1
+    # Four words leave at least 128 bits above the point, so the rest only decides ties.
+    for place in range(4):
+        digits[place] = words[top - 3 + place] if top - 3 + place >= 0 else 0
+    for place in range(top - 3):
+        has_more |= words[place] != 0
+    for place in range(3, -1, -1):
+        digits[place] = divide_words(rest, digits[place], divisor, &rest)
+    digits[0] |= has_more or rest != 0
+    digits[4] = 0
+    return rounded(digits, 5, exponent + 64 * (top - 3))

@@ -1,0 +1,332 @@
+# cython: language_level=3
+"""Values that never leave: aggregates without an upper bound, and the last values of a trace."""
+
+
+cdef enum:
+    MOST_DISTANCE = 1 << 24
+
+
+cdef struct Change:
+    # A cell of a state before it was changed.
+    size_t place
+    int64_t cell
+    int64_t note
+
+
+cdef struct Journal:
+    # The changes of a batch, for `undo`.
+    Change *changes
+    size_t count, room
+
+
+cdef int reserve_changes(Journal *journal, size_t more) except -1 nogil:
+    """Make room for more changes."""
+    cdef size_t needed = journal.count + more
+    if needed > journal.room:
+        needed = max(needed, 2 * journal.room)
+        resized(<void **> &journal.changes, needed, sizeof(Change))
+        journal.room = needed
+    return 0
+
+
+cdef inline void note_change(
+    Journal *journal, size_t place, int64_t cell, int64_t note
+) noexcept nogil:
+    """Note a change; there is room for it."""
+    cdef Change *change = &journal.changes[journal.count]
+    change.place = place
+    change.cell = cell
+    change.note = note
+    journal.count += 1
+
+
+cdef int moved_states(
+    void *states, size_t item_size, uint32_t traces, const uint32_t *numbers, size_t count,
+    uint32_t kept
+) except -1:
+    """Move the states of traces to their new numbers; clear the others."""
+    cdef char *place = <char *> states
+    cdef size_t number
+    for number in range(min(count, <size_t> traces)):
+        if numbers[number] != FORGOTTEN:
+            memmove(place + numbers[number] * item_size, place + number * item_size, item_size)
+    if traces > kept:
+        memset(place + kept * item_size, 0, (traces - kept) * item_size)
+    return 0
+
+
+@final
+cdef class Fold(Kernel):
+    """The first, last, smallest or largest of all values that are at least `lower` old.
+
+    kind, is_float: as for QueueWindow.
+    lower: the age, in units of time.
+    """
+
+    cdef QueueKind kind
+    cdef bint is_float
+    cdef int64_t lower
+    cdef Rows rows              # those that are not old enough yet
+    cdef uint64_t entry
+    cdef int64_t *codes
+    cdef uint8_t *found         # whether there is a value
+    cdef Journal journal
+    cdef uint64_t marked_end, marked_entry
+
+    def __cinit__(self, str kind not None, bint is_float, int64_t lower):
+        self.kind = queue_kind(kind)
+        self.is_float = is_float
+        if lower < 0:
+            raise ValueError(f"a negative age {lower}")
+        self.lower = lower
+        init_rows(&self.rows, True, False)
+
+    def __dealloc__(self):
+        free_rows(&self.rows)
+        free(self.codes)
+        free(self.found)
+        free(self.journal.changes)
+
+    cdef int make_room(self, uint32_t traces, size_t rows) except -1:
+        cdef uint32_t room
+        reserve_rows(&self.rows, rows)
+        reserve_changes(&self.journal, <size_t> (self.rows.end - self.entry) + rows)
+        if traces > self.traces:
+            room = room_for(traces, self.traces)
+            resized(<void **> &self.codes, room, sizeof(int64_t))
+            resized(<void **> &self.found, room, 1)
+            memset(self.codes + self.traces, 0, (room - self.traces) * sizeof(int64_t))
+            memset(self.found + self.traces, 0, room - self.traces)
+            self.traces = room
+        return 0
+
+    cdef inline void fold(self, uint32_t trace, int64_t code) noexcept nogil:
+        if self.found[trace] and self.kind != LAST:
+            if self.kind == FIRST or self.codes[trace] >= code:
+                return
+        note_change(&self.journal, trace, self.codes[trace], self.found[trace])
+        self.codes[trace] = code
+        self.found[trace] = 1
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.codes[trace])
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        push_row(&self.rows, time_stamp, trace, order_code(self.kind, self.is_float, value))
+        return 0
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        cdef Rows *rows = &self.rows
+        cdef int64_t limit = time_stamp - self.lower
+        cdef size_t index
+        while self.entry < rows.end:
+            index = index_of(rows, self.entry)
+            if rows.time_stamps[index] > limit:
+                break
+            self.fold(rows.numbers[index], rows.values[index])
+            self.entry += 1
+        value[0] = cell_of_code(self.kind, self.is_float, self.codes[trace])
+        return self.found[trace]
+
+    cdef int run(
+        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+        uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, values, mask, results, validity)
+
+    def begin(self):
+        forget_rows(&self.rows, self.entry)
+        self.journal.count = 0
+        self.marked_end = self.rows.end
+        self.marked_entry = self.entry
+
+    def undo(self):
+        cdef Change *change
+        while self.journal.count:
+            self.journal.count -= 1
+            change = &self.journal.changes[self.journal.count]
+            self.codes[change.place] = change.cell
+            self.found[change.place] = <uint8_t> change.note
+        self.rows.end = self.marked_end
+        self.entry = self.marked_entry
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        cdef size_t place
+        for place in range(min(count, <size_t> self.traces)):
+            flags[place] &= not self.found[place]
+        for place in range(index_of(&self.rows, self.entry), index_of(&self.rows, self.rows.end)):
+            if self.rows.numbers[place] < count:
+                flags[self.rows.numbers[place]] = 0
+        return 0
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        moved_states(self.codes, sizeof(int64_t), self.traces, numbers, count, kept)
+        moved_states(self.found, 1, self.traces, numbers, count, kept)
+        self.entry = renumber_rows(&self.rows, numbers, count, self.entry)
+        self.begin()
+        return 0
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        cdef size_t place
+        for place in range(self.traces):
+            if self.found[place]:
+                visit_text(&self.codes[place], marks)
+        visit_texts_of_rows(&self.rows, marks)
+        return 0
+
+    cdef int write(self, NumberWriter writer) except -1:
+        cdef uint32_t number
+        write_rows(&self.rows, writer)
+        writer.put(self.traces)
+        for number in range(self.traces):
+            writer.put(self.found[number])
+            if self.found[number]:
+                writer.put(zigzag(self.codes[number]))
+        return 0
+
+    cdef int read(self, NumberReader reader) except -1:
+        cdef uint32_t traces = read_rows(&self.rows, reader)
+        cdef uint64_t count = reader.get_count(1)
+        cdef size_t number
+        self.make_room(max(traces, <uint32_t> min(count, <uint64_t> MOST_TRACES)), 0)
+        for number in range(<size_t> count):
+            self.found[number] = <uint8_t> reader.get(1)
+            if self.found[number]:
+                self.codes[number] = unzigzag(reader.get(UINT64_MAX))
+        self.begin()
+        return 0
+
+    cdef size_t bytes_held(self):
+        return (
+            rows_bytes(&self.rows) + self.traces * (sizeof(int64_t) + 1)
+            + self.journal.room * sizeof(Change)
+        )
+
+
+@final
+cdef class Last(Kernel):
+    """The k-th value below the present row.
+
+    distance: k, from 1.
+    """
+
+    cdef uint32_t distance
+    cdef int64_t *cells         # for each trace its last `distance` values, in a ring
+    cdef uint64_t *counts       # the number of all values of a trace
+    cdef Journal journal
+
+    def __cinit__(self, uint32_t distance):
+        if distance < 1 or distance > MOST_DISTANCE:
+            raise ValueError(f"a distance of {distance} values")
+        self.distance = distance
+
+    def __dealloc__(self):
+        free(self.cells)
+        free(self.counts)
+        free(self.journal.changes)
+
+    cdef int make_room(self, uint32_t traces, size_t rows) except -1:
+        cdef uint32_t room
+        cdef size_t item = self.distance * sizeof(int64_t)
+        reserve_changes(&self.journal, rows)
+        if traces > self.traces:
+            room = room_for(traces, self.traces)
+            resized(<void **> &self.cells, room, item)
+            resized(<void **> &self.counts, room, sizeof(uint64_t))
+            memset(
+                self.cells + <size_t> self.traces * self.distance, 0, (room - self.traces) * item
+            )
+            memset(self.counts + self.traces, 0, (room - self.traces) * sizeof(uint64_t))
+            self.traces = room
+        return 0
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.counts[trace])
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        cdef size_t place = <size_t> trace * self.distance
+        if self.distance > 1:
+            place += self.counts[trace] % self.distance
+        note_change(&self.journal, place, self.cells[place], trace)
+        self.cells[place] = value
+        self.counts[trace] += 1
+        return 0
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        cdef size_t place = <size_t> trace * self.distance
+        if self.distance > 1:
+            # the oldest of the values, which the next one replaces
+            place += self.counts[trace] % self.distance
+        value[0] = self.cells[place]
+        return self.counts[trace] >= self.distance
+
+    cdef int run(
+        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+        uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, values, mask, results, validity)
+
+    def begin(self):
+        self.journal.count = 0
+
+    def undo(self):
+        cdef Change *change
+        while self.journal.count:
+            self.journal.count -= 1
+            change = &self.journal.changes[self.journal.count]
+            self.cells[change.place] = change.cell
+            self.counts[change.note] -= 1
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        cdef size_t number
+        for number in range(min(count, <size_t> self.traces)):
+            flags[number] &= self.counts[number] == 0
+        return 0
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        cdef size_t item = self.distance * sizeof(int64_t)
+        moved_states(self.cells, item, self.traces, numbers, count, kept)
+        moved_states(self.counts, sizeof(uint64_t), self.traces, numbers, count, kept)
+        return 0
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        cdef size_t number, place, kept
+        for number in range(self.traces):
+            kept = <size_t> min(self.counts[number], <uint64_t> self.distance)
+            for place in range(kept):
+                visit_text(&self.cells[number * self.distance + place], marks)
+        return 0
+
+    cdef int write(self, NumberWriter writer) except -1:
+        cdef uint32_t number
+        cdef uint64_t count, age
+        writer.put(self.traces)
+        for number in range(self.traces):
+            count = min(self.counts[number], <uint64_t> self.distance)
+            writer.put(count)
+            for age in range(count, 0, -1):
+                writer.put(zigzag(self.cells[
+                    <size_t> number * self.distance + (self.counts[number] - age) % self.distance
+                ]))
+        return 0
+
+    cdef int read(self, NumberReader reader) except -1:
+        cdef uint64_t traces = reader.get_count(1)
+        cdef uint32_t number
+        cdef uint64_t k
+        if traces > MOST_TRACES:
+            raise damaged()
+        self.make_room(<uint32_t> traces, 0)
+        for number in range(<uint32_t> traces):
+            self.counts[number] = reader.get(self.distance)
+            for k in range(self.counts[number]):
+                self.cells[<size_t> number * self.distance + k] = unzigzag(reader.get(UINT64_MAX))
+        return 0
+
+    cdef size_t bytes_held(self):
+        cdef size_t item = (self.distance + 1) * sizeof(int64_t)
+        return self.traces * item + self.journal.room * sizeof(Change)

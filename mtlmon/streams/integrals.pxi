@@ -1,0 +1,263 @@
+# cython: language_level=3
+"""Integrals over windows of the value that a trace holds: its last value so far."""
+
+
+cdef struct Area:
+    # The last value that entered the window, and the last one that left it.
+    int64_t entered, entered_at
+    int64_t left, left_at
+    bint has_entered, has_left
+    Specials specials
+
+
+cdef struct Event:
+    # That a row entered or left, and what it took the place of.
+    uint32_t trace
+    bint is_entry, had_value
+    int64_t cell, time_stamp
+
+
+@final
+cdef class IntegralWindow(Window):
+    """The integral over time of the held value, from the first value of the trace on.
+
+    Each trace has the exact sum of value * length over the steps between the last row that left the
+    window and the last one that entered. The steps at both ends of the window are added on reading.
+
+    is_float: whether values are floats; otherwise, they are integers.
+    """
+
+    cdef bint is_float
+    cdef Area *areas
+    cdef Numbers sums
+    cdef Event *events          # those of the batch
+    cdef size_t event_count, event_room
+    cdef int64_t from_end, to_end   # how far before the present the window ends and begins
+
+    def __cinit__(self, bint is_float, int64_t lower, int64_t upper):
+        self.is_float = is_float
+        self.set_bounds(lower, upper)
+        # A row leaves when the window begins at its time-stamp: its step is then the first one.
+        self.from_end = self.lower
+        self.to_end = self.upper
+        self.upper -= self.is_bounded
+        init_rows(&self.rows, True, False)
+        self.sums.width = 4
+        self.sums.exponent = -128 if is_float else 0
+
+    def __dealloc__(self):
+        free(self.areas)
+        free(self.sums.words)
+        free(self.events)
+
+    cdef int make_room(self, uint32_t traces, size_t rows) except -1:
+        cdef size_t events
+        Window.make_room(self, traces, rows)
+        events = self.event_count + 2 * (<size_t> (self.rows.end - self.tail) + rows)
+        if events > self.event_room:
+            resized(<void **> &self.events, events, sizeof(Event))
+            self.event_room = events
+        return 0
+
+    cdef int resize_traces(self, uint32_t traces) except -1:
+        resized(<void **> &self.areas, traces, sizeof(Area))
+        memset(self.areas + self.traces, 0, (traces - self.traces) * sizeof(Area))
+        resize_numbers(&self.sums, traces)
+        self.traces = traces
+        return 0
+
+    cdef int add_step(
+        self, uint32_t trace, int64_t cell, int64_t length, int sign
+    ) except -1 nogil:
+        """Add or subtract cell * length to the sum of a trace."""
+        cdef Term term
+        cdef FloatClass found
+        cdef Numbers wide
+        if length == 0:
+            return 0
+        found = term_of(self.is_float, cell, &term)
+        if found != FINITE:
+            count_special(&self.areas[trace].specials, found, sign)
+            return 0
+        if term.magnitude == 0:
+            return 0
+        if not has_place(&self.sums, term.exponent, 128):
+            wide = widened(&self.sums, term.exponent, 128, False)
+            if wide.words == NULL:
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
+            take_numbers(&self.sums, &wide)
+        add_product(
+            number_of(&self.sums, trace), self.sums.width, term.magnitude, <uint64_t> length,
+            <uint32_t> (term.exponent - self.sums.exponent), term.is_negative ^ (sign < 0)
+        )
+        return 0
+
+    cdef inline void note(
+        self, uint32_t trace, bint is_entry, bint had_value, int64_t cell, int64_t time_stamp
+    ) noexcept nogil:
+        cdef Event *event = &self.events[self.event_count]
+        event.trace = trace
+        event.is_entry = is_entry
+        event.had_value = had_value
+        event.cell = cell
+        event.time_stamp = time_stamp
+        self.event_count += 1
+
+    cdef inline int enter(self, size_t index) except -1 nogil:
+        cdef uint32_t trace = self.rows.numbers[index]
+        cdef Area *area = &self.areas[trace]
+        cdef int64_t now = self.rows.time_stamps[index]
+        if area.has_entered:
+            self.add_step(trace, area.entered, now - area.entered_at, 1)
+        self.note(trace, True, area.has_entered, area.entered, area.entered_at)
+        area.entered = self.rows.values[index]
+        area.entered_at = now
+        area.has_entered = True
+        return 0
+
+    cdef inline int leave(self, size_t index) except -1 nogil:
+        cdef uint32_t trace = self.rows.numbers[index]
+        cdef Area *area = &self.areas[trace]
+        cdef int64_t now = self.rows.time_stamps[index]
+        if area.has_left:
+            self.add_step(trace, area.left, now - area.left_at, -1)
+        self.note(trace, False, area.has_left, area.left, area.left_at)
+        area.left = self.rows.values[index]
+        area.left_at = now
+        area.has_left = True
+        return 0
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.areas[trace])
+        prefetch(number_of(&self.sums, trace))
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        push_row(&self.rows, time_stamp, trace, value)
+        return 0
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        cdef Area *area
+        cdef int64_t last_step, first_step
+        cdef double total
+        advance(self, time_stamp)
+        area = &self.areas[trace]
+        if not area.has_entered:
+            value[0] = 0
+            return NOTHING
+        # The last step goes on to the end of the window; the first one begins with the window.
+        last_step = time_stamp - self.from_end - area.entered_at
+        first_step = time_stamp - self.to_end - area.left_at if area.has_left else 0
+        if area.entered_at == area.left_at and area.has_left:
+            # both are one step, or the earlier of two values has no length
+            last_step -= first_step
+            first_step = 0
+        self.add_step(trace, area.entered, last_step, 1)
+        self.add_part(trace, area.left, first_step, -1)
+        if has_specials(&area.specials):
+            total = special_sum(&area.specials)
+        else:
+            total = rounded(number_of(&self.sums, trace), self.sums.width, self.sums.exponent)
+        self.add_step(trace, area.entered, last_step, -1)
+        self.add_part(trace, area.left, first_step, 1)
+        memcpy(value, &total, sizeof(total))
+        return FOUND
+
+    cdef inline int add_part(
+        self, uint32_t trace, int64_t cell, int64_t length, int sign
+    ) except -1 nogil:
+        """As `add_step`, for a part of a step: an infinite step without it is still infinite."""
+        cdef Term term
+        if term_of(self.is_float, cell, &term) == FINITE:
+            return self.add_step(trace, cell, length, sign)
+        return 0
+
+    cdef int run(
+        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+        uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, values, mask, results, validity)
+
+    def begin(self):
+        Window.begin(self)
+        self.event_count = 0
+
+    def undo(self):
+        cdef Event *event
+        cdef Area *area
+        while self.event_count:
+            self.event_count -= 1
+            event = &self.events[self.event_count]
+            area = &self.areas[event.trace]
+            if event.is_entry:
+                if event.had_value:
+                    self.add_step(event.trace, event.cell, area.entered_at - event.time_stamp, -1)
+                area.entered = event.cell
+                area.entered_at = event.time_stamp
+                area.has_entered = event.had_value
+            else:
+                if event.had_value:
+                    self.add_step(event.trace, event.cell, area.left_at - event.time_stamp, 1)
+                area.left = event.cell
+                area.left_at = event.time_stamp
+                area.has_left = event.had_value
+        self.tail = self.marked_tail
+        self.entry = self.marked_entry
+        self.rows.end = self.marked_end
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        cdef size_t number
+        Window.clear_unsettled(self, flags, count)
+        for number in range(min(count, <size_t> self.traces)):
+            if self.areas[number].has_entered:
+                flags[number] = 0
+        return 0
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        moved_states(self.areas, sizeof(Area), self.traces, numbers, count, kept)
+        moved_states(
+            self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
+        )
+        return Window.renumber(self, numbers, count, kept)
+
+    cdef int write(self, NumberWriter writer) except -1:
+        cdef uint32_t number
+        cdef Area *area
+        Window.write(self, writer)
+        write_numbers(&self.sums, writer)
+        for number in range(self.traces):
+            area = &self.areas[number]
+            writer.put(area.has_entered)
+            writer.put(area.has_left)
+            writer.put(zigzag(area.entered))
+            writer.put(<uint64_t> area.entered_at)
+            writer.put(zigzag(area.left))
+            writer.put(<uint64_t> area.left_at)
+            write_specials(&area.specials, writer)
+        return 0
+
+    cdef int read(self, NumberReader reader) except -1:
+        cdef uint32_t number
+        cdef Area *area
+        Window.read(self, reader)
+        read_numbers(&self.sums, reader)
+        resized(<void **> &self.areas, self.sums.traces, sizeof(Area))
+        self.traces = self.sums.traces
+        for number in range(self.traces):
+            area = &self.areas[number]
+            area.has_entered = reader.get(1) != 0
+            area.has_left = reader.get(1) != 0
+            area.entered = unzigzag(reader.get(UINT64_MAX))
+            area.entered_at = <int64_t> reader.get(INT64_MAX)
+            area.left = unzigzag(reader.get(UINT64_MAX))
+            area.left_at = <int64_t> reader.get(INT64_MAX)
+            read_specials(&area.specials, reader)
+        return self.require_rows()
+
+    cdef size_t bytes_held(self):
+        return (
+            Window.bytes_held(self) + self.event_room * sizeof(Event)
+            + self.traces * (sizeof(Area) + number_bytes(&self.sums))
+        )

@@ -1,0 +1,257 @@
+# cython: language_level=3
+"""What all kernels have in common: how rows go through them, and how a batch is undone."""
+
+from libc.stdint cimport uint8_t
+
+from mtlmon.engine.native cimport as_bytes
+
+from mtlmon.errors import MtlmonError
+
+
+cdef enum:
+    # What `get` returns: no result, a result, or one that does not fit.
+    NOTHING
+    FOUND
+    OVERFLOWS
+
+
+cdef struct TextMarks:
+    # What to do with cells that are numbers of texts: set flags, or give them new numbers.
+    uint8_t *flags
+    const uint32_t *numbers
+    size_t count
+
+
+cdef inline void visit_text(int64_t *cell, const TextMarks *marks) noexcept nogil:
+    if <uint64_t> cell[0] < marks.count:
+        if marks.flags != NULL:
+            marks.flags[cell[0]] = 1
+        else:
+            cell[0] = marks.numbers[cell[0]]
+
+
+cdef void visit_texts_of_rows(Rows *rows, const TextMarks *marks) noexcept nogil:
+    cdef size_t place
+    for place in range(index_of(rows, rows.start), index_of(rows, rows.end)):
+        visit_text(&rows.values[place], marks)
+
+
+cdef class Kernel:
+    """One aggregate or offset over the rows of many traces.
+
+    A row is first `put`, if its value is not null, and then `get` tells the result at the row. Only
+    a kernel that excludes the present takes the two steps in either order.
+
+    Between `begin` and the next `begin`, `undo` takes everything back. Cells are of 64 bits:
+    integers, floats as their bits, Booleans as 0 and 1, texts as numbers.
+    """
+
+    cdef uint32_t traces        # how many traces there is room for
+
+    cdef int make_room(self, uint32_t traces, size_t rows) except -1:
+        """Make room for the traces below `traces`, and for so many rows in the next calls."""
+        raise NotImplementedError
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        """Add the value of a row; there must be room for it."""
+        with gil:
+            raise NotImplementedError
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        """Compute the result at a row; returns NOTHING for null, FOUND or OVERFLOWS."""
+        with gil:
+            raise NotImplementedError
+
+    cdef int run(
+        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+        uint8_t *validity
+    ) except -1:
+        """Put and get all rows of a batch; stop with OVERFLOWS at the first that overflows."""
+        raise NotImplementedError
+
+    def feed(self, Batch batch not None, values, mask, results, validity):
+        """Compute the results at the rows of a batch.
+
+        values: a contiguous array of 64-bit items; None if the kernel takes no values.
+        mask: a contiguous array of bytes: 0 for rows whose value is null; None if there are none.
+        results: a contiguous array of 64-bit items for the results.
+        validity: a contiguous array of bytes, which become 0 where the result is null, else 1.
+
+        Returns the number of rows with a result: if it is below the number of rows, the result of
+        the next row overflows. In this case, the caller has to call `undo`.
+        """
+        cdef size_t count = batch.count
+        cdef Memory value_memory, mask_memory
+        cdef Memory result_memory = contiguous(results, sizeof(int64_t), count, True)
+        cdef Memory validity_memory = contiguous(validity, 1, count, True)
+        cdef const int64_t *value_cells = NULL
+        cdef const uint8_t *mask_bytes = NULL
+        cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
+        cdef size_t k
+        if values is not None:
+            value_memory = contiguous(values, sizeof(int64_t), count)
+            value_cells = <const int64_t *> value_memory.buffer.buf
+        elif self.takes_values():
+            raise ValueError("expected values")
+        if mask is not None:
+            mask_memory = contiguous(mask, 1, count)
+            mask_bytes = <const uint8_t *> mask_memory.buffer.buf
+        self.make_room(batch.traces, count)
+        if self.run(
+            batch, value_cells, mask_bytes, <int64_t *> result_memory.buffer.buf, valid
+        ) == 0:
+            return count
+        for k in range(count):
+            if valid[k] == OVERFLOWS:
+                return k
+        raise AssertionError("no row overflows")
+
+    cdef bint takes_values(self):
+        return True
+
+    def begin(self):
+        """Begin a batch: what was done before can no longer be undone."""
+        raise NotImplementedError
+
+    def undo(self):
+        """Return to the state at the last `begin`."""
+        raise NotImplementedError
+
+    def settled(self, flags):
+        """Find the traces whose state is like that of a new trace, and will stay so without rows.
+
+        flags: a writable array of bytes, one for each trace; the byte becomes 0 if the trace is not
+        settled.
+        """
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        self.clear_unsettled(<uint8_t *> memory.buffer.buf, <size_t> memory.buffer.shape[0])
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        raise NotImplementedError
+
+    def keep(self, new_numbers):
+        """Give traces new numbers, in the same order, and forget others.
+
+        new_numbers: bytes of uint32 items, indexed by the current number; 2^32-1 for traces to
+        forget. There must be one for each trace that had a row.
+        """
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef size_t kept = 0
+        cdef size_t k
+        self.begin()
+        for k in range(count):
+            if numbers[k] != FORGOTTEN:
+                if numbers[k] != kept:
+                    raise ValueError("new numbers are not in the order of the present ones")
+                kept += 1
+        self.renumber(numbers, count, <uint32_t> kept)
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        raise NotImplementedError
+
+    def mark_texts(self, flags):
+        """For cells that are numbers of texts: find those that the state has.
+
+        flags: a writable array of bytes, one for each text; those of texts in the state become 1.
+        """
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef TextMarks marks
+        marks.flags = <uint8_t *> memory.buffer.buf
+        marks.numbers = NULL
+        marks.count = <size_t> memory.buffer.shape[0]
+        self.begin()
+        self.visit_texts(&marks)
+
+    def renumber_texts(self, new_numbers):
+        """For cells that are numbers of texts: give the texts new numbers.
+
+        new_numbers: bytes of uint32 items, indexed by the current number.
+        """
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef TextMarks marks
+        marks.flags = NULL
+        marks.numbers = <const uint32_t *> memory.buffer.buf
+        marks.count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        self.begin()
+        self.visit_texts(&marks)
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        """Visit all cells."""
+        raise NotImplementedError
+
+    def snapshot(self):
+        """Return the state as bytes for `restore`."""
+        cdef NumberWriter writer = NumberWriter()
+        self.begin()
+        self.write(writer)
+        return writer.taken()
+
+    cdef int write(self, NumberWriter writer) except -1:
+        raise NotImplementedError
+
+    def restore(self, snapshot):
+        """Continue from the snapshot of a kernel with the same arguments; this one must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot. The kernel must not be used after
+                that.
+        """
+        cdef NumberReader reader = NumberReader()
+        if self.traces:
+            raise MtlmonError("a kernel can only be restored before its first row")
+        reader.open(as_bytes(snapshot), 0)
+        self.read(reader)
+        reader.end()
+
+    cdef int read(self, NumberReader reader) except -1:
+        raise NotImplementedError
+
+    @property
+    def held_bytes(self):
+        """The number of bytes that the state takes."""
+        return self.bytes_held()
+
+    cdef size_t bytes_held(self):
+        raise NotImplementedError
+
+
+cdef uint32_t room_for(uint32_t traces, uint32_t room):
+    """How many traces to make room for, so that growing by single traces stays cheap."""
+    return max(traces, <uint32_t> min(<uint64_t> MOST_TRACES, <uint64_t> room + room // 2))
+
+
+ctypedef fused AnyKernel:
+    CountWindow
+    SumWindow
+    QueueWindow
+    DistinctWindow
+    QuantileWindow
+    IntegralWindow
+    Fold
+    Last
+
+
+cdef int run_rows(
+    AnyKernel kernel, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+    uint8_t *validity
+) except -1 nogil:
+    """Put and get each row; one compiled loop for each class of kernels."""
+    cdef size_t k
+    cdef uint32_t trace
+    cdef int found
+    for k in range(batch.count):
+        if k + AHEAD < batch.count:
+            kernel.expect(batch.trace(k + AHEAD))
+        trace = batch.trace(k)
+        if AnyKernel is Last:
+            found = kernel.get(batch.time_stamps[k], trace, &results[k])
+        if mask == NULL or mask[k]:
+            kernel.put(batch.time_stamps[k], trace, 0 if values == NULL else values[k])
+        if AnyKernel is not Last:
+            found = kernel.get(batch.time_stamps[k], trace, &results[k])
+        validity[k] = <uint8_t> found
+        if found == OVERFLOWS:
+            return OVERFLOWS
+    return 0

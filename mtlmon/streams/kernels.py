@@ -1,0 +1,247 @@
+"""The kernel for each aggregate and offset, with what it takes and gives."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import floor
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.streams import native
+from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results, to_cells
+from mtlmon.syntax.durations import Duration, DurationInterval
+
+if TYPE_CHECKING:
+    from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.predicates.operators import Operator
+    from mtlmon.streams.cells import Cells, Mask, Texts
+
+MEMORY = ops.WINDOWS | set(ops.OFFSETS.values())
+"""The operators whose value at a row depends on other rows."""
+
+
+MOST_DISTANCE = 1_000_000
+"""How many values LAST looks back at most; as many are kept for each trace."""
+
+
+class NotPossible(Exception):
+    """What streams cannot do, in words; the caller makes an error of it that has a place."""
+
+
+class Extent(NamedTuple):
+    """Which rows an operator looks at.
+
+    Attributes:
+        lower: how old values are at least, in units of time.
+        upper: how old they are at most; -1 for no limit.
+        distance: for LAST, how many values back; otherwise 0.
+    """
+
+    lower: int
+    upper: int
+    distance: int = 0
+
+    @property
+    def excludes_present(self) -> bool:
+        """Whether the value at a row does not depend on the argument at the same row."""
+        return self.distance > 0 or self.lower > 0
+
+
+def extent_of(node: Expression, unit: str | None) -> Extent:
+    """Return which rows an aggregate or offset looks at.
+
+    Args:
+        node: a node with an operator of `MEMORY`.
+        unit: the unit of the time-stamps, if it is known.
+
+    Raises:
+        FormulaError: a duration is not a whole number of units.
+        NotPossible: the operator looks at later rows.
+    """
+    if node.operator in ops.WINDOWS:
+        interval = node.window.interval
+        if isinstance(interval, DurationInterval) and unit is not None:
+            interval = interval.in_unit(unit, node.operator.word)
+        upper = -1 if interval.upper is None else interval.upper
+        return Extent(interval.lower, upper)
+    distance = node.offset.distance
+    if node.operator is ops.LAST:
+        assert isinstance(distance, int)
+        if distance > MOST_DISTANCE:
+            raise NotPossible(f"last({distance}) looks back further than {MOST_DISTANCE} values")
+        return Extent(0, -1, distance)
+    if node.operator is ops.NEXT:
+        raise NotPossible("next(...) looks at later rows, which streams cannot do yet")
+    if isinstance(distance, Duration):
+        interval = DurationInterval(distance, distance)
+        distance = (interval if unit is None else interval.in_unit(unit, "at")).lower
+    return Extent(distance, -1)
+
+
+class Kernel:
+    """A native kernel between columns of Arrow.
+
+    Args:
+        node: a node with an operator of `MEMORY`.
+        argument: the kind of its argument; NULL if it has none.
+        kind: the kind of its values, with the default among them.
+        extent: the rows it looks at.
+        texts: the numbers of texts.
+
+    Attributes:
+        node: the node.
+        argument: the kind of the values that the native kernel takes.
+        found_kind: the kind of the results of the native kernel.
+        kind: the kind of the values, with the default among them.
+        native: the native kernel.
+        counter: for a default of a counting aggregate: counts the values that are not null.
+    """
+
+    def __init__(
+        self, node: Expression, argument: Kind, kind: Kind, extent: Extent, texts: Texts
+    ) -> None:
+        self.node = node
+        self.extent = extent
+        is_quantile = node.operator in _QUANTILES
+        self.argument = kinds.FLOAT if is_quantile else cell_kind(argument)
+        self._texts = texts
+        self.found_kind = _found_kind(node.operator, argument)
+        self.kind = cell_kind(kind)
+        self._default = default_of(node)
+        self.native = self._kernel()
+        counts = node.operator in _COUNTING and self._default is not None
+        self.counter = native.CountWindow(extent.lower, extent.upper) if counts else None
+
+    @property
+    def natives(self) -> list[native.Kernel]:
+        """The native kernels, one or two."""
+        return [self.native] if self.counter is None else [self.native, self.counter]
+
+    def run(self, rows: native.Batch, values: pa.Array | None) -> tuple[pa.Array, int]:
+        """Compute the results at the rows of a batch.
+
+        Returns:
+            The results, and how many there are: if the result of a row overflows, those before it.
+        """
+        cells, mask = self._input(values)
+        results, validity, done = self._feed(self.native, rows, cells, mask)
+        operator = self.node.operator
+        if operator is ops.WINDOW_ANY:
+            results = (results > 0).astype(np.int64)
+        elif operator is ops.WINDOW_ALL:
+            results = (results == 0).astype(np.int64)
+        found = from_cells(results[:done], validity[:done], self.found_kind, self._texts)
+        if self._default is None or done < rows.count:
+            return found, done
+        found = pc.cast(found, column_type(self.kind))
+        default = pa.scalar(default_cell(self._default, self.kind), column_type(self.kind))
+        if self.counter is None:
+            return pc.fill_null(found, default), done
+        assert values is not None
+        counts, _, _ = self._feed(self.counter, rows, None, is_set(values.is_valid()))
+        return pc.if_else(pa.array(counts > 0), found, default), done
+
+    def _input(self, values: pa.Array | None) -> tuple[Cells | None, Mask | None]:
+        if values is None:
+            return None, None
+        if self.node.operator in {ops.WINDOW_COUNT, ops.WINDOW_ANY}:
+            return None, is_set(pc.fill_null(values, False))
+        if self.node.operator is ops.WINDOW_ALL:
+            return None, is_set(pc.invert(pc.fill_null(values, True)))
+        return to_cells(values, self.argument, self._texts)
+
+    @staticmethod
+    def _feed(
+        kernel: native.Kernel, rows: native.Batch, cells: Cells | None, mask: Mask | None
+    ) -> tuple[Cells, Mask, int]:
+        results, validity = room_for_results(rows.count)
+        return results, validity, kernel.feed(rows, cells, mask, results, validity)
+
+    def _kernel(self) -> native.Kernel:
+        operator = self.node.operator
+        lower, upper, distance = self.extent
+        is_float = self.argument.name == "float"
+        if operator in _COUNTS:
+            return native.CountWindow(lower, upper)
+        if operator is ops.LAST:
+            return native.Last(distance)
+        if operator in {ops.AT, ops.HOLD}:
+            return native.Fold("last", is_float, lower)
+        if operator in _SUMS:
+            return native.SumWindow(_SUMS[operator], is_float, lower, upper)
+        if operator is ops.WINDOW_DISTINCT:
+            return native.DistinctWindow(is_float, lower, upper)
+        if operator is ops.WINDOW_INTEGRAL:
+            return native.IntegralWindow(is_float, lower, upper)
+        if operator in _QUANTILES:
+            parameters = self.node.window.parameters
+            share = default_cell(parameters[0], kinds.FLOAT) if parameters else 0.5
+            assert isinstance(share, float)
+            if not 0 <= share <= 1:
+                raise NotPossible(f"quantile takes a number from 0 to 1, not {parameters[0]}")
+            return native.QuantileWindow(share, lower, upper)
+        if operator in _CHOICES:
+            choice = _CHOICES[operator]
+            if self.argument.name == "text" and choice in {"min", "max"}:
+                raise NotPossible(f"{choice} of texts is not possible yet")
+            if upper < 0:
+                return native.Fold(choice, is_float, lower)
+            return native.QueueWindow(choice, is_float, lower, upper)
+        raise NotPossible(f"{operator.word} over a window is not possible yet")
+
+
+_COUNTING = {ops.WINDOW_COUNT, ops.WINDOW_ANY, ops.WINDOW_ALL, ops.WINDOW_DISTINCT}
+"""Aggregates with a value where nothing is in the window."""
+_COUNTS = {ops.WINDOW_COUNT, ops.COUNT_ROWS, ops.WINDOW_ANY, ops.WINDOW_ALL}
+_QUANTILES = {ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE}
+_SUMS: dict[Operator, Literal["sum", "avg", "var", "stddev"]] = {
+    ops.WINDOW_SUM: "sum",
+    ops.WINDOW_AVG: "avg",
+    ops.WINDOW_VAR: "var",
+    ops.WINDOW_STDDEV: "stddev",
+}
+_CHOICES: dict[Operator, Literal["first", "last", "min", "max"]] = {
+    ops.WINDOW_FIRST: "first",
+    ops.WINDOW_LAST: "last",
+    ops.WINDOW_MIN: "min",
+    ops.WINDOW_MAX: "max",
+}
+_INTEGERS = {ops.WINDOW_COUNT, ops.COUNT_ROWS, ops.WINDOW_DISTINCT}
+
+
+def _found_kind(operator: Operator, argument: Kind) -> Kind:
+    """The kind of a native kernel's results for the kind of its argument."""
+    if operator in _INTEGERS:
+        return kinds.INTEGER
+    if operator in {ops.WINDOW_ANY, ops.WINDOW_ALL}:
+        return kinds.BOOLEAN
+    if operator in ops.OFFSETS.values() or operator in _CHOICES:
+        return cell_kind(argument)
+    if operator is ops.WINDOW_SUM and argument.name in {"integer", "null"}:
+        return argument
+    return kinds.FLOAT
+
+
+def default_cell(default: Constant, kind: Kind) -> bool | int | float | str | None:
+    """A default as a value of a kind; floats may be written as integers, and times as texts."""
+    if kind.name == "float" and default is not None:
+        return float(default)
+    if kind.name == "time":
+        read = read_instant(str(default))
+        assert read is not None
+        return floor(read[0] / kind.unit)
+    assert not isinstance(default, Decimal)
+    return default
+
+
+def default_of(node: Expression) -> Constant:
+    """Return the constant behind `or:`; None is null."""
+    return node.window.default if node.operator in ops.WINDOWS else node.offset.default

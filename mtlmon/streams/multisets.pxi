@@ -1,0 +1,529 @@
+# cython: language_level=3
+"""Windows that need all their values: numbers of different values, and quantiles."""
+
+from libc.math cimport floor, isinf
+from libc.stdint cimport INT64_MIN
+
+
+cdef struct Group:
+    # Equal values of one trace in the window; a free place if there are none.
+    int64_t cell
+    int64_t count
+    uint32_t trace
+
+
+cdef inline uint64_t group_hash(uint32_t trace, int64_t cell) noexcept nogil:
+    cdef uint64_t hash = (<uint64_t> cell ^ <uint64_t> trace << 32) * 0x9E3779B97F4A7C15ULL
+    hash = (hash ^ (hash >> 32) ^ trace) * 0xBF58476D1CE4E5B9ULL
+    return hash ^ (hash >> 29)
+
+
+@final
+cdef class DistinctWindow(Window):
+    """Counts the different values in the window.
+
+    All zeros are one value, and so are all NaN.
+
+    is_float: whether values are floats; otherwise, their cells are compared.
+    """
+
+    cdef bint is_float
+    cdef int64_t *counts        # the number of different values, by trace
+    cdef Group *groups          # a hash table of open addressing
+    cdef size_t mask, used
+
+    def __cinit__(self, bint is_float, int64_t lower, int64_t upper):
+        self.is_float = is_float
+        self.set_bounds(lower, upper)
+        init_rows(&self.rows, True, False)
+        self.resize_groups(LEAST_ROWS)
+
+    def __dealloc__(self):
+        free(self.counts)
+        free(self.groups)
+
+    cdef int resize_traces(self, uint32_t traces) except -1:
+        resized(<void **> &self.counts, traces, sizeof(int64_t))
+        memset(self.counts + self.traces, 0, (traces - self.traces) * sizeof(int64_t))
+        self.traces = traces
+        return 0
+
+    cdef int resize_groups(self, size_t size) except -1 nogil:
+        """Move all groups to a table of another size, a power of two."""
+        cdef Group *groups = NULL
+        cdef Group *old = self.groups
+        cdef size_t places = self.mask + 1 if old != NULL else 0
+        cdef size_t k
+        resized(<void **> &groups, size, sizeof(Group))
+        memset(groups, 0, size * sizeof(Group))
+        self.groups = groups
+        self.mask = size - 1
+        for k in range(places):
+            if old[k].count:
+                self.group_of(old[k].trace, old[k].cell)[0] = old[k]
+        free(old)
+        return 0
+
+    cdef inline Group *group_of(self, uint32_t trace, int64_t cell) noexcept nogil:
+        """The group of a value, or the free place for it."""
+        cdef size_t place = group_hash(trace, cell) & self.mask
+        cdef Group *group = &self.groups[place]
+        while group.count and (group.cell != cell or group.trace != trace):
+            place = (place + 1) & self.mask
+            group = &self.groups[place]
+        return group
+
+    cdef int add(self, uint32_t trace, int64_t cell, int64_t count) except -1 nogil:
+        cdef Group *group = self.group_of(trace, cell)
+        if group.count == 0:
+            if 3 * self.used > 2 * self.mask:
+                self.resize_groups(2 * (self.mask + 1))
+                group = self.group_of(trace, cell)
+            group.cell = cell
+            group.trace = trace
+            self.used += 1
+            self.counts[trace] += 1
+        group.count += count
+        return 0
+
+    cdef void remove(self, Group *group) noexcept nogil:
+        """Free the place of a group without values, and let no group be cut off from its place."""
+        cdef size_t free_place = <size_t> (group - self.groups)
+        cdef size_t place = free_place
+        cdef size_t wanted
+        self.used -= 1
+        while True:
+            place = (place + 1) & self.mask
+            if self.groups[place].count == 0:
+                break
+            wanted = group_hash(self.groups[place].trace, self.groups[place].cell) & self.mask
+            if ((place - wanted) & self.mask) >= ((place - free_place) & self.mask):
+                self.groups[free_place] = self.groups[place]
+                free_place = place
+        self.groups[free_place].count = 0
+
+    cdef inline int enter(self, size_t index) except -1 nogil:
+        return self.add(self.rows.numbers[index], self.rows.values[index], 1)
+
+    cdef inline int leave(self, size_t index) except -1 nogil:
+        cdef uint32_t trace = self.rows.numbers[index]
+        cdef Group *group = self.group_of(trace, self.rows.values[index])
+        group.count -= 1
+        if group.count == 0:
+            self.counts[trace] -= 1
+            self.remove(group)
+        return 0
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.counts[trace])
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        if self.is_float:
+            if value == INT64_MIN:
+                value = 0
+            elif value & INT64_MAX > INFINITE_BITS:
+                value = NAN_BITS
+        push_row(&self.rows, time_stamp, trace, value)
+        return 0
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        advance(self, time_stamp)
+        value[0] = self.counts[trace]
+        return FOUND
+
+    cdef int run(
+        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+        uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, values, mask, results, validity)
+
+    def begin(self):
+        Window.begin(self)
+        if self.mask >= LEAST_ROWS and 8 * self.used < self.mask:
+            self.resize_groups((self.mask + 1) // 2)
+
+    def undo(self):
+        take_back(self)
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        cdef size_t number
+        Window.clear_unsettled(self, flags, count)
+        for number in range(min(count, <size_t> self.traces)):
+            if self.counts[number]:
+                flags[number] = 0
+        return 0
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        cdef Group *groups = NULL
+        cdef Group *old = self.groups
+        cdef size_t k
+        cdef uint32_t trace
+        resized(<void **> &groups, self.mask + 1, sizeof(Group))
+        memset(groups, 0, (self.mask + 1) * sizeof(Group))
+        memset(self.counts, 0, self.traces * sizeof(int64_t))
+        self.groups = groups
+        self.used = 0
+        for k in range(self.mask + 1):
+            trace = old[k].trace
+            if old[k].count and trace < count and numbers[trace] != FORGOTTEN:
+                self.add(numbers[trace], old[k].cell, old[k].count)
+        free(old)
+        return Window.renumber(self, numbers, count, kept)
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        cdef size_t k
+        Window.visit_texts(self, marks)
+        for k in range(self.mask + 1):
+            if self.groups[k].count:
+                visit_text(&self.groups[k].cell, marks)
+        # groups have other places now
+        return self.resize_groups(self.mask + 1)
+
+    cdef int write(self, NumberWriter writer) except -1:
+        cdef size_t k
+        Window.write(self, writer)
+        if not self.is_bounded:
+            writer.put(self.used)
+            for k in range(self.mask + 1):
+                if self.groups[k].count:
+                    writer.put(self.groups[k].trace)
+                    writer.put(zigzag(self.groups[k].cell))
+                    writer.put(<uint64_t> self.groups[k].count)
+        return 0
+
+    cdef int read(self, NumberReader reader) except -1:
+        cdef uint64_t position
+        cdef uint32_t trace
+        cdef int64_t cell
+        Window.read(self, reader)
+        for position in range(self.tail, self.entry):
+            self.enter(index_of(&self.rows, position))
+        if self.is_bounded:
+            return 0
+        for _ in range(reader.get_count(3)):
+            trace = <uint32_t> reader.get(MOST_TRACES - 1)
+            self.make_room(trace + 1, 0)
+            cell = unzigzag(reader.get(UINT64_MAX))
+            self.add(trace, cell, <int64_t> reader.get(INT64_MAX - 1) or 1)
+        return 0
+
+    cdef size_t bytes_held(self):
+        return (
+            Window.bytes_held(self) + self.traces * sizeof(int64_t)
+            + (self.mask + 1) * sizeof(Group)
+        )
+
+
+cdef enum:
+    MOST_CODES = 512
+    # Neighbouring blocks are joined when they have no more than this together.
+    JOINED_CODES = 256
+    LEAST_CODES = 4
+
+
+cdef struct CodeBlock:
+    int64_t *codes
+    uint32_t count, room
+
+
+cdef struct Sorted:
+    # The codes of a trace in order, in blocks of limited size, none of them empty.
+    CodeBlock *blocks
+    uint32_t block_count, block_room
+    int64_t count
+    int64_t undefined           # the number of NaN, which are not in the blocks
+
+
+cdef void free_sorted(Sorted *sorted) noexcept nogil:
+    cdef uint32_t k
+    for k in range(sorted.block_count):
+        free(sorted.blocks[k].codes)
+    free(sorted.blocks)
+    memset(sorted, 0, sizeof(Sorted))
+
+
+cdef inline uint32_t block_for(const Sorted *sorted, int64_t code) noexcept nogil:
+    """The first block whose last code is not below the code; the last block if there is none."""
+    cdef uint32_t low = 0
+    cdef uint32_t high = sorted.block_count - 1
+    cdef uint32_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if sorted.blocks[middle].codes[sorted.blocks[middle].count - 1] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline uint32_t place_in(const CodeBlock *block, int64_t code) noexcept nogil:
+    """The place of the first item of a block that is not below the code."""
+    cdef uint32_t low = 0
+    cdef uint32_t high = block.count
+    cdef uint32_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if block.codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef int open_block(Sorted *sorted, uint32_t place) except -1 nogil:
+    """Insert an empty block."""
+    cdef uint32_t room
+    if sorted.block_count == sorted.block_room:
+        room = 2 * sorted.block_room + 1
+        resized(<void **> &sorted.blocks, room, sizeof(CodeBlock))
+        sorted.block_room = room
+    memmove(
+        sorted.blocks + place + 1, sorted.blocks + place,
+        (sorted.block_count - place) * sizeof(CodeBlock)
+    )
+    memset(&sorted.blocks[place], 0, sizeof(CodeBlock))
+    sorted.block_count += 1
+    return 0
+
+
+cdef void close_block(Sorted *sorted, uint32_t place) noexcept nogil:
+    free(sorted.blocks[place].codes)
+    sorted.block_count -= 1
+    memmove(
+        sorted.blocks + place, sorted.blocks + place + 1,
+        (sorted.block_count - place) * sizeof(CodeBlock)
+    )
+
+
+cdef int insert_code(Sorted *sorted, int64_t code) except -1 nogil:
+    cdef uint32_t number, place, half
+    cdef CodeBlock *block
+    cdef CodeBlock *upper
+    if sorted.block_count == 0:
+        open_block(sorted, 0)
+    number = block_for(sorted, code)
+    block = &sorted.blocks[number]
+    if block.count == MOST_CODES:
+        half = MOST_CODES // 2
+        open_block(sorted, number + 1)
+        block = &sorted.blocks[number]
+        upper = &sorted.blocks[number + 1]
+        if not has_resized(<void **> &upper.codes, MOST_CODES, sizeof(int64_t)):
+            close_block(sorted, number + 1)
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        upper.room = MOST_CODES
+        memcpy(upper.codes, block.codes + half, (MOST_CODES - half) * sizeof(int64_t))
+        upper.count = MOST_CODES - half
+        block.count = half
+        if block.codes[half - 1] < code:
+            block = upper
+    if block.count == block.room:
+        place = min(<uint32_t> MOST_CODES, max(<uint32_t> LEAST_CODES, 2 * block.room))
+        if not has_resized(<void **> &block.codes, place, sizeof(int64_t)):
+            if block.count == 0:
+                close_block(sorted, number)
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        block.room = place
+    place = place_in(block, code)
+    memmove(
+        block.codes + place + 1, block.codes + place, (block.count - place) * sizeof(int64_t)
+    )
+    block.codes[place] = code
+    block.count += 1
+    sorted.count += 1
+    return 0
+
+
+cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil:
+    """Remove a code that is there."""
+    cdef uint32_t number = block_for(sorted, code)
+    cdef CodeBlock *block = &sorted.blocks[number]
+    cdef CodeBlock *upper
+    cdef uint32_t place = place_in(block, code)
+    cdef int64_t undefined
+    block.count -= 1
+    sorted.count -= 1
+    memmove(
+        block.codes + place, block.codes + place + 1, (block.count - place) * sizeof(int64_t)
+    )
+    if sorted.count == 0:
+        undefined = sorted.undefined
+        free_sorted(sorted)
+        sorted.undefined = undefined
+    elif block.count == 0:
+        close_block(sorted, number)
+    elif number + 1 < sorted.block_count:
+        upper = &sorted.blocks[number + 1]
+        if block.count + upper.count <= min(<uint32_t> JOINED_CODES, block.room):
+            memcpy(block.codes + block.count, upper.codes, upper.count * sizeof(int64_t))
+            block.count += upper.count
+            close_block(sorted, number + 1)
+
+
+cdef double code_at(const Sorted *sorted, int64_t place) noexcept nogil:
+    """The float at a place in the order."""
+    cdef uint32_t number = 0
+    cdef int64_t cell
+    cdef double value
+    while place >= sorted.blocks[number].count:
+        place -= sorted.blocks[number].count
+        number += 1
+    cell = cell_of_code(LARGEST, True, sorted.blocks[number].codes[place])
+    memcpy(&value, &cell, sizeof(value))
+    return value
+
+
+@final
+cdef class QuantileWindow(Window):
+    """Quantiles of floats, interpolated linearly between the two nearest values.
+
+    share: which quantile, from 0 to 1.
+    """
+
+    cdef double share
+    cdef Sorted *sorted
+
+    def __cinit__(self, double share, int64_t lower, int64_t upper):
+        if not 0 <= share <= 1:
+            raise ValueError(f"a quantile is from 0 to 1, not {share}")
+        self.share = share
+        self.set_bounds(lower, upper)
+        init_rows(&self.rows, True, False)
+
+    def __dealloc__(self):
+        cdef size_t trace
+        if self.sorted != NULL:
+            for trace in range(self.traces):
+                free_sorted(&self.sorted[trace])
+        free(self.sorted)
+
+    cdef int resize_traces(self, uint32_t traces) except -1:
+        resized(<void **> &self.sorted, traces, sizeof(Sorted))
+        memset(self.sorted + self.traces, 0, (traces - self.traces) * sizeof(Sorted))
+        self.traces = traces
+        return 0
+
+    cdef inline int enter(self, size_t index) except -1 nogil:
+        cdef Sorted *sorted = &self.sorted[self.rows.numbers[index]]
+        if self.rows.values[index] == INT64_MAX:
+            sorted.undefined += 1
+            return 0
+        return insert_code(sorted, self.rows.values[index])
+
+    cdef inline int leave(self, size_t index) except -1 nogil:
+        cdef Sorted *sorted = &self.sorted[self.rows.numbers[index]]
+        if self.rows.values[index] == INT64_MAX:
+            sorted.undefined -= 1
+        else:
+            remove_code(sorted, self.rows.values[index])
+        return 0
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.sorted[trace])
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        push_row(&self.rows, time_stamp, trace, order_code(LARGEST, True, value))
+        return 0
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        cdef Sorted *sorted
+        cdef double found
+        advance(self, time_stamp)
+        sorted = &self.sorted[trace]
+        if sorted.undefined:
+            value[0] = NAN_BITS
+            return FOUND
+        if sorted.count == 0:
+            value[0] = 0
+            return NOTHING
+        found = self.quantile(sorted)
+        memcpy(value, &found, sizeof(found))
+        return FOUND
+
+    cdef inline double quantile(self, const Sorted *sorted) noexcept nogil:
+        cdef double place = <double> (sorted.count - 1) * self.share
+        cdef double below = floor(place)
+        cdef double part = place - below
+        cdef double low = code_at(sorted, <int64_t> below)
+        cdef double high
+        if part == 0:
+            return low
+        high = code_at(sorted, <int64_t> below + 1)
+        if low == high:
+            return low
+        if isinf(high - low):
+            return low * (1 - part) + high * part
+        return low + (high - low) * part
+
+    cdef int run(
+        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
+        uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, values, mask, results, validity)
+
+    def undo(self):
+        take_back(self)
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        cdef size_t number
+        Window.clear_unsettled(self, flags, count)
+        for number in range(min(count, <size_t> self.traces)):
+            if self.sorted[number].count or self.sorted[number].undefined:
+                flags[number] = 0
+        return 0
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        cdef size_t number
+        for number in range(<size_t> self.traces):
+            if number >= count or numbers[number] == FORGOTTEN:
+                free_sorted(&self.sorted[number])
+        moved_states(self.sorted, sizeof(Sorted), self.traces, numbers, count, kept)
+        return Window.renumber(self, numbers, count, kept)
+
+    cdef int write(self, NumberWriter writer) except -1:
+        cdef uint32_t number, block, place
+        cdef Sorted *sorted
+        Window.write(self, writer)
+        if self.is_bounded:
+            return 0
+        writer.put(self.traces)
+        for number in range(self.traces):
+            sorted = &self.sorted[number]
+            writer.put(<uint64_t> sorted.undefined)
+            writer.put(<uint64_t> sorted.count)
+            for block in range(sorted.block_count):
+                for place in range(sorted.blocks[block].count):
+                    writer.put(zigzag(sorted.blocks[block].codes[place]))
+        return 0
+
+    cdef int read(self, NumberReader reader) except -1:
+        cdef uint64_t position
+        cdef uint32_t traces, number
+        Window.read(self, reader)
+        for position in range(self.tail, self.entry):
+            self.enter(index_of(&self.rows, position))
+        if self.is_bounded:
+            return 0
+        traces = <uint32_t> min(<uint64_t> MOST_TRACES, reader.get_count(2))
+        self.make_room(traces, 0)
+        for number in range(traces):
+            self.sorted[number].undefined = <int64_t> reader.get(INT64_MAX)
+            for _ in range(reader.get_count(1)):
+                insert_code(&self.sorted[number], unzigzag(reader.get(UINT64_MAX)))
+        return 0
+
+    cdef size_t bytes_held(self):
+        cdef size_t found = Window.bytes_held(self) + self.traces * sizeof(Sorted)
+        cdef size_t number
+        cdef uint32_t block
+        for number in range(<size_t> self.traces):
+            found += self.sorted[number].block_room * sizeof(CodeBlock)
+            for block in range(self.sorted[number].block_count):
+                found += self.sorted[number].blocks[block].room * sizeof(int64_t)
+        return found

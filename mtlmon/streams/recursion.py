@@ -1,0 +1,497 @@
+"""Streams that read their own earlier values: one machine computes a group of them, row by row.
+
+What does not depend on the group is computed before, whole columns at a time, and is an input of
+the machine. An aggregate or offset of the group's own values is a kernel of the machine. If it
+excludes the present row, its result comes first, and the kernel gets its argument at the end of the
+row.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import RowError
+from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.streams import native
+from mtlmon.streams.cells import cell_kind, from_cells, room_for_results, to_cells
+from mtlmon.streams.kernels import Kernel, NotPossible, default_cell, default_of
+from mtlmon.syntax.report import shorten
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mtlmon.policy.predicates.expression import Constant
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.predicates.operators import Operator
+    from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.streams.cells import Texts
+    from mtlmon.streams.kernels import Extent
+
+_SHOWN_WIDTH = 60
+_MOST_ROUNDS = 100
+
+_LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
+_WANTED = {
+    ops.EQUAL: _EQUAL,
+    ops.NOT_EQUAL: _LESS | _GREATER | _UNORDERED,
+    ops.LESS: _LESS,
+    ops.LESS_EQUAL: _LESS | _EQUAL,
+    ops.GREATER: _GREATER,
+    ops.GREATER_EQUAL: _GREATER | _EQUAL,
+}
+_ALWAYS = _LESS | _EQUAL | _GREATER | _UNORDERED
+
+# The operations on integers and on floats.
+_ARITHMETIC: dict[Operator, tuple[str, str]] = {
+    ops.ADD: ("add_integers", "add_floats"),
+    ops.SUBTRACT: ("subtract_integers", "subtract_floats"),
+    ops.MULTIPLY: ("multiply_integers", "multiply_floats"),
+    ops.REMAINDER: ("remainder_integers", "remainder_floats"),
+    ops.DIVIDE: ("", "divide_floats"),
+    ops.NEGATE: ("negate_integer", "negate_float"),
+    ops.ABS: ("abs_integer", "abs_float"),
+    ops.SQRT: ("", "sqrt_float"),
+    ops.FLOOR: ("copy", "floor_float"),
+    ops.ROUND: ("copy", "round_float"),
+    ops.LEAST: ("least_integer", "least_float"),
+    ops.GREATEST: ("greatest_integer", "greatest_float"),
+}
+_LOGIC = {
+    ops.AND: "and",
+    ops.OR: "or",
+    ops.NOT: "not",
+    ops.IS_NULL: "is_null",
+    ops.IS_NOT_NULL: "is_not_null",
+}
+
+
+class Memory(NamedTuple):
+    """An aggregate or offset whose argument depends on the group.
+
+    Attributes:
+        column: the name of the column that stands for its results in expressions.
+        node: the node as written.
+        extent: the rows that it looks at.
+        whole: the node over columns.
+        origin: the expression that it is a part of.
+    """
+
+    column: str
+    node: Expression
+    extent: Extent
+    whole: Expression
+    origin: Predicate
+
+    @property
+    def argument(self) -> Expression:
+        """Its argument over columns."""
+        return self.whole.operands[0]
+
+
+class Member(NamedTuple):
+    """A stream of the group.
+
+    Attributes:
+        column: the name of the column that stands for its value in expressions.
+        value: its expression over columns.
+        on: where it has a value, over columns; None for all rows.
+        origins: the expressions as written, that of `on` last.
+    """
+
+    column: str
+    value: Expression
+    on: Expression | None
+    origins: list[Predicate]
+
+
+class Recursion:
+    """Compiles a group of streams.
+
+    Args:
+        members: the streams, each after those whose present value it needs.
+        memories: the aggregates and offsets of the group's values, each after those in its
+            argument.
+        schema: the columns, without those that stand for values of the group.
+        check: returns the kinds of the nodes of an expression over columns, by `id`.
+        texts: the numbers of texts.
+
+    Raises:
+        PolicyError: a type does not fit.
+        NotPossible: an operator is not possible in such streams.
+    """
+
+    def __init__(
+        self,
+        members: list[Member],
+        memories: list[Memory],
+        schema: pa.Schema,
+        check: Callable[[Expression, Predicate, pa.Schema], Mapping[int, Kind]],
+        texts: Texts,
+    ) -> None:
+        self._members = members
+        self._memories = memories
+        self._numbers = {memory.column: number for number, memory in enumerate(memories)}
+        self._schema = schema
+        self._check = check
+        self._texts = texts
+        self._code: list[tuple[int, int, int, int, int]] = []
+        self._nodes: list[Expression] = []
+        self._constants: list[int | None] = []
+        self._inputs: dict[str, int] = {}
+        self._registers: dict[Expression, int] = {}
+        self._register_count = 0
+        self._results: dict[str, int] = {}
+        # The kinds of nodes by `id`, and of what stands for values of the group.
+        self._kinds: dict[int, Kind] = {}
+        self._own_kinds: dict[str, Kind] = {}
+        self._infer()
+        self._kernels = [
+            Kernel(
+                one.node,
+                self._kinds[id(one.argument)],
+                self._own_kinds[one.column],
+                one.extent,
+                texts,
+            )
+            for one in memories
+        ]
+        self._natives = [kernel.native for kernel in self._kernels]
+        # The numbers of the kernels that count, for those that need it.
+        self._counters: dict[int, int] = {}
+        for number, kernel in enumerate(self._kernels):
+            if kernel.counter is not None:
+                self._counters[number] = len(self._natives)
+                self._natives.append(kernel.counter)
+        self._emit_all()
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kind of each member."""
+        return [self._own_kinds[member.column] for member in self._members]
+
+    def task(self, columns: list[str]) -> MachineTask:
+        """Return the machine as a task.
+
+        Args:
+            columns: the name of the column for each member.
+        """
+        machine = native.Machine(
+            self._code,
+            self._register_count,
+            len(self._inputs),
+            self._constants,
+            self._natives,
+            [self._results[member.column] for member in self._members],
+        )
+        inputs = {name: kind_of(self._schema.field(name).type) for name in self._inputs}
+        outputs = list(zip(columns, self.kinds, strict=True))
+        nodes = [str(node) for node in self._nodes]
+        return MachineTask(machine, inputs, outputs, self._kernels, nodes, self._texts)
+
+    def _infer(self) -> None:
+        """Find the kinds, from those of constants and columns on, until they stay the same."""
+        columns = [member.column for member in self._members]
+        columns += [memory.column for memory in self._memories]
+        found = dict.fromkeys(columns, kinds.NULL)
+        for _ in range(_MOST_ROUNDS):
+            before = dict(found)
+            schema = self._schema
+            for name, kind in before.items():
+                schema = schema.append(pa.field(name, column_type(kind)))
+            self._kinds = {}
+            for memory in self._memories:
+                self._kinds |= self._check(memory.whole, memory.origin, schema)
+                found[memory.column] = cell_kind(self._kinds[id(memory.whole)])
+            for member in self._members:
+                self._kinds |= self._check(member.value, member.origins[0], schema)
+                found[member.column] = self._kinds[id(member.value)]
+                if member.on is not None:
+                    self._kinds |= self._check(member.on, member.origins[1], schema)
+            if found == before:
+                break
+        self._own_kinds = found
+
+    def _emit_all(self) -> None:
+        deferred: dict[int, None] = {}
+        for member in self._members:
+            parts = [member.value] if member.on is None else [member.value, member.on]
+            registers = [self._fragment(part, deferred) for part in parts]
+            kind = self._own_kinds[member.column]
+            register = self._as(registers[0], self._kinds[id(member.value)], kind)
+            if member.on is not None:
+                nothing = self._constant(None)
+                register = self._new("if", member.value, registers[1], register, nothing)
+            self._results[member.column] = register
+        puts: list[tuple[int, int]] = []
+        while len(puts) < len(deferred):
+            number = list(deferred)[len(puts)]
+            puts.append((number, self._argument(number, deferred)))
+        for number, register in puts:
+            self._put(number, register)
+
+    def _fragment(self, expression: Expression, deferred: dict[int, None]) -> int:
+        """Emit the code of an expression, with that of the kernels it needs; its register."""
+        needed: set[int] = set()
+        open_parts = [expression]
+        while open_parts:
+            for node in postorder(open_parts.pop()):
+                number = self._number(node)
+                if number is not None and number not in needed:
+                    needed.add(number)
+                    if not self._memories[number].extent.excludes_present:
+                        open_parts.append(self._memories[number].argument)
+        for number in sorted(needed):
+            column = self._memories[number].column
+            if column in self._results:
+                continue
+            if self._memories[number].extent.excludes_present:
+                deferred[number] = None
+            else:
+                self._put(number, self._expression(self._memories[number].argument))
+            self._results[column] = self._get(number)
+        return self._expression(expression)
+
+    def _argument(self, number: int, deferred: dict[int, None]) -> int:
+        return self._fragment(self._memories[number].argument, deferred)
+
+    def _number(self, node: Expression) -> int | None:
+        """The number of the memory whose results a node stands for."""
+        return self._numbers.get(node.name) if node.operator in ops.COLUMNS else None
+
+    def _put(self, number: int, register: int) -> None:
+        memory, kernel = self._memories[number], self._kernels[number]
+        operator = memory.node.operator
+        operation = "put"
+        if operator in {ops.WINDOW_COUNT, ops.WINDOW_ANY}:
+            operation = "put_true"
+        elif operator is ops.WINDOW_ALL:
+            operation = "put_false"
+        else:
+            kind = self._kinds[id(memory.argument)]
+            register = self._as(register, kind, kernel.argument)
+        self._add(operation, memory.node, 0, number, register)
+        if number in self._counters:
+            self._add("put", memory.node, 0, self._counters[number], register)
+
+    def _get(self, number: int) -> int:
+        memory, kernel = self._memories[number], self._kernels[number]
+        operator = memory.node.operator
+        register = self._new("get", memory.node, number)
+        if operator in {ops.WINDOW_ANY, ops.WINDOW_ALL}:
+            wanted = _GREATER if operator is ops.WINDOW_ANY else _EQUAL
+            zero = self._constant(0)
+            register = self._new("compare_integers", memory.node, register, zero, wanted)
+        default = default_of(memory.node)
+        if default is None:
+            return register
+        register = self._as(register, kernel.found_kind, kernel.kind)
+        other = self._cell(default, kernel.kind)
+        if number not in self._counters:
+            return self._new("coalesce", memory.node, register, other)
+        count = self._new("get", memory.node, self._counters[number])
+        zero = self._constant(0)
+        has_values = self._new("compare_integers", memory.node, count, zero, _GREATER)
+        return self._new("if", memory.node, has_values, register, other)
+
+    def _expression(self, expression: Expression) -> int:
+        """Emit the code of an expression whose kernels have been read; its register."""
+        for node in postorder(expression):
+            if node not in self._registers:
+                self._registers[node] = self._node(node)
+        return self._registers[expression]
+
+    def _node(self, node: Expression) -> int:
+        operator, kind = node.operator, self._kinds[id(node)]
+        if operator in ops.COLUMNS:
+            return self._column(node)
+        if operator is ops.CONSTANT:
+            return self._cell(node.constant, kind)
+        registers = [self._registers[operand] for operand in node.operands]
+        found = [self._kinds[id(operand)] for operand in node.operands]
+        if operator in _LOGIC:
+            return self._new(_LOGIC[operator], node, *registers)
+        if operator in {ops.IF, ops.COALESCE}:
+            first = operator is ops.IF
+            chosen = [
+                self._as(register, one, kind)
+                for register, one in zip(registers[first:], found[first:], strict=True)
+            ]
+            word = "if" if operator is ops.IF else "coalesce"
+            return self._new(word, node, *registers[:first], *chosen)
+        if operator in _ARITHMETIC:
+            on_integers, on_floats = _ARITHMETIC[operator]
+            if kind.name in {"integer", "null", "boolean", "time"} and on_integers:
+                return self._new(on_integers, node, *registers)
+            converted = [
+                self._as(register, one, kinds.FLOAT)
+                for register, one in zip(registers, found, strict=True)
+            ]
+            return self._new(on_floats, node, *converted)
+        if operator in _WANTED:
+            return self._comparison(node, registers, found)
+        if operator in {ops.IN, ops.NOT_IN}:
+            return self._membership(node, registers[0], found[0])
+        word = operator.word or operator.name
+        raise NotPossible(f"{word} is not possible on values of a stream that reads itself")
+
+    def _column(self, node: Expression) -> int:
+        if node.name in self._own_kinds:
+            return self._results[node.name]
+        number = self._inputs.setdefault(node.name, len(self._inputs))
+        register = self._new("load", node, number)
+        if self._kinds[id(node)].name in {"decimal", "other"}:
+            raise NotPossible(f"a stream that reads itself cannot use column {node.name}")
+        return register
+
+    def _comparison(self, node: Expression, registers: list[int], found: list[Kind]) -> int:
+        operator = node.operator
+        left, right = registers
+        one, other = found
+        constant = node.operands[1]
+        if one.name == "float" and other.name == "integer":
+            operator, constant = ops.MIRRORED[operator], node.operands[0]
+            left, right, one, other = right, left, other, one
+        wanted = _WANTED[operator]
+        if {one.name, other.name} & kinds.OPEN or one.name == other.name == "float":
+            is_float = "float" in {one.name, other.name}
+            return self._new(
+                "compare_floats" if is_float else "compare_integers", node, left, right, wanted
+            )
+        if one.name == "integer" and other.name == "float":
+            if constant.operator is ops.CONSTANT:
+                return self._with_decimal(node, operator, left, Decimal(str(constant.constant)))
+            return self._new("compare_mixed", node, left, right, wanted)
+        if one.name == "text" and operator in ops.ORDERINGS:
+            raise NotPossible("texts of a stream that reads itself can only be compared with =")
+        if one != other and "time" in {one.name, other.name}:
+            raise NotPossible("times of a stream that reads itself need one unit")
+        return self._new("compare_integers", node, left, right, wanted)
+
+    def _with_decimal(
+        self, node: Expression, operator: Operator, register: int, constant: Decimal
+    ) -> int:
+        """Compare an integer with a number that has a fraction or an exponent, exactly."""
+        floor = constant.to_integral_value(ROUND_FLOOR)
+        wanted = _WANTED[operator]
+        if floor > LARGEST or floor < SMALLEST:
+            holds = bool(wanted & (_LESS if floor > LARGEST else _GREATER))
+            return self._new("compare_integers", node, register, register, _ALWAYS if holds else 0)
+        if floor != constant:
+            # Every integer is below or above the constant; the floor is below it.
+            wanted = (wanted & ~_EQUAL) | (_EQUAL if wanted & _LESS else 0)
+        other = self._constant(int(floor))
+        return self._new("compare_integers", node, register, other, wanted)
+
+    def _membership(self, node: Expression, register: int, kind: Kind) -> int:
+        # false, or null where the operand is
+        found = self._new("compare_integers", node, register, register, 0)
+        for member in node.members:
+            if kind.name == "integer" and isinstance(member, Decimal):
+                one = self._with_decimal(node, ops.EQUAL, register, member)
+            elif kind.name == "float" and isinstance(member, int):
+                other = self._constant(member)
+                one = self._new("compare_mixed", node, other, register, _EQUAL)
+            else:
+                word = "compare_floats" if kind.name == "float" else "compare_integers"
+                one = self._new(word, node, register, self._cell(member, kind), _EQUAL)
+            found = self._new("or", node, found, one)
+        return found if node.operator is ops.IN else self._new("not", node, found)
+
+    def _as(self, register: int, kind: Kind, wanted: Kind) -> int:
+        """The register of a value converted to another kind."""
+        if wanted.name == "float" and kind.name == "integer":
+            return self._new("to_float", _NO_NODE, register)
+        return register
+
+    def _cell(self, value: Constant, kind: Kind) -> int:
+        if value is None:
+            return self._constant(None)
+        if kind.name == "text":
+            assert isinstance(value, str)
+            return self._constant(int(self._texts.numbers(pa.array([value]))[0]))
+        found = default_cell(value, kind)
+        if isinstance(found, float):
+            return self._constant(int(np.float64(found).view(np.int64)))
+        assert isinstance(found, int)
+        return self._constant(int(found))
+
+    def _constant(self, cell: int | None) -> int:
+        self._constants.append(cell)
+        return self._new("constant", _NO_NODE, len(self._constants) - 1)
+
+    def _new(
+        self, operation: str, node: Expression, a: int, b: int | None = None, c: int = 0
+    ) -> int:
+        """Emit an instruction, and return its register."""
+        register = self._register_count
+        self._register_count += 1
+        # an operation of one operand takes the same register twice
+        second = b if b is not None else a if operation not in _NUMBERED else register
+        self._add(operation, node, register, a, second, c)
+        return register
+
+    def _add(
+        self, operation: str, node: Expression, target: int, a: int, b: int, c: int = 0
+    ) -> None:
+        self._code.append((native.OPERATIONS[operation], target, a, b, c))
+        self._nodes.append(node)
+
+
+# What cannot overflow stands for no node.
+_NO_NODE = Expression(ops.CONSTANT)
+_NUMBERED = {"load", "constant", "get"}
+
+
+class MachineTask:
+    """A machine between columns of Arrow.
+
+    Attributes:
+        kernels: the kernels that the machine uses.
+    """
+
+    def __init__(
+        self,
+        machine: native.Machine,
+        inputs: Mapping[str, Kind],
+        outputs: list[tuple[str, Kind]],
+        kernels: list[Kernel],
+        nodes: list[str],
+        texts: Texts,
+    ) -> None:
+        self.kernels = kernels
+        self._machine = machine
+        self._inputs = inputs
+        self._outputs = outputs
+        self._nodes = nodes
+        self._texts = texts
+
+    def run(self, columns: dict[str, pa.Array], rows: native.Batch) -> None:
+        """Compute the streams at the rows of a batch, and add them to the columns.
+
+        Raises:
+            RowError: an integer overflows.
+        """
+        found = [to_cells(columns[name], kind, self._texts) for name, kind in self._inputs.items()]
+        room = [room_for_results(rows.count) for _ in self._outputs]
+        done = self._machine.run(
+            rows,
+            [cells for cells, _ in found],
+            [mask for _, mask in found],
+            [results for results, _ in room],
+            [validity for _, validity in room],
+        )
+        if done < rows.count:
+            shown = shorten(self._nodes[self._machine.failed], _SHOWN_WIDTH)
+            raise RowError(f"{shown} overflows 64 bits", rows=(done,))
+        for (name, kind), (cells, validity) in zip(self._outputs, room, strict=True):
+            columns[name] = from_cells(cells, validity, kind, self._texts)

@@ -1,0 +1,269 @@
+"""Programs over streams from text, and random ones with rows for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from mtlmon.errors import RowError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.parser import parse_expression
+from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.streams.program import Stream, StreamProgram
+from mtlmon.syntax.traversal import postorder
+from tests.reference import streams as reference
+
+SCHEMA = pa.schema([("i", pa.int64()), ("f", pa.float64()), ("b", pa.bool_()), ("s", pa.string())])
+
+INTEGERS = [0, 1, -1, 2, 3, 7, 2**62, 2**63 - 1, -(2**63)]
+FLOATS = [0.0, -0.0, 0.1, 0.2, 0.3, 1.5, -2.5, 1e16, -1e16, float("inf"), float("nan")]
+CELLS: dict[str, list[Any]] = {
+    "i": [0, 1, 2, 3, -1, 5, *INTEGERS],
+    "f": FLOATS,
+    "b": [True, False],
+    "s": ["", "a", "b", "é"],
+}
+
+
+def predicate(text: str, streams: frozenset[str] = frozenset()) -> Predicate:
+    """An expression in which these names are streams."""
+    root = parse_expression(text)
+    built: dict[int, Expression] = {}
+    for node in postorder(root):
+        operands = tuple(built[id(operand)] for operand in node.operands)
+        is_stream = node.operator is ops.COLUMN and node.value in streams
+        operator = ops.STREAM if is_stream else node.operator
+        built[id(node)] = Expression(operator, operands, node.value, node.span)
+    return Predicate(built[id(root)], text, "<test>")
+
+
+class Texts:
+    """The texts of a program: its streams, each with `on` or None, and what is wanted."""
+
+    def __init__(self, streams: dict[str, str | tuple[str, str | None]], wanted: list[str]) -> None:
+        pairs = {
+            name: (text, None) if isinstance(text, str) else text for name, text in streams.items()
+        }
+        names = frozenset(pairs)
+        self.streams = {
+            name: Stream(predicate(text, names), None if on is None else predicate(on, names))
+            for name, (text, on) in pairs.items()
+        }
+        self.wanted = {text: predicate(text, names) for text in wanted}
+        self.shown = f"{pairs} {wanted}"
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
+        return StreamProgram(self.wanted, self.streams, schema)
+
+    def reference(self) -> reference.Program:
+        return reference.Program(
+            {name: one.expression for name, one in self.wanted.items()},
+            {
+                name: reference.StreamText(
+                    stream.value.expression, None if stream.on is None else stream.on.expression
+                )
+                for name, stream in self.streams.items()
+            },
+        )
+
+
+Row = tuple[int, int, dict[str, Any]]
+"""Time-stamp, trace, and the cells."""
+
+
+def expected(texts: Texts, rows: list[Row]) -> list[dict[str, Any] | None]:
+    """What the reference computes on each row; None where an integer overflows."""
+    program = texts.reference()
+    return [program.row(*row) for row in rows]
+
+
+def evaluated(
+    program: StreamProgram, rows: list[Row], schema: pa.Schema = SCHEMA
+) -> list[dict[str, Any] | None]:
+    """What a program computes on each row of a batch; None for rows that it refuses."""
+    kept = list(range(len(rows)))
+    while True:
+        batch = pa.RecordBatch.from_pylist([rows[place][2] for place in kept], schema)
+        time_stamps = np.array([rows[place][0] for place in kept], np.int64)
+        numbers = np.array([rows[place][1] for place in kept], np.uint32)
+        try:
+            found = program.evaluate(batch, time_stamps, numbers)
+        except RowError as error:
+            refused = {kept[row] for row in error.rows}
+            assert refused
+            kept = [place for place in kept if place not in refused]
+            continue
+        result: list[dict[str, Any] | None] = [None] * len(rows)
+        columns = {name: values.to_pylist() for name, values in found.items()}
+        for name, values in found.items():
+            values.validate(full=True)
+            assert values.type == program.types[name]
+        for index, place in enumerate(kept):
+            result[place] = {name: values[index] for name, values in columns.items()}
+        return result
+
+
+def rows(size: int = 30) -> st.SearchStrategy[list[Row]]:
+    cells = st.fixed_dictionaries(
+        {name: st.sampled_from([None, *values]) for name, values in CELLS.items()}
+    )
+    steps = st.tuples(st.sampled_from([0, 0, 1, 1, 2, 6]), st.integers(0, 2), cells)
+
+    def summed(found: list[tuple[int, int, dict[str, Any]]]) -> list[Row]:
+        time, result = 0, []
+        for step, trace, row in found:
+            time += step
+            result.append((time, trace, row))
+        return result
+
+    return st.lists(steps, max_size=size).map(summed)
+
+
+_INTERVALS = ["[0,0]", "[0,3]", "[0,7]", "[1,4]", "[2,2]", "[0,*)", "[3,*)", "[0,5)"]
+
+
+class Writer:
+    """Writes random expressions, as text.
+
+    Attributes:
+        streams: the kinds of the streams that expressions may read.
+        past: the kinds of those that they may read at earlier rows only.
+    """
+
+    def __init__(self, draw: st.DrawFn, streams: dict[str, str]) -> None:
+        self.draw = draw
+        self.streams = streams
+        self.past: dict[str, str] = {}
+        self.is_in_past = False
+
+    def one(self, choices: list[str]) -> str:
+        return self.draw(st.sampled_from(choices))
+
+    def expression(self, kind: str, depth: int) -> str:
+        names = [name for name, found in self.streams.items() if found == kind]
+        if self.is_in_past:
+            names += 2 * [name for name, found in self.past.items() if found == kind]
+        leaves = {
+            "integer": ["i", "i", "1", "2", "-3"],
+            "float": ["f", "f", "0.5", "2.0"],
+            "boolean": ["b", "b", "true", "i > 0", "f < 1.0", 's = "a"'],
+            "text": ["s", "s", '"a"'],
+        }[kind] + 2 * names
+        if depth == 0 or self.draw(st.integers(0, 3)) == 0:
+            return self.one(leaves)
+        return self.draw(st.sampled_from([self.operation, self.window, self.offset]))(
+            kind, depth - 1
+        )
+
+    def operation(self, kind: str, depth: int) -> str:
+        left = self.expression(kind, depth)
+        if kind == "text":
+            # the machine of recursive streams has no functions of texts
+            return left if self.past else f"lower({left})"
+        if kind == "boolean":
+            form = self.one(
+                ["not ({})", "({}) and ({})", "({}) or ({})", "({}) is null", "{} < {}"]
+            )
+            if form == "{} < {}":
+                inner = self.one(["integer", "float"])
+                one, other = self.expression(inner, depth), self.expression(inner, depth)
+                return f"(({one}) < ({other}))"
+            return "(" + form.format(left, self.expression(kind, depth)) + ")"
+        form = self.one(["", "", "if ({2}) then ({0}) else ({1})", "coalesce({0}, {1})"])
+        form = form or self.one(["", "", "min({0}, {1})", "max({0}, {1})"])
+        if form:
+            right = self.expression(kind, depth)
+            return f"({form.format(left, right, self.expression('boolean', depth))})"
+        operators = ["+", "-", "*"] + (["/", "%"] if kind == "float" else ["%"])
+        return f"(({left}) {self.one(operators)} ({self.expression(kind, depth)}))"
+
+    def window(self, kind: str, depth: int) -> str:
+        interval = self.one(_INTERVALS)
+        words = {
+            "integer": ["count", "rows", "sum", "first", "last", "min", "max", "distinct"],
+            "float": [
+                *("sum", "avg", "avg", "first", "last", "min", "max"),
+                *("var", "stddev", "median", "quantile", "integral"),
+            ],
+            "boolean": ["any", "all", "first", "last"],
+            "text": ["first", "last"],
+        }[kind]
+        word = self.one(words)
+        if word == "rows":
+            return f"count{interval}()"
+        inner = "boolean" if word in {"count", "any", "all"} else kind
+        if word in {"avg", "var", "stddev", "median", "quantile", "integral"}:
+            inner = self.one(["integer", "float"])
+        if word == "distinct":
+            inner = self.one(["integer", "float", "boolean", "text"])
+        argument = self.argument(inner, depth, interval in {"[1,4]", "[2,2]", "[3,*)"})
+        share = ", 0.9" if word == "quantile" else ""
+        return f"{word}{interval}({argument}{share}{self.default(kind)})"
+
+    def default(self, kind: str) -> str:
+        constant = {"integer": "-5", "float": "0.25", "boolean": "true", "text": '"z"'}[kind]
+        return self.one(["", "", f", or: {constant}"])
+
+    def offset(self, kind: str, depth: int) -> str:
+        default = self.default(kind)
+        word = self.one(["last", "last", "at", "hold"])
+        distance = self.one(["0", "1", "3"] if word == "at" else ["1", "2", "3"])
+        argument = self.argument(kind, depth, word == "last" or (word == "at" and distance != "0"))
+        if word == "last":
+            return f"({argument}).last({distance}{default})"
+        if word == "at":
+            return f"({argument}).at(-{distance}{default})"
+        return f"({argument}).hold({default.removeprefix(', ')})"
+
+    def argument(self, kind: str, depth: int, is_past: bool) -> str:
+        """What an aggregate or offset is of, that perhaps only looks at earlier rows."""
+        before = self.is_in_past
+        self.is_in_past = before or is_past
+        found = self.expression(kind, depth)
+        self.is_in_past = before
+        return found
+
+
+@st.composite
+def programs(draw: st.DrawFn, depth: int = 3) -> Texts:
+    kinds = ["integer", "float", "boolean", "text"]
+    streams: dict[str, str | tuple[str, str | None]] = {}
+    known: dict[str, str] = {}
+    writer = Writer(draw, known)
+    for number in range(draw(st.integers(0, 2))):
+        kind = draw(st.sampled_from(kinds))
+        text = writer.expression(kind, depth)
+        on = writer.expression("boolean", 1) if draw(st.booleans()) else None
+        streams[f"x{number}"] = text, on
+        known[f"x{number}"] = kind
+    wanted = [writer.expression(draw(st.sampled_from(kinds)), depth) for _ in range(2)]
+    return Texts(streams, wanted)
+
+
+@st.composite
+def recursive_programs(draw: st.DrawFn) -> Texts:
+    """Streams that read their own and each other's earlier values."""
+    kinds = draw(st.lists(st.sampled_from(["integer", "float", "boolean", "text"]), min_size=1))
+    names = {f"x{number}": kind for number, kind in enumerate(kinds[:3])}
+    streams: dict[str, str | tuple[str, str | None]] = {}
+    known: dict[str, str] = {}
+    writer = Writer(draw, known)
+    writer.past = names
+    for name, kind in names.items():
+        step = {
+            "integer": "({0}.last(or: 1)) + ({1})",
+            "float": "({0}.last(or: 0.5)) * 0.5 + ({1})",
+            "boolean": "({0}.last(or: true)) or ({1})",
+            "text": "({1})",
+        }[kind]
+        text = step.format(name, writer.expression(kind, 2))
+        streams[name] = text, writer.expression("boolean", 1) if draw(st.booleans()) else None
+        known[name] = kind
+    return Texts(streams, [*names])

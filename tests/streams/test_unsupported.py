@@ -1,0 +1,49 @@
+"""What policy files can say and nothing evaluates yet is refused, not ignored."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from mtlmon.errors import MtlmonError
+from mtlmon.tables import check_tables
+
+ROWS = pa.table({"ts": [1, 2], "x": [3, 4]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("policy p on every 10: x > 3", "policy p is on every 10"),
+        ("policy p on rows where x > 3: x > 3", "policy p is on rows where x > 3"),
+        ("stream s = x every 10\npolicy p: s > 3", "stream s has the clause every"),
+        ("stream s = x per x\npolicy p: any(s > 3 over s)", "stream s has the clause per"),
+    ],
+)
+def test_clocks_and_instances_are_refused(text: str, message: str) -> None:
+    with pytest.raises(MtlmonError, match=message):
+        check_tables(ROWS, text).to_arrow()
+
+
+def test_streams_that_no_policy_needs_are_not_refused() -> None:
+    text = "stream s = x every 10\nstream t = x.last()\npolicy p: not t > 3"
+    assert check_tables(ROWS, text).to_arrow().num_rows == 2
+
+
+def test_what_the_file_says_about_the_log_is_used() -> None:
+    rows = pa.table({"at": [1, 2, 3], "who": ["a", "b", "a"], "what": ["p", "q", "q"]})
+    text = 'time "at"\nevent "what"\nkey who\npolicy x: once p'
+    verdicts = check_tables(rows, text).to_arrow().to_pylist()
+    assert [(row["who"], row["time"], row["verdict"]) for row in verdicts] == [
+        ("a", 1, True),
+        ("b", 2, False),
+        ("a", 3, True),
+    ]
+    replaced = check_tables(rows, text, key="what").to_arrow().to_pylist()
+    assert [row["what"] for row in replaced] == ["p", "q", "q"]
+
+
+def test_errors_of_types_name_the_stream() -> None:
+    rows = pa.table({"ts": [1, 2], "x": ["a", "b"]})
+    with pytest.raises(MtlmonError, match="stream s: '>' compares column x of type string"):
+        check_tables(rows, "stream s = count[0,5](x > 3)\npolicy p: s < 2").to_arrow()
