@@ -138,6 +138,7 @@ def test_monitors_that_are_settled_answer_like_new_ones(
         ("PREVIOUS[0,3] p", 14),
         ("PREVIOUS p", None),
         ("ALWAYS (p IMPLIES EVENTUALLY[0,5] p)", None),
+        ("p OR NEXT[0,3] EVENTUALLY[2,4] q", 11),
     ],
 )
 def test_examples_of_settled_monitors(formula: str, settled: int | None) -> None:

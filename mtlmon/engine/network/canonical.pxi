@@ -203,11 +203,7 @@ cdef int write_present(
             for which in range(PRESENT_FUNCTIONS):
                 put_function(words, present_function(engine, network, k, which), engine.words)
         elif temporal.operation == OP_NEXT or has_sets(temporal):
-            is_needed = network.queues[k].undecided_count > 0
-            if temporal.operation == OP_NEXT:
-                is_needed = network.count - 1 > network.first and engine._is_unknown(
-                    engine.words, network, temporal, network.count - 2
-                )
+            is_needed = engine._is_asked(engine.words, network, temporal)
             functions = 1 + (temporal.operation == OP_UNTIL)
             for which in range(functions):
                 if is_needed:
@@ -603,9 +599,7 @@ cdef uint64_t present_support(QueueNetwork engine, const Network *network) noexc
         number = network.classes[number].following
     for k in range(engine.operator_count * PRESENT_FUNCTIONS):
         temporal = &engine.operators[k // PRESENT_FUNCTIONS]
-        if temporal.operation == OP_UNTIL and (
-            network.queues[k // PRESENT_FUNCTIONS].undecided_count == 0
-        ):
+        if not engine._is_asked(engine.words, network, temporal):
             continue
         found |= support(
             network.present + <size_t> k * engine.words, engine.plan.futures, engine.words

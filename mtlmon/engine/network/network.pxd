@@ -63,6 +63,9 @@ cdef class QueueNetwork:
     cdef bint _is_unknown(
         self, uint32_t words, const Network *network, const Operator *temporal, int64_t position
     ) noexcept nogil
+    cdef bint _is_asked(
+        self, uint32_t words, const Network *network, const Operator *temporal
+    ) noexcept nogil
     cdef uint64_t *_function(
         self, uint32_t words, const Network *network, int64_t position, uint32_t slot
     ) noexcept nogil

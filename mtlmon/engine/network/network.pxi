@@ -442,6 +442,17 @@ cdef class QueueNetwork:
     ) noexcept nogil:
         return network.blocks[position].unknown >> temporal.variable & 1
 
+    cdef bint _is_asked(
+        self, uint32_t words, const Network *network, const Operator *temporal
+    ) noexcept nogil:
+        """Whether what the operands do in the last block can matter to another block."""
+        cdef int64_t before = network.count - 2
+        if temporal.operation == OP_UNTIL:
+            return network.queues[temporal.number].undecided_count > 0
+        if temporal.operation == OP_NEXT:
+            return before >= network.first and self._is_unknown(words, network, temporal, before)
+        return True
+
     cdef uint64_t *_function(
         self, uint32_t words, const Network *network, int64_t position, uint32_t slot
     ) noexcept nogil:
@@ -493,7 +504,6 @@ cdef class QueueNetwork:
         cdef uint64_t unknown, missing, users
         cdef uint64_t asked = 0         # variables of the operators whose operands matter
         cdef uint32_t variable, number, k
-        cdef bint is_asked
         cdef const Operator *temporal
         cdef const BlockState *state
         cdef const Operator *waiting = self.waiting
@@ -525,14 +535,7 @@ cdef class QueueNetwork:
             users &= users - 1
             temporal = &waiting[variable]
             k = temporal.number
-            is_asked = True
-            if temporal.operation == OP_UNTIL:
-                is_asked = network.queues[k].undecided_count > 0
-            elif temporal.operation == OP_NEXT:
-                is_asked = position > network.first and self._is_unknown(
-                    words, network, temporal, position - 1
-                )
-            if not is_asked:
+            if not self._is_asked(words, network, temporal):
                 self._silence(words, network, position, temporal)
                 continue
             asked |= <uint64_t> 1 << variable
