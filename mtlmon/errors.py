@@ -106,6 +106,22 @@ class RowError(MtlmonError, ValueError):
         super().__init__(f"{name}{reason} (row {rows[0]} of the batch, counted from 0)")
 
 
+class TickError(MtlmonError):
+    """Integers overflow at a tick of a period; no row can be left out to go on.
+
+    Attributes:
+        reason: what is wrong, without the place.
+        place: the number of rows of the batch that the tick comes after.
+        time_stamp: the time of the tick.
+    """
+
+    def __init__(self, reason: str, *, place: int, time_stamp: int) -> None:
+        self.reason = reason
+        self.place = place
+        self.time_stamp = time_stamp
+        super().__init__(f"{reason} at the tick {time_stamp}")
+
+
 class _EventInputError(MtlmonError):
     """An error of events that were given to a monitor, which is as it was before.
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Need(NamedTuple):
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Need(NamedTuple, Generic[Name]):
     """That the value of a stream at a row needs another stream.
 
     Attributes:
@@ -16,20 +20,20 @@ class Need(NamedTuple):
         is_past: whether only its values at earlier rows matter.
     """
 
-    name: str
+    name: Name
     is_past: bool
 
 
-def in_order(needs: Mapping[str, Iterable[Need]]) -> list[list[str]]:
+def in_order(needs: Mapping[Name, Iterable[Need[Name]]]) -> list[list[Name]]:
     """Sort streams so that each comes after the ones that it needs.
 
     Streams that need each other, directly or not, are in one group; all other groups have one
     member. This is Tarjan's algorithm, without recursion.
     """
-    groups: list[list[str]] = []
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    open_names: dict[str, None] = {}
+    groups: list[list[Name]] = []
+    number: dict[Name, int] = {}
+    lowest: dict[Name, int] = {}
+    open_names: dict[Name, None] = {}
     for root in needs:
         if root in number:
             continue
@@ -52,19 +56,19 @@ def in_order(needs: Mapping[str, Iterable[Need]]) -> list[list[str]]:
                     below = stack[-1][0]
                     lowest[below] = min(lowest[below], lowest[name])
                 if lowest[name] == number[name]:
-                    group: list[str] = []
+                    group: list[Name] = []
                     while not group or group[-1] != name:
                         group.append(open_names.popitem()[0])
                     groups.append(group[::-1])
     return groups
 
 
-def is_recursive(group: list[str], needs: Mapping[str, Iterable[Need]]) -> bool:
+def is_recursive(group: list[Name], needs: Mapping[Name, Iterable[Need[Name]]]) -> bool:
     """Whether the streams of a group of `in_order` need themselves."""
     return len(group) > 1 or any(need.name == group[0] for need in needs[group[0]])
 
 
-def present_order(group: list[str], needs: Mapping[str, Iterable[Need]]) -> list[str]:
+def present_order(group: list[Name], needs: Mapping[Name, Iterable[Need[Name]]]) -> list[Name]:
     """Sort the streams of a group so that each comes after those whose present value it needs.
 
     Returns:
@@ -75,8 +79,8 @@ def present_order(group: list[str], needs: Mapping[str, Iterable[Need]]) -> list
         name: [need.name for need in needs[name] if need.name in members and not need.is_past]
         for name in group
     }
-    order: list[str] = []
-    done: set[str] = set()
+    order: list[Name] = []
+    done: set[Name] = set()
     while True:
         ready = [
             name for name in group if name not in done and all(one in done for one in present[name])

@@ -63,29 +63,35 @@ cdef class Kernel:
             raise NotImplementedError
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
-        uint8_t *validity
+        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
+        int64_t *results, uint8_t *validity
     ) except -1:
-        """Put and get all rows of a batch; stop with OVERFLOWS at the first that overflows."""
+        """Put all rows of a batch, and get those that are wanted, all if `wanted` is NULL.
+
+        Stop with OVERFLOWS at the first that overflows.
+        """
         raise NotImplementedError
 
-    def feed(self, Batch batch not None, values, mask, results, validity):
+    def feed(self, Batch batch not None, values, mask, results, validity, wanted=None):
         """Compute the results at the rows of a batch.
 
         values: a contiguous array of 64-bit items; None if the kernel takes no values.
         mask: a contiguous array of bytes: 0 for rows whose value is null; None if there are none.
         results: a contiguous array of 64-bit items for the results.
         validity: a contiguous array of bytes, which become 0 where the result is null, else 1.
+        wanted: a contiguous array of bytes: 0 for rows whose result is not computed and becomes
+        null; None if all are.
 
         Returns the number of rows with a result: if it is below the number of rows, the result of
         the next row overflows. In this case, the caller has to call `undo`.
         """
         cdef size_t count = batch.count
-        cdef Memory value_memory, mask_memory
+        cdef Memory value_memory, mask_memory, wanted_memory
         cdef Memory result_memory = contiguous(results, sizeof(int64_t), count, True)
         cdef Memory validity_memory = contiguous(validity, 1, count, True)
         cdef const int64_t *value_cells = NULL
         cdef const uint8_t *mask_bytes = NULL
+        cdef const uint8_t *wanted_bytes = NULL
         cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
         cdef size_t k
         if values is not None:
@@ -96,9 +102,13 @@ cdef class Kernel:
         if mask is not None:
             mask_memory = contiguous(mask, 1, count)
             mask_bytes = <const uint8_t *> mask_memory.buffer.buf
+        if wanted is not None:
+            wanted_memory = contiguous(wanted, 1, count)
+            wanted_bytes = <const uint8_t *> wanted_memory.buffer.buf
         self.make_room(batch.traces, count)
         if self.run(
-            batch, value_cells, mask_bytes, <int64_t *> result_memory.buffer.buf, valid
+            batch, value_cells, mask_bytes, wanted_bytes,
+            <int64_t *> result_memory.buffer.buf, valid
         ) == 0:
             return count
         for k in range(count):
@@ -234,23 +244,28 @@ ctypedef fused AnyKernel:
 
 
 cdef int run_rows(
-    AnyKernel kernel, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
-    uint8_t *validity
+    AnyKernel kernel, Batch batch, const int64_t *values, const uint8_t *mask,
+    const uint8_t *wanted, int64_t *results, uint8_t *validity
 ) except -1 nogil:
     """Put and get each row; one compiled loop for each class of kernels."""
     cdef size_t k
     cdef uint32_t trace
+    cdef bint is_wanted
     cdef int found
     for k in range(batch.count):
         if k + AHEAD < batch.count:
             kernel.expect(batch.trace(k + AHEAD))
         trace = batch.trace(k)
+        is_wanted = wanted == NULL or wanted[k] != 0
+        found = NOTHING
         if AnyKernel is Last:
-            found = kernel.get(batch.time_stamps[k], trace, &results[k])
+            if is_wanted:
+                found = kernel.get(batch.time_stamps[k], trace, &results[k])
         if mask == NULL or mask[k]:
             kernel.put(batch.time_stamps[k], trace, 0 if values == NULL else values[k])
         if AnyKernel is not Last:
-            found = kernel.get(batch.time_stamps[k], trace, &results[k])
+            if is_wanted:
+                found = kernel.get(batch.time_stamps[k], trace, &results[k])
         validity[k] = <uint8_t> found
         if found == OVERFLOWS:
             return OVERFLOWS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from math import floor
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,14 @@ from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results
 from mtlmon.syntax.durations import Duration, DurationInterval
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.streams.cells import Cells, Mask, Texts
 
-MEMORY = ops.WINDOWS | set(ops.OFFSETS.values())
-"""The operators whose value at a row depends on other rows."""
-
+_Number = TypeVar("_Number", np.int64, np.uint8)
 
 MOST_DISTANCE = 1_000_000
 """How many values LAST looks back at most; as many are kept for each trace."""
@@ -86,6 +86,22 @@ def extent_of(node: Expression, unit: str | None) -> Extent:
     return Extent(distance, -1)
 
 
+class Meeting(NamedTuple):
+    """The time-points of a kernel's argument and those of its results, in one order.
+
+    Attributes:
+        batch: all of them.
+        arguments: which of them are those of the argument.
+        results: which of them are those of the results.
+        is_result: for each of them, whether it is one of `results`.
+    """
+
+    batch: native.Batch
+    arguments: NDArray[np.int64]
+    results: NDArray[np.int64]
+    is_result: Mask
+
+
 class Kernel:
     """A native kernel between columns of Arrow.
 
@@ -125,14 +141,22 @@ class Kernel:
         """The native kernels, one or two."""
         return [self.native] if self.counter is None else [self.native, self.counter]
 
-    def run(self, rows: native.Batch, values: pa.Array | None) -> tuple[pa.Array, int]:
-        """Compute the results at the rows of a batch.
+    def run(
+        self, rows: native.Batch, values: pa.Array | None, meeting: Meeting | None = None
+    ) -> tuple[pa.Array, int]:
+        """Compute the results at the time-points of a batch.
+
+        Args:
+            rows: the time-points of the results.
+            values: the argument, or None if there is none.
+            meeting: how the time-points of the argument lie among those of the results; None if
+                they are the same.
 
         Returns:
-            The results, and how many there are: if the result of a row overflows, those before it.
+            The results, and how many there are: if one overflows, those before it.
         """
         cells, mask = self._input(values)
-        results, validity, done = self._feed(self.native, rows, cells, mask)
+        results, validity, done = self._feed(self.native, rows, cells, mask, meeting)
         operator = self.node.operator
         if operator is ops.WINDOW_ANY:
             results = (results > 0).astype(np.int64)
@@ -146,7 +170,8 @@ class Kernel:
         if self.counter is None:
             return pc.fill_null(found, default), done
         assert values is not None
-        counts, _, _ = self._feed(self.counter, rows, None, is_set(values.is_valid()))
+        mask = is_set(values.is_valid())
+        counts, _, _ = self._feed(self.counter, rows, None, mask, meeting)
         return pc.if_else(pa.array(counts > 0), found, default), done
 
     def _input(self, values: pa.Array | None) -> tuple[Cells | None, Mask | None]:
@@ -160,10 +185,23 @@ class Kernel:
 
     @staticmethod
     def _feed(
-        kernel: native.Kernel, rows: native.Batch, cells: Cells | None, mask: Mask | None
+        kernel: native.Kernel,
+        rows: native.Batch,
+        cells: Cells | None,
+        mask: Mask | None,
+        meeting: Meeting | None,
     ) -> tuple[Cells, Mask, int]:
-        results, validity = room_for_results(rows.count)
-        return results, validity, kernel.feed(rows, cells, mask, results, validity)
+        if meeting is None:
+            results, validity = room_for_results(rows.count)
+            return results, validity, kernel.feed(rows, cells, mask, results, validity)
+        count = meeting.batch.count
+        if cells is not None:
+            cells = _scattered(cells, meeting.arguments, count)
+        mask = _scattered(np.ones(1, np.uint8) if mask is None else mask, meeting.arguments, count)
+        results, validity = room_for_results(count)
+        done = kernel.feed(meeting.batch, cells, mask, results, validity, meeting.is_result)
+        done = int(np.searchsorted(meeting.results, done)) if done < count else rows.count
+        return results[meeting.results], validity[meeting.results], done
 
     def _kernel(self) -> native.Kernel:
         operator = self.node.operator
@@ -196,6 +234,13 @@ class Kernel:
                 return native.Fold(choice, is_float, lower)
             return native.QueueWindow(choice, is_float, lower, upper)
         raise NotPossible(f"{operator.word} over a window is not possible yet")
+
+
+def _scattered(values: NDArray[_Number], places: NDArray[np.int64], count: int) -> NDArray[_Number]:
+    """An array of a size with values at some places, and 0 elsewhere."""
+    found = np.zeros(count, values.dtype)
+    found[places] = values
+    return found
 
 
 _COUNTING = {ops.WINDOW_COUNT, ops.WINDOW_ANY, ops.WINDOW_ALL, ops.WINDOW_DISTINCT}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -10,6 +10,7 @@ from mtlmon.errors import RowError
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.streams import native
     from mtlmon.streams.kernels import Kernel
+    from mtlmon.streams.points import Points
+
+    Columns: TypeAlias = dict[int, dict[str, pa.Array]]
 
 _SHOWN_WIDTH = 60
 
@@ -41,12 +44,19 @@ class Task(Protocol):
 
     Attributes:
         kernels: the kernels that do so.
+        period: the time-points of the columns that it adds, `ROWS` or a period.
     """
 
     kernels: list[Kernel]
 
-    def run(self, columns: dict[str, pa.Array], rows: native.Batch) -> None:
-        """Compute columns at the rows of a batch, and add them.
+    period: int
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute columns, and add them.
+
+        Args:
+            columns: the columns by their time-points, `ROWS` or a period, and their names.
+            points: all time-points.
 
         Raises:
             RowError: integers overflow.
@@ -60,25 +70,77 @@ class KernelTask:
         result: the name of the column of the results.
         kernel: the kernel.
         argument: the name of the column of its argument; None if it has none.
+        argument_period: the time-points of the argument, `ROWS` or a period.
+        period: the time-points of the results.
     """
 
-    def __init__(self, result: str, kernel: Kernel, argument: str | None) -> None:
+    def __init__(
+        self,
+        result: str,
+        kernel: Kernel,
+        argument: str | None,
+        argument_period: int = ROWS,
+        period: int = ROWS,
+    ) -> None:
         self.kernels = [kernel]
+        self.period = period
         self._result = result
         self._argument = argument
+        self._argument_period = argument_period
 
-    def run(self, columns: dict[str, pa.Array], rows: native.Batch) -> None:
-        """Compute the results at the rows of a batch, and add them to the columns.
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute the results, and add them to the columns.
 
         Raises:
             RowError: a sum of integers overflows.
         """
         (kernel,) = self.kernels
-        argument = None if self._argument is None else columns[self._argument]
-        columns[self._result], done = kernel.run(rows, argument)
+        rows = points.batch(self.period)
+        values = columns[self._argument_period]
+        argument = None if self._argument is None else values[self._argument]
+        meeting = points.meeting(self._argument_period, self.period)
+        columns[self.period][self._result], done = kernel.run(rows, argument, meeting)
         if done < rows.count:
             shown = shorten(str(kernel.node), _SHOWN_WIDTH)
             raise RowError(f"{shown} overflows 64 bits", rows=(done,))
+
+
+class ChoiceTask:
+    """A column at some of its ticks.
+
+    Args:
+        result: the name of the column of the results.
+        argument: the name of the column.
+        argument_period: its period.
+        period: the period of the results, a multiple.
+    """
+
+    def __init__(self, result: str, argument: str, argument_period: int, period: int) -> None:
+        self.kernels: list[Kernel] = []
+        self.period = period
+        self._result = result
+        self._argument = argument
+        self._argument_period = argument_period
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Choose the values, and add them to the columns."""
+        chosen = points.common(self._argument_period, self.period)
+        values = columns[self._argument_period][self._argument]
+        columns[self.period][self._result] = values.take(pa.array(chosen))
+
+
+class LayerError(Exception):
+    """The error of rows or ticks.
+
+    Attributes:
+        period: which time-points the error's rows are, `ROWS` or a period.
+        error: the error.
+    """
+
+    def __init__(self, period: int, error: RowError) -> None:
+        super().__init__(period, error)
+        self.period = period
+        self.error = error
 
 
 def check_part(part: Part, schema: pa.Schema, environment: Environment) -> Mapping[int, Kind]:
@@ -102,34 +164,48 @@ class Layer:
     """Computes expressions over columns, and then aggregates and offsets of their results.
 
     Attributes:
-        parts: the expressions by the name of the column that each becomes.
+        parts: the expressions by their time-points, `ROWS` or a period, and by the name of the
+            column that each becomes.
         tasks: the kernels and machines.
     """
 
     def __init__(self) -> None:
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[int, dict[str, Part]] = {}
         self.tasks: list[Task] = []
+        self._compiled: dict[int, CompiledExpressions] = {}
 
     def compile(self, schema: pa.Schema, environment: Environment) -> None:
         """Compile the expressions for columns of these types."""
-        expressions = {name: _predicate(part) for name, part in self.parts.items()}
-        self._compiled = CompiledExpressions(expressions, schema, environment)
+        for period, parts in self.parts.items():
+            expressions = {name: _predicate(part) for name, part in parts.items()}
+            self._compiled[period] = CompiledExpressions(expressions, schema, environment)
 
-    def run(self, columns: dict[str, pa.Array], rows: native.Batch) -> None:
-        """Compute all results at the rows of a batch, and add them to the columns.
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute all results, and add them to the columns.
 
         Raises:
-            RowError: integers overflow.
+            LayerError: integers overflow.
             ValueError: a column is missing or has another type than the schema.
         """
-        for name, wanted in self._compiled.types.items():
-            if name not in columns:
-                raise ValueError(f"the batch has no column {name!r}")
-            if columns[name].type != wanted:
-                raise ValueError(
-                    f"column {name!r} is of type {columns[name].type}, but streams were compiled "
-                    f"for {wanted}"
-                )
-        columns |= self._compiled.compute(columns, rows.count)
-        for task in self.tasks:
-            task.run(columns, rows)
+        period = ROWS
+        try:
+            for period, compiled in self._compiled.items():
+                own = columns[period]
+                _require_columns(own, compiled.types)
+                own |= compiled.compute(own, points.batch(period).count)
+            for task in self.tasks:
+                period = task.period
+                task.run(columns, points)
+        except RowError as error:
+            raise LayerError(period, error) from None
+
+
+def _require_columns(columns: Mapping[str, pa.Array], types: Mapping[str, pa.DataType]) -> None:
+    for name, wanted in types.items():
+        if name not in columns:
+            raise ValueError(f"the batch has no column {name!r}")
+        if columns[name].type != wanted:
+            raise ValueError(
+                f"column {name!r} is of type {columns[name].type}, but streams were compiled "
+                f"for {wanted}"
+            )

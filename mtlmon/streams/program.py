@@ -4,6 +4,9 @@ The parts of expressions that look at one row are computed by the operations of 
 aggregate or offset is a kernel: it takes the column of its argument, and its results become a
 column of their own, which the expressions around it read. Everything has a layer: an expression is
 in the first layer behind those of the kernels and streams that it reads.
+
+A column has values at the rows, or at the ticks of a period. Kernels connect them: the argument of
+an aggregate may be of rows, and its results of ticks.
 """
 
 from __future__ import annotations
@@ -14,18 +17,26 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.errors import PolicyError, RowError, SnapshotError
+from mtlmon.errors import PolicyError, RowError, SnapshotError, TickError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.streams import native
+from mtlmon.policy.predicates.time_points import (
+    MEMORY,
+    ROWS,
+    TimePoints,
+    exists_at,
+    explained,
+    words_of,
+)
 from mtlmon.streams.cells import Texts
 from mtlmon.streams.dependencies import Need, in_order, is_recursive, present_order
-from mtlmon.streams.kernels import MEMORY, Kernel, NotPossible, extent_of
-from mtlmon.streams.layer import KernelTask, Layer, Part, check_part
+from mtlmon.streams.kernels import Kernel, NotPossible, extent_of
+from mtlmon.streams.layer import ChoiceTask, KernelTask, Layer, LayerError, Part, check_part
+from mtlmon.streams.points import NO_TICKS, Points, Ticking, tick_times
 from mtlmon.streams.recursion import Member, Memory, Recursion
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
@@ -37,7 +48,10 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.predicates.time_points import Conflict
+    from mtlmon.streams import native
     from mtlmon.streams.kernels import Extent
+    from mtlmon.streams.points import Ticks
 
 
 class Stream(NamedTuple):
@@ -47,11 +61,25 @@ class Stream(NamedTuple):
         value: its expression, with the text that it comes from.
         on: where it has a value; None for all rows.
         kind: the declared kind of its values; None if there is none.
+        period: the period of its ticks, in units of time; `ROWS` if it has values at rows.
     """
 
     value: Predicate
     on: Predicate | None = None
     kind: Kind | None = None
+    period: int = ROWS
+
+
+class _Name(NamedTuple):
+    """A stream, or a definition at the time-points where it is used.
+
+    Attributes:
+        name: its name.
+        period: its time-points, `ROWS` or a period.
+    """
+
+    name: str
+    period: int
 
 
 class _Builder:
@@ -73,13 +101,24 @@ class _Builder:
         self._texts = texts
         self._layers: list[Layer] = []
         # What streams and definitions stand for.
-        self._known: dict[str, _Placed] = {}
-        # The columns of parts and of kernels.
-        self._columns: dict[Expression, tuple[str, int]] = {}
+        self._known: dict[_Name, _Placed] = {}
+        # The columns of parts and of kernels, by their time-points.
+        self._columns: dict[tuple[int, Expression], tuple[str, int]] = {}
         self._prefix = _unused_prefix(schema.names)
+        self._time_points = TimePoints(
+            {name: stream.period for name, stream in streams.items()},
+            lambda name: definitions[name].expression if name in definitions else None,
+            environment.time,
+        )
+        self._periods: dict[int, None] = {}
 
-    def streams_in_order(self, roots: Iterable[Predicate]) -> None:
-        """Place the streams that expressions need."""
+    @property
+    def periods(self) -> tuple[int, ...]:
+        """The periods of all ticks."""
+        return tuple(self._periods)
+
+    def streams_in_order(self, roots: Iterable[tuple[Predicate, int]]) -> None:
+        """Place the streams that expressions need, each at its time-points."""
         needs = self._needs(roots)
         for group in in_order(needs):
             if is_recursive(group, needs):
@@ -87,9 +126,10 @@ class _Builder:
             else:
                 self._stream(group[0])
 
-    def output(self, predicate: Predicate) -> str:
+    def output(self, predicate: Predicate, period: int) -> str:
         """Place an expression, and return the name of its column."""
-        return self._column(self._place(predicate.expression, predicate), predicate)[0]
+        placed = self._place(predicate.expression, predicate, period)
+        return self._column(placed, predicate, period)[0]
 
     def finish(self) -> list[Layer]:
         """Compile all layers."""
@@ -97,16 +137,20 @@ class _Builder:
             layer.compile(self.schema, self._environment)
         return self._layers
 
-    def _needs(self, roots: Iterable[Predicate]) -> dict[str, list[Need]]:
+    def _needs(self, roots: Iterable[tuple[Predicate, int]]) -> dict[_Name, list[Need[_Name]]]:
         """Find the streams and definitions that expressions need, and what these need."""
-        found: dict[str, list[Need]] = {}
-        open_names: list[str] = []
-        for root in roots:
-            open_names += [need.name for need in self._names(root)]
+        found: dict[_Name, list[Need[_Name]]] = {}
+        open_names: list[_Name] = []
+        for root, period in roots:
+            open_names += [need.name for need in self._names(root, period)]
         while open_names:
             name = open_names.pop()
             if name not in found:
-                found[name] = [need for part in self._parts(name) for need in self._names(part)]
+                found[name] = [
+                    need
+                    for part in self._parts(name.name)
+                    for need in self._names(part, name.period)
+                ]
                 open_names += [need.name for need in found[name]]
         return found
 
@@ -116,30 +160,57 @@ class _Builder:
             return [stream.value] if stream.on is None else [stream.value, stream.on]
         return [self._definitions[name]]
 
-    def _names(self, predicate: Predicate) -> list[Need]:
-        """The streams and definitions that an expression names."""
-        found: dict[Need, None] = {}
-        seen: set[tuple[int, bool]] = set()
-        stack = [(predicate.expression, False)]
+    def _names(self, predicate: Predicate, period: int) -> list[Need[_Name]]:
+        """The streams and definitions that an expression names, if it is evaluated somewhere."""
+        conflict = self._time_points.conflict(predicate.expression, period)
+        if conflict is not None:
+            raise self._conflict(predicate, conflict)
+        if period != ROWS:
+            self._periods[period] = None
+        found: dict[Need[_Name], None] = {}
+        seen: set[tuple[int, bool, int]] = set()
+        stack = [(predicate.expression, False, period)]
         while stack:
-            node, is_past = stack.pop()
-            if (id(node), is_past) in seen:
+            node, is_past, period = stack.pop()
+            if (id(node), is_past, period) in seen:
                 continue
-            seen.add((id(node), is_past))
+            seen.add((id(node), is_past, period))
             if node.operator in _NAMED:
-                known = self._streams if node.operator is ops.STREAM else self._definitions
-                if node.name not in known:
-                    raise self._error(predicate, node, f"{node.name} is not defined")
-                found[Need(node.name, is_past)] = None
+                found[Need(self._name(node, period, predicate), is_past)] = None
             if node.operator in MEMORY:
                 is_past = is_past or self._extent(node, predicate).excludes_present
-            stack += [(operand, is_past) for operand in node.operands]
+                period = self._argument_period(node)
+            stack += [(operand, is_past, period) for operand in node.operands]
         return list(found)
 
-    def _recursive(self, group: list[str], needs: Mapping[str, list[Need]]) -> None:
+    def _name(self, node: Expression, period: int, predicate: Predicate) -> _Name:
+        """What a name stands for; a stream has time-points of its own."""
+        known = self._streams if node.operator is ops.STREAM else self._definitions
+        if node.name not in known:
+            raise self._error(predicate, node, f"{node.name} is not defined")
+        if node.operator is ops.STREAM:
+            return _Name(node.name, self._streams[node.name].period)
+        return _Name(node.name, period)
+
+    def _argument_period(self, node: Expression) -> int:
+        """The time-points of the argument of an aggregate or offset."""
+        period, _ = self._time_points.argument_period(node)
+        assert isinstance(period, int)
+        return period
+
+    def _conflict(self, predicate: Predicate, conflict: Conflict) -> PolicyError:
+        what = "this" if predicate.name is None else f"{predicate.role} {predicate.name}"
+        message, hint = explained(conflict, what)
+        return self._error(predicate, conflict.read.node, message, hint)
+
+    def _recursive(self, group: list[_Name], needs: Mapping[_Name, list[Need[_Name]]]) -> None:
         """Place streams that read their own earlier values."""
+        period = group[0].period
+        for other in group:
+            if other.period != period:
+                self._refuse_circle(group[0], other)
         order = present_order(group, needs)
-        rest = [name for name in group if name not in order]
+        rest = [name.name for name in group if name not in order]
         if rest:
             self._refuse(rest)
         own = {name: f"{self._prefix}own {number}" for number, name in enumerate(order)}
@@ -147,10 +218,10 @@ class _Builder:
         memories: dict[Expression, Memory] = {}
         layer = 0
         for name in order:
-            parts = self._parts(name)
+            parts = self._parts(name.name)
             replaced = []
             for part in parts:
-                expression, lowest = self._over_columns(part, own, memories)
+                expression, lowest = self._over_columns(part, period, own, memories)
                 layer = max(layer, lowest)
                 replaced.append(expression)
             on = replaced[1] if len(replaced) > 1 else None
@@ -160,21 +231,36 @@ class _Builder:
         try:
             recursion = Recursion(members, found, self.schema, self._kinds, self._texts)
         except NotPossible as error:
-            part = self._parts(order[0])[0]
+            part = self._parts(order[0].name)[0]
             raise self._error(part, part.expression, str(error)) from None
         columns = [self._new_column(column_type(kind)) for kind in recursion.kinds]
-        self._layer(layer).tasks.append(recursion.task(columns))
+        self._layer(layer).tasks.append(recursion.task(columns, period))
         for name, column in zip(order, columns, strict=True):
-            node = self._parts(name)[0].expression
+            node = self._parts(name.name)[0].expression
             self._known[name] = _Placed(_read(column, node), layer + 1)
 
+    def _refuse_circle(self, one: _Name, other: _Name) -> NoReturn:
+        """Raise the error of streams that need each other at different time-points."""
+        predicate = self._parts(one.name)[0]
+        message = (
+            f"{one.name} is {words_of(one.period)} and {other.name} is {words_of(other.period)}, "
+            "but they read each other"
+        )
+        hint = "streams that read each other need the same time-points"
+        raise self._error(predicate, predicate.expression, message, hint)
+
     def _over_columns(
-        self, part: Predicate, own: Mapping[str, str], memories: dict[Expression, Memory]
+        self,
+        part: Predicate,
+        period: int,
+        own: Mapping[_Name, str],
+        memories: dict[Expression, Memory],
     ) -> tuple[Expression, int]:
         """Replace what does not depend on a group by columns, and its memories likewise.
 
         Args:
             part: an expression of the group.
+            period: the time-points of the group.
             own: the columns that stand for the streams of the group.
             memories: the aggregates and offsets that were found so far; more are added.
 
@@ -192,17 +278,24 @@ class _Builder:
                 return found
             if node.operator is ops.CONSTANT:
                 return node
-            column, lowest = self._column(self._place(node, part), part)
+            column, lowest = self._column(self._place(node, part, period), part, period)
             layer = max(layer, lowest)
             return _read(column, node)
 
         for node in postorder(part.expression):
-            if node.operator in _NAMED and node.name in own:
-                replaced[id(node)] = _read(own[node.name], node)
+            if node.operator in _NAMED and (name := self._name(node, period, part)) in own:
+                replaced[id(node)] = _read(own[name], node)
             elif all(replaced[id(operand)] is None for operand in node.operands):
                 replaced[id(node)] = None
             else:
                 self._require_possible(node, part)
+                if node.operator in MEMORY and self._argument_period(node) != period:
+                    message = (
+                        f"the argument of {node.operator.word} is "
+                        f"{words_of(self._argument_period(node))}, but reads the stream itself, "
+                        f"which is {words_of(period)}"
+                    )
+                    raise self._error(part, node, message, "make the argument a stream")
                 operands = tuple(over_columns(operand) for operand in node.operands)
                 found = Expression(node.operator, operands, node.value, node.span)
                 if node.operator in MEMORY:
@@ -224,13 +317,14 @@ class _Builder:
         hint = f"write {names[0]}.last(or: 0) for the value at an earlier row"
         raise self._error(predicate, predicate.expression, message, hint)
 
-    def _stream(self, name: str) -> None:
+    def _stream(self, name: _Name) -> None:
         """Place a stream or definition; what it needs has a place."""
-        part = self._parts(name)[0]
-        placed = self._place(part.expression, part)
-        stream = self._streams.get(name)
+        period = name.period
+        part = self._parts(name.name)[0]
+        placed = self._place(part.expression, part, period)
+        stream = self._streams.get(name.name)
         if stream is not None and stream.on is not None:
-            where = self._place(stream.on.expression, stream.on)
+            where = self._place(stream.on.expression, stream.on, period)
             self._kind(where.expression, stream.on)
             chosen = _chosen(where.expression, placed.expression, None)
             placed = _Placed(chosen, max(placed.layer, where.layer))
@@ -240,22 +334,55 @@ class _Builder:
             placed = _Placed(_chosen(always, placed.expression, Decimal("0.0")), placed.layer)
         self._known[name] = placed
 
-    def _place(self, expression: Expression, origin: Predicate) -> _Placed:
-        """Replace everything with a memory by columns, and find the layer."""
-        results: dict[int, _Placed] = {}
-        for node in postorder(expression):
-            operands = [results[id(operand)] for operand in node.operands]
+    def _place(self, expression: Expression, origin: Predicate, period: int) -> _Placed:
+        """Replace everything with a memory by columns of some time-points, and find the layer."""
+        results: dict[tuple[int, int], _Placed] = {}
+        for node, points in self._nodes(expression, period):
+            if (id(node), points) in results:
+                continue
+            inner = self._argument_period(node) if node.operator in MEMORY else points
+            operands = [results[id(operand), inner] for operand in node.operands]
             layer = max((operand.layer for operand in operands), default=0)
             if node.operator in _NAMED:
-                results[id(node)] = self._known[node.name]
+                placed = self._named(node, origin, points)
             elif node.operator in MEMORY:
-                results[id(node)] = self._kernel(node, operands, origin)
+                placed = self._kernel(node, operands, origin, inner, points)
             else:
                 self._require_possible(node, origin)
                 if node.operator in ops.COLUMNS:
                     self.columns.append(node.name)
-                results[id(node)] = _Placed(_with_operands(node, operands), layer)
-        return results[id(expression)]
+                placed = _Placed(_with_operands(node, operands), layer)
+            results[id(node), points] = placed
+        return results[id(expression), period]
+
+    def _nodes(self, expression: Expression, period: int) -> Iterator[tuple[Expression, int]]:
+        """Yield the nodes with their time-points, each after its operands."""
+        stack = [(expression, period, False)]
+        seen: set[tuple[int, int]] = set()
+        while stack:
+            node, points, is_done = stack.pop()
+            if is_done:
+                yield node, points
+            elif (id(node), points) not in seen:
+                seen.add((id(node), points))
+                stack.append((node, points, True))
+                inner = self._argument_period(node) if node.operator in MEMORY else points
+                stack += [(operand, inner, False) for operand in reversed(node.operands)]
+
+    def _named(self, node: Expression, origin: Predicate, period: int) -> _Placed:
+        """Place what a name stands for at some time-points where it has values."""
+        name = self._name(node, period, origin)
+        placed = self._known[name]
+        if name.period == period:
+            return placed
+        assert exists_at(name.period, period)
+        column, layer = self._column(placed, origin, name.period)
+        chosen = self._columns.get((period, _read(column, node)))
+        if chosen is None:
+            copied = self._new_column(self.schema.field(column).type)
+            self._layer(layer).tasks.append(ChoiceTask(copied, column, name.period, period))
+            chosen = self._columns[period, _read(column, node)] = copied, layer + 1
+        return _Placed(_read(chosen[0], node), chosen[1])
 
     def _require_possible(self, node: Expression, origin: Predicate) -> None:
         if node.operator in _LATER:
@@ -276,34 +403,42 @@ class _Builder:
     ) -> Mapping[int, Kind]:
         return check_part(Part(expression, origin), schema, self._environment)
 
-    def _kernel(self, node: Expression, operands: list[_Placed], origin: Predicate) -> _Placed:
+    def _kernel(
+        self,
+        node: Expression,
+        operands: list[_Placed],
+        origin: Predicate,
+        argument_period: int,
+        period: int,
+    ) -> _Placed:
         extent = self._extent(node, origin)
         replaced = _with_operands(node, operands)
-        if replaced not in self._columns:
+        if (period, replaced) not in self._columns:
             kinds_of = self._kinds(replaced, origin, self.schema)
             argument, layer, kind = None, 0, kinds.NULL
             for operand in operands:
-                argument, layer = self._column(operand, origin)
+                argument, layer = self._column(operand, origin, argument_period)
                 kind = kinds_of[id(operand.expression)]
             try:
                 kernel = Kernel(node, kind, kinds_of[id(replaced)], extent, self._texts)
             except NotPossible as error:
                 raise self._error(origin, node, str(error)) from None
             column = self._new_column(column_type(kernel.kind))
-            self._layer(layer).tasks.append(KernelTask(column, kernel, argument))
-            self._columns[replaced] = column, layer + 1
-        column, layer = self._columns[replaced]
+            task = KernelTask(column, kernel, argument, argument_period, period)
+            self._layer(layer).tasks.append(task)
+            self._columns[period, replaced] = column, layer + 1
+        column, layer = self._columns[period, replaced]
         return _Placed(_read(column, node), layer)
 
-    def _column(self, placed: _Placed, origin: Predicate) -> tuple[str, int]:
-        """Make an expression a column of its layer."""
-        if placed.expression in self._columns:
-            return self._columns[placed.expression]
+    def _column(self, placed: _Placed, origin: Predicate, period: int) -> tuple[str, int]:
+        """Make an expression a column of its layer, with values at some time-points."""
+        if (period, placed.expression) in self._columns:
+            return self._columns[period, placed.expression]
         part = Part(placed.expression, origin)
         kind = self._kind(placed.expression, origin)
         column = self._new_column(column_type(kind))
-        self._layer(placed.layer).parts[column] = part
-        self._columns[placed.expression] = column, placed.layer
+        self._layer(placed.layer).parts.setdefault(period, {})[column] = part
+        self._columns[period, placed.expression] = column, placed.layer
         return column, placed.layer
 
     def _new_column(self, column_type: pa.DataType) -> str:
@@ -336,8 +471,11 @@ class _Placed(NamedTuple):
 
 _NAMED = {ops.STREAM, ops.ATOM, ops.LET}
 _LATER = {ops.PARAMETER, ops.OVER, ops.INSTANCE}
-_MAGIC = b"MTLMON-STREAMS-1"
+_MAGIC = b"MTLMON-STREAMS-2"
 _DIGEST_BYTES = 8
+_FORGOTTEN = 2**32 - 1
+# More ticks than a batch can have.
+_MANY_TICKS = 2**30
 # With so many texts, those that no state has are looked for first.
 _MANY_TEXTS = 65_536
 
@@ -394,10 +532,13 @@ class StreamProgram:
         definitions: what the names of atoms and lets stand for.
         environment: the unit of the time-stamps, which is needed if intervals or distances have
             units, and for functions of time the time column and the zone.
+        periods: for each name in `wanted` whose values are wanted at ticks, their period in units
+            of time.
 
     Attributes:
         columns: the names of the columns that are read.
         types: the type of the result for each name in `wanted`.
+        periods: the periods of all ticks, also those that only streams have.
 
     Raises:
         PolicyError: a column does not exist, a type does not fit, a stream needs its own value at
@@ -412,13 +553,20 @@ class StreamProgram:
         schema: pa.Schema,
         definitions: Mapping[str, Predicate] | None = None,
         environment: Environment = NOTHING,
+        periods: Mapping[str, int] | None = None,
     ) -> None:
         self._texts = Texts()
+        found = {name: (periods or {}).get(name, ROWS) for name in wanted}
         builder = _Builder(streams, definitions or {}, schema, environment, self._texts)
-        builder.streams_in_order(wanted.values())
-        outputs = {name: builder.output(predicate) for name, predicate in wanted.items()}
+        builder.streams_in_order((wanted[name], period) for name, period in found.items())
+        outputs = {name: builder.output(wanted[name], period) for name, period in found.items()}
         self._layers = builder.finish()
-        self._outputs = outputs
+        self._outputs = {name: (found[name], column) for name, column in outputs.items()}
+        self.periods = builder.periods
+        self._ticking = self._marked_ticking = Ticking(self.periods)
+        self._points: Points | None = None
+        self._environment = environment
+        self._schema = schema
         self._kernels = [
             kernel for layer in self._layers for task in layer.tasks for kernel in task.kernels
         ]
@@ -435,66 +583,107 @@ class StreamProgram:
         batch: pa.RecordBatch,
         time_stamps: NDArray[np.int64],
         numbers: NDArray[np.uint32] | None = None,
+        until: int | None = None,
     ) -> dict[str, pa.Array]:
         """Compute all wanted expressions for the next rows, and remember the rows.
+
+        The ticks below the last row are computed, too. `tick_count` tells how many these are.
 
         Args:
             batch: the rows, with the columns of the schema.
             time_stamps: their time-stamps, contiguous; they must not decrease, over all batches.
             numbers: for each row, the number of its trace, contiguous; None if there is only one
                 trace. Numbers should be dense, as memory is needed for all below the largest.
+            until: no further row is below this time, which is above the last row: compute all ticks
+                below it.
 
         Returns:
-            For each name in `wanted` an array as long as the batch. Conditions keep their nulls.
+            For each name in `wanted` an array as long as the batch, or with a value for each of
+            `ticks_of` its period. Conditions keep their nulls.
 
         Raises:
             RowError: integers overflow in some rows. These rows must be left out: `evaluate` is to
                 be called again with the other rows of the batch. The state is as before the call.
+            TickError: integers overflow at a tick. The state is as before the call.
             ValueError: a column is missing or has another type than in the schema, or time-stamps
                 decrease.
         """
         self.commit()
         self._forget_texts()
+        ticks = NO_TICKS
+        following = self._ticking
+        if self.periods:
+            ticks, following = self._ticking.ticks(time_stamps, numbers, until)
+        points = Points(time_stamps, numbers, ticks, self._clock)
         try:
-            return self._attempt(batch, time_stamps, numbers)
+            found = self._attempt(batch, points)
         except _Refused as refused:
-            error = refused.error
-            while refused.layer > 0:
-                # The row overflows if no earlier row does, which would have been left out before.
-                self.undo()
-                row = error.rows[0]
-                error = RowError(error.reason, rows=(row,), atom=error.atom)
-                batch = batch.slice(0, row)
-                numbers = None if numbers is None else numbers[:row]
-                try:
-                    self._attempt(batch, time_stamps[:row], numbers)
-                except _Refused as earlier:
-                    refused = earlier
-                    error = earlier.error
-                else:
-                    break
-            self.undo()
-            raise error from None
+            self._reject(batch, points, refused)
         except BaseException:
             self.undo()
             raise
+        self._ticking = following
+        return found
+
+    def _reject(self, batch: pa.RecordBatch, points: Points, refused: _Refused) -> NoReturn:
+        """Raise the error of the rows or the tick of a batch at which integers overflow."""
+        while refused.layer > 0 or refused.period != ROWS:
+            # It overflows if no earlier row does, which would have been left out before.
+            self.undo()
+            index, period = refused.error.rows[0], refused.period
+            points_of, points = points, points.before(period, index)
+            batch = batch.slice(0, points.row_count)
+            try:
+                self._attempt(batch, points)
+            except _Refused as earlier:
+                refused = earlier
+            except BaseException:
+                self.undo()
+                raise
+            else:
+                self.undo()
+                error = refused.error
+                if period == ROWS:
+                    raise RowError(error.reason, rows=(index,), atom=error.atom) from None
+                tick = points_of.ticks_of(period)
+                place, time_stamp = int(tick.places[index]), int(tick.time_stamps[index])
+                raise TickError(error.reason, place=place, time_stamp=time_stamp) from None
+        self.undo()
+        raise refused.error from None
+
+    def ticks_of(self, period: int) -> Ticks:
+        """Return the ticks of a period that the last call of `evaluate` has computed."""
+        return NO_TICKS if self._points is None else self._points.ticks_of(period)
+
+    def tick_count(self, time_stamps: NDArray[np.int64], traces: int) -> NDArray[np.int64]:
+        """Return how many ticks there are at most from now on, below each of some times.
+
+        Args:
+            time_stamps: the times, at least those of the rows so far.
+            traces: how many traces there are at most.
+        """
+        counts = self._ticking.tick_count(time_stamps)
+        return np.minimum(counts, _MANY_TICKS) * max(traces, len(self._ticking.has_row))
 
     def commit(self) -> None:
         """Let `undo` return to the present state from now on; `evaluate` begins with it."""
         self._marked_clock = self._clock
+        self._marked_ticking = self._ticking
         for kernel in self._natives():
             kernel.begin()
 
     def undo(self) -> None:
         """Return to the state before the last call of `evaluate`."""
         self._clock = self._marked_clock
+        self._ticking = self._marked_ticking
         for kernel in self._natives():
             kernel.undo()
 
     def settled(self, count: int) -> NDArray[np.bool_]:
         """Find the traces that can be forgotten.
 
-        The state of such a trace is that of a new one, and time alone does not change it.
+        The state of such a trace is that of a new one, and time alone does not change it. Where
+        there are ticks, no trace that has had a row is settled, as its ticks go on.
 
         Args:
             count: the number of traces.
@@ -505,6 +694,9 @@ class StreamProgram:
         flags = np.ones(count, np.uint8)
         for kernel in self._natives():
             kernel.settled(flags)
+        if self.periods:
+            has_row = self._ticking.has_row[:count]
+            flags[: len(has_row)] &= ~has_row
         return flags.view(np.bool_)
 
     def keep(self, new_numbers: bytes) -> None:
@@ -516,17 +708,27 @@ class StreamProgram:
         """
         for kernel in self._natives():
             kernel.keep(new_numbers)
+        if self.periods:
+            numbers = np.frombuffer(new_numbers, np.uint32)
+            is_kept = numbers[: len(self._ticking.has_row)] != _FORGOTTEN
+            has_row = self._ticking.has_row[: len(is_kept)][is_kept]
+            self._ticking = Ticking(self.periods, self._ticking.done, has_row)
         self._marked_clock = self._clock
+        self._marked_ticking = self._ticking
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
-        return self._texts.held_bytes + sum(kernel.held_bytes for kernel in self._natives())
+        traces = len(self._ticking.has_row)
+        return (
+            self._texts.held_bytes + traces + sum(kernel.held_bytes for kernel in self._natives())
+        )
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
         parts = [self._clock.to_bytes(8, "little"), self._texts.snapshot()]
         parts.append("\n".join(self._kinds).encode())
+        parts.append(self._ticking.snapshot())
         parts += [kernel.snapshot() for kernel in self._natives()]
         body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return _MAGIC + _digest(body) + body
@@ -547,11 +749,15 @@ class StreamProgram:
             raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
         parts = list(_parts(body))
         natives = list(self._natives())
-        if len(parts) != 3 + len(natives) or len(parts[0]) != 8 or not self._fit(parts[2]):
+        if len(parts) != 4 + len(natives) or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
         self._clock = int.from_bytes(parts[0], "little")
         self._texts.restore(parts[1])
-        for kernel, part in zip(natives, parts[3:], strict=True):
+        try:
+            self._ticking = self._ticking.restored(parts[3])
+        except ValueError:
+            raise SnapshotError("the snapshot is of other streams") from None
+        for kernel, part in zip(natives, parts[4:], strict=True):
             kernel.restore(part)
         self.commit()
 
@@ -586,31 +792,30 @@ class StreamProgram:
         for kernel in self._kernels:
             yield from kernel.natives
 
-    def _attempt(
-        self,
-        batch: pa.RecordBatch,
-        time_stamps: NDArray[np.int64],
-        numbers: NDArray[np.uint32] | None,
-    ) -> dict[str, pa.Array]:
-        count = batch.num_rows
-        rows = native.Batch(time_stamps, numbers, count, self._clock)
-        columns: dict[str, pa.Array] = {
-            name: batch.column(index) for index, name in enumerate(batch.schema.names)
-        }
+    def _attempt(self, batch: pa.RecordBatch, points: Points) -> dict[str, pa.Array]:
+        columns: dict[int, dict[str, pa.Array]] = {period: {} for period in self.periods}
+        columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+        time = self._environment.time
+        if time in self.columns and time is not None:
+            kind = self._schema.field(time).type
+            for period in self.periods:
+                time_stamps = points.ticks_of(period).time_stamps
+                columns[period][time] = tick_times(time_stamps, kind, self._environment)
         for number, layer in enumerate(self._layers):
             try:
-                layer.run(columns, rows)
-            except RowError as error:
-                raise _Refused(number, error) from None
-        if count:
-            self._clock = int(time_stamps[count - 1])
-        return {name: columns[column] for name, column in self._outputs.items()}
+                layer.run(columns, points)
+            except LayerError as found:
+                raise _Refused(number, found.period, found.error) from None
+        self._clock = points.clock
+        self._points = points
+        return {name: columns[period][column] for name, (period, column) in self._outputs.items()}
 
 
 class _Refused(Exception):
-    """The error of a row, and the layer that it was found in."""
+    """The error of a row or tick, and where it was found."""
 
-    def __init__(self, layer: int, error: RowError) -> None:
-        super().__init__(layer, error)
+    def __init__(self, layer: int, period: int, error: RowError) -> None:
+        super().__init__(layer, period, error)
         self.layer = layer
+        self.period = period
         self.error = error

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.kernels import Extent
+    from mtlmon.streams.layer import Columns
+    from mtlmon.streams.points import Points
 
 _SHOWN_WIDTH = 60
 _MOST_ROUNDS = 100
@@ -179,11 +181,12 @@ class Recursion:
         """The kind of each member."""
         return [self._own_kinds[member.column] for member in self._members]
 
-    def task(self, columns: list[str]) -> MachineTask:
+    def task(self, columns: list[str], period: int) -> MachineTask:
         """Return the machine as a task.
 
         Args:
             columns: the name of the column for each member.
+            period: the time-points of the members, `ROWS` or a period.
         """
         machine = native.Machine(
             self._code,
@@ -196,7 +199,7 @@ class Recursion:
         inputs = {name: kind_of(self._schema.field(name).type) for name in self._inputs}
         outputs = list(zip(columns, self.kinds, strict=True))
         nodes = [str(node) for node in self._nodes]
-        return MachineTask(machine, inputs, outputs, self._kernels, nodes, self._texts)
+        return MachineTask(machine, inputs, outputs, self._kernels, nodes, self._texts, period)
 
     def _infer(self) -> None:
         """Find the kinds, from those of constants and columns on, until they stay the same."""
@@ -457,6 +460,7 @@ class MachineTask:
 
     Attributes:
         kernels: the kernels that the machine uses.
+        period: the time-points of the columns, `ROWS` or a period.
     """
 
     def __init__(
@@ -467,21 +471,24 @@ class MachineTask:
         kernels: list[Kernel],
         nodes: list[str],
         texts: Texts,
+        period: int,
     ) -> None:
         self.kernels = kernels
+        self.period = period
         self._machine = machine
         self._inputs = inputs
         self._outputs = outputs
         self._nodes = nodes
         self._texts = texts
 
-    def run(self, columns: dict[str, pa.Array], rows: native.Batch) -> None:
-        """Compute the streams at the rows of a batch, and add them to the columns.
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute the streams, and add them to the columns.
 
         Raises:
             RowError: an integer overflows.
         """
-        found = [to_cells(columns[name], kind, self._texts) for name, kind in self._inputs.items()]
+        rows, own = points.batch(self.period), columns[self.period]
+        found = [to_cells(own[name], kind, self._texts) for name, kind in self._inputs.items()]
         room = [room_for_results(rows.count) for _ in self._outputs]
         done = self._machine.run(
             rows,
@@ -494,4 +501,4 @@ class MachineTask:
             shown = shorten(self._nodes[self._machine.failed], _SHOWN_WIDTH)
             raise RowError(f"{shown} overflows 64 bits", rows=(done,))
         for (name, kind), (cells, validity) in zip(self._outputs, room, strict=True):
-            columns[name] = from_cells(cells, validity, kind, self._texts)
+            own[name] = from_cells(cells, validity, kind, self._texts)

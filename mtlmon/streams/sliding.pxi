@@ -196,11 +196,11 @@ cdef class CountWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
-        uint8_t *validity
+        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
+        int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, results, validity)
+            return run_rows(self, batch, values, mask, wanted, results, validity)
 
     def undo(self):
         take_back(self)
@@ -393,11 +393,11 @@ cdef class SumWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
-        uint8_t *validity
+        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
+        int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, results, validity)
+            return run_rows(self, batch, values, mask, wanted, results, validity)
 
     def undo(self):
         take_back(self)
@@ -592,11 +592,11 @@ cdef class QueueWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, int64_t *results,
-        uint8_t *validity
+        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
+        int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, results, validity)
+            return run_rows(self, batch, values, mask, wanted, results, validity)
 
     cdef int rebuild(self) except -1:
         """Make the chains of the rows that have entered and not left."""

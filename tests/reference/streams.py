@@ -1,4 +1,4 @@
-"""The meaning of aggregates and offsets over the rows of one trace, row by row.
+"""The meaning of aggregates and offsets over the rows and ticks of traces, one by one.
 
 Written to be obviously right: every window is collected from all rows and folded from scratch.
 """
@@ -180,54 +180,140 @@ def integral(
 class Program:
     """Evaluates expressions over streams on the rows of a log, row by row.
 
-    A row on which an integer overflows, in anything that is computed, is no row.
+    A row on which an integer overflows, in anything that is computed, is no row. A tick T comes
+    when a row above T does, before that row.
+
+    Args:
+        wanted: the expressions.
+        streams: the streams.
+        periods: for each wanted expression that is evaluated at ticks, their period.
     """
 
-    def __init__(self, wanted: dict[str, Expression], streams: dict[str, StreamText]) -> None:
+    def __init__(
+        self,
+        wanted: dict[str, Expression],
+        streams: dict[str, StreamText],
+        periods: dict[str, int] | None = None,
+    ) -> None:
         self.wanted = wanted
         self.streams = streams
-        # everything is computed on every row, needed there or not
-        self.nodes: dict[Expression, None] = {}
-        open_nodes = list(wanted.values())
+        self.period_of = {name: (periods or {}).get(name, ROWS) for name in wanted}
+        # everything is computed at all its time-points, needed there or not
+        self.nodes: dict[tuple[Expression, int], None] = {}
+        open_nodes = [(node, self.period_of[name]) for name, node in wanted.items()]
         while open_nodes:
-            node = open_nodes.pop()
-            if node in self.nodes:
+            node, period = open_nodes.pop()
+            if node.operator.name == "STREAM":
+                period = streams[str(node.value)].period
+            if (node, period) in self.nodes:
                 continue
-            self.nodes[node] = None
-            open_nodes += node.operands
+            self.nodes[node, period] = None
+            inner = argument_period(node, streams) if is_memory(node) else period
+            open_nodes += [(operand, inner) for operand in node.operands]
             if node.operator.name == "STREAM":
                 stream = streams[str(node.value)]
-                open_nodes += [stream.value] if stream.on is None else [stream.value, stream.on]
+                parts = [stream.value] if stream.on is None else [stream.value, stream.on]
+                open_nodes += [(part, stream.period) for part in parts]
+        self.periods = sorted({period for _, period in self.nodes if period != ROWS})
         self.traces: dict[int, _Trace] = {}
+        self.row_count = 0
+        self.clock: int | None = None
+        # time, trace, number of rows before it, and the values with that period
+        self.ticks: list[tuple[int, int, int, dict[str, Any]]] = []
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> dict[str, Any] | None:
         """The values on the next row of the log; None if an integer overflows."""
-        known = self.traces.setdefault(trace, _Trace(self.streams))
-        known.time_stamps.append(time_stamp)
-        known.rows.append(row)
-        place = len(known.rows) - 1
+        before = {number: len(known.points) for number, known in self.traces.items()}
+        ticks = len(self.ticks)
+        if self.clock is not None:
+            self.tick(time_stamp)
+        known = self.traces.get(trace) or _Trace(self.streams)
         try:
-            for node in self.nodes:
-                known.value(node, place)
-            return {name: known.value(node, place) for name, node in self.wanted.items()}
+            found = self.point(known, time_stamp, row)
         except (Overflow, PredicateOverflow):
-            known.time_stamps.pop()
-            known.rows.pop()
-            known.forget(place)
+            for number, count in before.items():
+                self.traces[number].cut(count)
+            del self.ticks[ticks:]
             return None
+        self.traces[trace] = known
+        self.clock = time_stamp
+        self.row_count += 1
+        return found
+
+    def tick(self, until: int) -> None:
+        """The ticks that are not before the last row, and below a time."""
+        assert self.clock is not None
+        for time_stamp in range(self.clock, until):
+            if any(time_stamp % period == 0 for period in self.periods):
+                for number, known in sorted(self.traces.items()):
+                    try:
+                        found = self.point(known, time_stamp, None)
+                    except (Overflow, PredicateOverflow):
+                        raise TickOverflow(time_stamp) from None
+                    self.ticks.append((time_stamp, number, self.row_count, found))
+
+    def point(self, known: _Trace, time_stamp: int, row: dict[str, Any] | None) -> dict[str, Any]:
+        """Add a time-point to a trace; a tick has no row."""
+        known.points.append((time_stamp, row))
+        place = len(known.points) - 1
+        for node, period in self.nodes:
+            if known.exists(period, place):
+                known.value(node, place)
+        return {
+            name: known.value(node, place)
+            for name, node in self.wanted.items()
+            if known.exists(self.period_of[name], place)
+        }
+
+
+ROWS = 0
+
+
+class TickOverflow(Exception):
+    """An integer does not fit into 64 bits at a tick; its argument is the time."""
+
+
+def is_memory(node: Expression) -> bool:
+    """Whether the value of a node depends on other time-points."""
+    name = node.operator.name
+    return name.startswith("WINDOW_") or name in {"COUNT_ROWS", "LAST", "AT", "HOLD"}
+
+
+def argument_period(node: Expression, streams: dict[str, StreamText]) -> int:
+    """Where the argument of an aggregate or offset has values: rows, or ticks of a period."""
+    return max((read for one in node.operands for read in reads(one, streams)), default=ROWS)
+
+
+def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
+    """The time-points of all that an expression reads at its own time-point."""
+    if is_memory(node):
+        return []
+    if node.operator.name == "STREAM":
+        return [streams[str(node.value)].period]
+    if node.operator.name == "COLUMN":
+        return [ROWS]
+    return [read for operand in node.operands for read in reads(operand, streams)]
 
 
 class _Trace:
-    """The rows of one trace, and the values that are known."""
+    """The time-points of one trace, with their rows, and the values that are known."""
 
     def __init__(self, streams: dict[str, StreamText]) -> None:
         self.streams = streams
-        self.time_stamps: list[int] = []
-        self.rows: list[dict[str, Any]] = []
+        self.points: list[tuple[int, dict[str, Any] | None]] = []
         self.known: dict[tuple[int, int], Any] = {}
 
-    def forget(self, place: int) -> None:
-        self.known = {key: value for key, value in self.known.items() if key[1] != place}
+    def cut(self, count: int) -> None:
+        """Forget all but the first time-points."""
+        del self.points[count:]
+        self.known = {key: value for key, value in self.known.items() if key[1] < count}
+
+    def exists(self, period: int, place: int) -> bool:
+        """Whether a time-point is a row, or a tick of a period."""
+        time_stamp, row = self.points[place]
+        if period == ROWS:
+            return row is not None
+        return row is None and time_stamp % period == 0
 
     def value(self, node: Expression, place: int) -> Any:
         key = id(node), place
@@ -241,6 +327,7 @@ class _Trace:
             return plain(node.value)
         if name == "STREAM":
             stream = self.streams[str(node.value)]
+            assert self.exists(stream.period, place)
             found = self.value(stream.value, place)
             if stream.on is None or self.value(stream.on, place) is True:
                 return found
@@ -251,30 +338,38 @@ class _Trace:
             return self.offset(node, place)
         return self.operation(node, place)
 
-    def column(self, node: Expression, place: int) -> list[Any]:
-        """The values at all rows up to one; from the first on, as recursion needs."""
-        return [self.value(node, j) for j in range(place + 1)]
+    def time_stamps(self, place: int) -> list[int]:
+        return [time_stamp for time_stamp, _ in self.points[: place + 1]]
+
+    def column(self, node: Expression, place: int, age: int, is_below: bool = False) -> list[Any]:
+        """The values of an argument up to a time-point; null where it has none.
+
+        Values that are not old enough are not asked for, nor is the present one with `is_below`.
+        """
+        period = argument_period(node, self.streams)
+        times = self.time_stamps(place)
+        return [
+            self.value(node.operands[0], j)
+            if self.exists(period, j)
+            and times[place] - times[j] >= age
+            and not (is_below and j == place)
+            else None
+            for j in range(place + 1)
+        ]
 
     def aggregate(self, node: Expression, place: int) -> Any:
         interval, parameters, default = node.window
         bounds = interval.lower, interval.upper
         if node.operator.name == "COUNT_ROWS":
-            values: list[Any] = [True] * (place + 1)
-        elif interval.lower:
-            # a window that excludes the present does not ask for the present value
-            values = [
-                self.value(node.operands[0], j)
-                if self.time_stamps[place] - self.time_stamps[j] >= interval.lower
-                else None
-                for j in range(place + 1)
-            ]
+            values: list[Any] = [True if self.exists(ROWS, j) else None for j in range(place + 1)]
         else:
-            values = self.column(node.operands[0], place)
+            values = self.column(node, place, interval.lower)
         word = node.operator.word
+        times = self.time_stamps(place)
         if word == "integral":
-            found: Any = integral(self.time_stamps[: place + 1], values, place, *bounds)
+            found: Any = integral(times, values, place, *bounds)
         else:
-            window = in_window(self.time_stamps, values, place, *bounds)
+            window = in_window(times, values, place, *bounds)
             if not window and default is not None:
                 return plain(default)
             found = fold(word, window, float(str(parameters[0])) if parameters else 0.5)
@@ -283,22 +378,16 @@ class _Trace:
     def offset(self, node: Expression, place: int) -> Any:
         distance, default = node.offset
         assert isinstance(distance, int)
-        (operand,) = node.operands
         if node.operator.name == "LAST":
-            found = last([*self.column(operand, place - 1), None], place, distance)
+            found = last(self.column(node, place, 0, is_below=True), place, distance)
         else:
-            values = [
-                self.value(operand, j)
-                if self.time_stamps[place] - self.time_stamps[j] >= distance
-                else None
-                for j in range(place + 1)
-            ]
-            found = at(self.time_stamps, values, place, distance)
+            values = self.column(node, place, distance)
+            found = at(self.time_stamps(place), values, place, distance)
         return plain(default) if found is None else found
 
     def operation(self, node: Expression, place: int) -> Any:
         """The value of an operator on one row, from the values of its operands."""
-        row = dict(self.rows[place])
+        row = dict(self.points[place][1] or {})
         operands = []
         for number, operand in enumerate(node.operands):
             if operand.operator.name == "CONSTANT":
@@ -314,6 +403,7 @@ class StreamText(NamedTuple):
 
     value: Expression
     on: Expression | None
+    period: int = ROWS
 
 
 def plain(value: Any) -> Any:

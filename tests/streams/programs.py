@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,41 +42,66 @@ def predicate(text: str, streams: frozenset[str] = frozenset()) -> Predicate:
     return Predicate(built[id(root)], text, "<test>")
 
 
-class Texts:
-    """The texts of a program: its streams, each with `on` or None, and what is wanted."""
+StreamText = str | tuple[str] | tuple[str, str | None] | tuple[str, str | None, int]
 
-    def __init__(self, streams: dict[str, str | tuple[str, str | None]], wanted: list[str]) -> None:
-        pairs = {
-            name: (text, None) if isinstance(text, str) else text for name, text in streams.items()
-        }
-        names = frozenset(pairs)
+
+class Texts:
+    """The texts of a program: its streams, and what is wanted.
+
+    A stream is its text, perhaps with `on` or None, and a period. What is wanted is a text, perhaps
+    with a period.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, StreamText],
+        wanted: Sequence[str | tuple[str, int]],
+    ) -> None:
+        parts = {name: (one,) if isinstance(one, str) else one for name, one in streams.items()}
+        names = frozenset(parts)
         self.streams = {
-            name: Stream(predicate(text, names), None if on is None else predicate(on, names))
-            for name, (text, on) in pairs.items()
+            name: Stream(
+                predicate(one[0], names),
+                None if len(one) < 2 or one[1] is None else predicate(one[1], names),
+                None,
+                one[2] if len(one) == 3 else 0,
+            )
+            for name, one in parts.items()
         }
-        self.wanted = {text: predicate(text, names) for text in wanted}
-        self.shown = f"{pairs} {wanted}"
+        pairs = [(one, 0) if isinstance(one, str) else one for one in wanted]
+        self.periods = {f"{text} every {period}": period for text, period in pairs if period}
+        self.wanted = {
+            f"{text} every {period}" if period else text: predicate(text, names)
+            for text, period in pairs
+        }
+        self.shown = f"{parts} {wanted}"
 
     def __repr__(self) -> str:
         return self.shown
 
     def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
-        return StreamProgram(self.wanted, self.streams, schema)
+        return StreamProgram(self.wanted, self.streams, schema, periods=self.periods)
 
     def reference(self) -> reference.Program:
         return reference.Program(
             {name: one.expression for name, one in self.wanted.items()},
             {
                 name: reference.StreamText(
-                    stream.value.expression, None if stream.on is None else stream.on.expression
+                    stream.value.expression,
+                    None if stream.on is None else stream.on.expression,
+                    stream.period,
                 )
                 for name, stream in self.streams.items()
             },
+            self.periods,
         )
 
 
 Row = tuple[int, int, dict[str, Any]]
 """Time-stamp, trace, and the cells."""
+
+Tick = tuple[int, int, int, str, Any]
+"""Time, trace, the number of rows before it, the name of an expression and its value."""
 
 
 def expected(texts: Texts, rows: list[Row]) -> list[dict[str, Any] | None]:
@@ -85,16 +111,35 @@ def expected(texts: Texts, rows: list[Row]) -> list[dict[str, Any] | None]:
 
 
 def evaluated(
-    program: StreamProgram, rows: list[Row], schema: pa.Schema = SCHEMA
+    program: StreamProgram,
+    rows: list[Row],
+    schema: pa.Schema = SCHEMA,
+    *,
+    periods: Mapping[str, int] | None = None,
+    ticks: list[Tick] | None = None,
+    first: int = 0,
+    until: int | None = None,
 ) -> list[dict[str, Any] | None]:
-    """What a program computes on each row of a batch; None for rows that it refuses."""
+    """What a program computes on each row of a batch; None for rows that it refuses.
+
+    Args:
+        program: the program.
+        rows: the rows.
+        schema: their schema.
+        periods: the periods of what is wanted at ticks; the values are added to `ticks`.
+        ticks: for each tick its time and trace, the number of rows before it, the name of what is
+            wanted, and the value.
+        first: the number of rows before these.
+        until: find all ticks below this time.
+    """
+    periods = periods or {}
     kept = list(range(len(rows)))
     while True:
         batch = pa.RecordBatch.from_pylist([rows[place][2] for place in kept], schema)
         time_stamps = np.array([rows[place][0] for place in kept], np.int64)
         numbers = np.array([rows[place][1] for place in kept], np.uint32)
         try:
-            found = program.evaluate(batch, time_stamps, numbers)
+            found = program.evaluate(batch, time_stamps, numbers, until)
         except RowError as error:
             refused = {kept[row] for row in error.rows}
             assert refused
@@ -105,6 +150,17 @@ def evaluated(
         for name, values in found.items():
             values.validate(full=True)
             assert values.type == program.types[name]
+            assert ticks is not None or len(values) == len(kept)
+        if ticks is not None:
+            for name, period in periods.items():
+                own = program.ticks_of(period)
+                values = columns.pop(name)
+                assert len(own) == len(values)
+                of_ticks = zip(*(array.tolist() for array in own), values, strict=True)
+                ticks += [
+                    (time, number, place + first, name, value)
+                    for time, number, place, value in of_ticks
+                ]
         for index, place in enumerate(kept):
             result[place] = {name: values[index] for name, values in columns.items()}
         return result
@@ -134,14 +190,27 @@ class Writer:
 
     Attributes:
         streams: the kinds of the streams that expressions may read.
-        past: the kinds of those that they may read at earlier rows only.
+        past: the kinds of those that they may read at earlier time-points only.
+        periods: the periods of streams that have values at ticks.
+        period: where the expression that is being written is evaluated; 0 for rows.
     """
 
-    def __init__(self, draw: st.DrawFn, streams: dict[str, str]) -> None:
+    def __init__(
+        self, draw: st.DrawFn, streams: dict[str, str], periods: dict[str, int] | None = None
+    ) -> None:
         self.draw = draw
         self.streams = streams
         self.past: dict[str, str] = {}
         self.is_in_past = False
+        self.periods = {} if periods is None else periods
+        self.period = 0
+
+    def can_read(self, name: str) -> bool:
+        """Whether a stream exists at the present time-points."""
+        period = self.periods.get(name, 0)
+        if period == 0 or self.period == 0:
+            return period == self.period
+        return self.period % period == 0
 
     def one(self, choices: list[str]) -> str:
         return self.draw(st.sampled_from(choices))
@@ -150,12 +219,21 @@ class Writer:
         names = [name for name, found in self.streams.items() if found == kind]
         if self.is_in_past:
             names += 2 * [name for name, found in self.past.items() if found == kind]
-        leaves = {
-            "integer": ["i", "i", "1", "2", "-3"],
-            "float": ["f", "f", "0.5", "2.0"],
-            "boolean": ["b", "b", "true", "i > 0", "f < 1.0", 's = "a"'],
-            "text": ["s", "s", '"a"'],
-        }[kind] + 2 * names
+        constants = {
+            "integer": ["1", "2", "-3"],
+            "float": ["0.5", "2.0"],
+            "boolean": ["true"],
+            "text": ['"a"'],
+        }[kind]
+        cells = {
+            "integer": ["i", "i"],
+            "float": ["f", "f"],
+            "boolean": ["b", "b", "i > 0", "f < 1.0", 's = "a"'],
+            "text": ["s", "s"],
+        }[kind]
+        leaves = constants + 2 * [name for name in names if self.can_read(name)]
+        if self.period == 0:
+            leaves += cells
         if depth == 0 or self.draw(st.integers(0, 3)) == 0:
             return self.one(leaves)
         return self.draw(st.sampled_from([self.operation, self.window, self.offset]))(
@@ -224,10 +302,12 @@ class Writer:
 
     def argument(self, kind: str, depth: int, is_past: bool) -> str:
         """What an aggregate or offset is of, that perhaps only looks at earlier rows."""
-        before = self.is_in_past
-        self.is_in_past = before or is_past
+        before = self.is_in_past, self.period
+        self.is_in_past = self.is_in_past or is_past
+        if self.periods:
+            self.period = self.draw(st.sampled_from([0, self.period, *self.periods.values()]))
         found = self.expression(kind, depth)
-        self.is_in_past = before
+        self.is_in_past, self.period = before
         return found
 
 
@@ -267,3 +347,56 @@ def recursive_programs(draw: st.DrawFn) -> Texts:
         streams[name] = text, writer.expression("boolean", 1) if draw(st.booleans()) else None
         known[name] = kind
     return Texts(streams, [*names])
+
+
+PERIODS = [2, 4, 6]
+
+
+@st.composite
+def ticking_programs(draw: st.DrawFn, depth: int = 3) -> Texts:
+    """Streams at rows and at ticks, and expressions that are wanted at some of them."""
+    kinds = ["integer", "float", "boolean", "text"]
+    streams: dict[str, StreamText] = {}
+    known: dict[str, str] = {}
+    periods: dict[str, int] = {}
+    writer = Writer(draw, known, periods)
+    for number in range(draw(st.integers(1, 3))):
+        kind = draw(st.sampled_from(kinds))
+        period = draw(st.sampled_from([0, *PERIODS, *PERIODS]))
+        writer.period = period
+        text = writer.expression(kind, depth)
+        on = writer.expression("boolean", 1) if draw(st.integers(0, 3)) == 0 else None
+        name = f"x{number}"
+        streams[name] = text, on, period
+        known[name], periods[name] = kind, period
+    wanted = []
+    for _ in range(3):
+        writer.period = draw(st.sampled_from([0, *PERIODS, *periods.values()]))
+        wanted.append((writer.expression(draw(st.sampled_from(kinds)), depth), writer.period))
+    return Texts(streams, wanted)
+
+
+@st.composite
+def recursive_ticking_programs(draw: st.DrawFn) -> Texts:
+    """Streams at ticks that read their own earlier values."""
+    kinds = draw(st.lists(st.sampled_from(["integer", "float", "boolean"]), min_size=1))
+    period = draw(st.sampled_from(PERIODS))
+    names = {f"x{number}": kind for number, kind in enumerate(kinds[:2])}
+    known: dict[str, str] = {}
+    periods = {"y": draw(st.sampled_from([0, period])), **dict.fromkeys(names, period)}
+    writer = Writer(draw, known, periods)
+    writer.period = periods["y"]
+    streams: dict[str, StreamText] = {"y": (writer.expression("integer", 1), None, periods["y"])}
+    known["y"] = "integer"
+    writer.past = names
+    writer.period = period
+    for name, kind in names.items():
+        step = {
+            "integer": "({0}.last(or: 1)) + ({1})",
+            "float": "({0}.last(or: 0.5)) * 0.5 + ({1})",
+            "boolean": "({0}.last(or: true)) or ({1})",
+        }[kind]
+        text = step.format(name, writer.expression(kind, 2))
+        streams[name] = text, None, period
+        known[name] = kind
+    return Texts(streams, [*((name, period) for name in names), f"{next(iter(names))}.hold()"])

@@ -1,0 +1,200 @@
+"""At which time-points an expression has values: rows, or the ticks of a period.
+
+What an expression reads outside of aggregates and offsets is read at its own time-point. A column
+and an atom of the log exist at rows; a stream `every 10s` exists at the multiples of 10 s, and can
+be read at those of 20 s. An aggregate or offset has a value at any time-point, but its argument has
+values at rows or at ticks: at those where it reads something, and at rows if it reads nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.syntax.durations import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mtlmon.policy.predicates.expression import Expression
+
+Period: TypeAlias = "int | Duration"
+"""The period of ticks, or `ROWS`; it is a `Duration` where the unit is not known yet."""
+
+ROWS = 0
+"""All rows."""
+
+MEMORY = ops.WINDOWS | frozenset(ops.OFFSETS.values())
+"""The operators whose value at a time-point depends on other time-points."""
+
+
+class Read(NamedTuple):
+    """What an expression reads at its own time-point.
+
+    Attributes:
+        node: the part of the expression that does so.
+        period: where it has values.
+    """
+
+    node: Expression
+    period: Period
+
+
+class Conflict(NamedTuple):
+    """That an expression reads what does not exist at its time-points.
+
+    Attributes:
+        read: what does not exist there.
+        period: the time-points of the expression; None if `other` is why they do not fit.
+        other: what the expression reads at other time-points, or None.
+    """
+
+    read: Read
+    period: Period | None
+    other: Read | None = None
+
+
+class TimePoints:
+    """Finds the time-points of expressions.
+
+    Args:
+        streams: where each stream has values, by name: `ROWS` or the period of its ticks.
+        definition: returns the expression of an atom or let; None for an atom of the log.
+        time: the name of the time column, which has a value at every time-point.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, Period],
+        definition: Callable[[str], Expression | None],
+        time: str | None,
+    ) -> None:
+        self._streams = streams
+        self._definition = definition
+        self._time = time
+        self._known: dict[str, list[Period]] = {}
+
+    def reads(self, expression: Expression) -> list[Read]:
+        """Find what an expression reads at its own time-point."""
+        found: list[Read] = []
+        stack = [expression]
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen or node.operator in MEMORY or node.operator is ops.OVER:
+                continue
+            seen.add(id(node))
+            if node.operator is ops.STREAM:
+                found.append(Read(node, self._streams.get(node.name, ROWS)))
+            elif node.operator in {ops.ATOM, ops.LET}:
+                found += [Read(node, period) for period in self._periods_of(node)]
+            elif node.operator is ops.COLUMN and node.name != self._time:
+                found.append(Read(node, ROWS))
+            stack += reversed(node.operands)
+        return found
+
+    def argument_period(self, node: Expression) -> tuple[Period, Conflict | None]:
+        """Find where the argument of an aggregate or offset has values.
+
+        Returns:
+            The time-points, and a conflict if the argument mixes some that do not meet.
+        """
+        reads = [read for operand in node.operands for read in self.reads(operand)]
+        if not reads:
+            return ROWS, None
+        coarsest = reads[0]
+        for read in reads[1:]:
+            if exists_at(coarsest.period, read.period):
+                coarsest = read
+        for read in reads:
+            if not exists_at(read.period, coarsest.period):
+                return coarsest.period, Conflict(read, None, coarsest)
+        return coarsest.period, None
+
+    def conflict(self, expression: Expression, period: Period) -> Conflict | None:
+        """Find what an expression, also inside of its aggregates, reads where it does not exist.
+
+        Args:
+            expression: the expression.
+            period: where it is evaluated.
+        """
+        for read in self.reads(expression):
+            if not exists_at(read.period, period):
+                return Conflict(read, period)
+        stack = [expression]
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if node.operator in MEMORY:
+                found = self.argument_period(node)[1]
+                if found is not None:
+                    return found
+            stack += reversed(node.operands)
+        return None
+
+    def _periods_of(self, node: Expression) -> list[Period]:
+        """Where an atom or let reads something."""
+        name = node.name
+        if name not in self._known:
+            self._known[name] = [ROWS]
+            definition = self._definition(name)
+            if definition is not None and not (
+                node.operator is ops.LET and _has_memory(definition)
+            ):
+                reads = self.reads(definition)
+                self._known[name] = list(dict.fromkeys(read.period for read in reads))
+        return self._known[name]
+
+
+def _has_memory(expression: Expression) -> bool:
+    """Whether a let has operators of the past, which go from row to row."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node.operator in MEMORY:
+            return True
+        stack += node.operands
+    return False
+
+
+def exists_at(period: Period, others: Period) -> bool:
+    """Whether something has values at all time-points of another kind."""
+    if ROWS in (period, others):
+        return period == others
+    if isinstance(period, Duration) and isinstance(others, Duration):
+        return others.nanoseconds % period.nanoseconds == 0
+    if isinstance(period, int) and isinstance(others, int):
+        return others % period == 0
+    # one of them is in the unit of the time-stamps, which is not known yet
+    return True
+
+
+def words_of(period: Period) -> str:
+    """Say in words where something has values."""
+    return "of rows" if period == ROWS else f"every {period}"
+
+
+def explained(conflict: Conflict, what: str) -> tuple[str, str]:
+    """Return the message and the hint of a conflict.
+
+    Args:
+        conflict: the conflict.
+        what: what the expression belongs to, as in "stream x".
+    """
+    read, period, other = conflict
+    shown = str(read.node)
+    if other is not None:
+        message = (
+            f"an argument mixes time-points: {shown} is {words_of(read.period)}, "
+            f"{other.node} is {words_of(other.period)}"
+        )
+        return message, f"write {shown}.hold() or {other.node}.hold()"
+    assert period is not None
+    where = "is evaluated at rows" if period == ROWS else f"is {words_of(period)}"
+    message = f"{what} {where}, but {shown} is {words_of(read.period)}"
+    if read.period == ROWS and read.node.operator in {ops.ATOM, ops.LET}:
+        return message, f"aggregate {shown}, as in any[0,1m]({shown}), or use {shown}.hold()"
+    return message, f"aggregate {shown}, or use {shown}.hold()"

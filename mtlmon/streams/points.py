@@ -1,0 +1,299 @@
+"""The time-points of a batch: its rows, and the ticks of periods between them.
+
+A tick T is a time-point of every trace that has had a row by then. It comes behind all rows with
+time-stamps up to T and before the row that moves the log's clock on; ticks of one time are in the
+order of traces. All periods share one tick per trace and time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams import native
+from mtlmon.streams.kernels import Meeting
+from mtlmon.syntax.bounds import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.policy.predicates.environment import Environment
+
+    Integers = NDArray[np.int64]
+    Numbers = NDArray[np.uint32]
+
+_LATEST = 2**63 - 1
+# Begin of a trace that has had no row.
+_NEVER = np.iinfo(np.int64).max
+
+
+class Ticks(NamedTuple):
+    """Ticks, in order.
+
+    Attributes:
+        time_stamps: their times.
+        numbers: the numbers of their traces.
+        places: the index of the row of the batch that each comes before; the number of rows for
+            ticks behind the last one.
+    """
+
+    time_stamps: Integers
+    numbers: Numbers
+    places: Integers
+
+    def __len__(self) -> int:
+        return len(self.time_stamps)
+
+    def chosen(self, which: NDArray[np.bool_] | Integers | slice) -> Ticks:
+        """Return some of the ticks."""
+        return Ticks(self.time_stamps[which], self.numbers[which], self.places[which])
+
+    def of_period(self, period: int) -> Ticks:
+        """Return the ticks at the multiples of a period."""
+        return self.chosen(self.time_stamps % period == 0)
+
+
+NO_TICKS = Ticks(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.int64))
+
+
+class Ticking:
+    """Finds the ticks between rows; what it remembers is small and never changes in place.
+
+    Attributes:
+        periods: the periods, in units of time.
+        done: all ticks below this time have been found.
+        has_row: for each trace whether it has had a row.
+    """
+
+    __slots__ = ("done", "has_row", "periods")
+
+    def __init__(
+        self, periods: Sequence[int], done: int = 0, has_row: NDArray[np.bool_] | None = None
+    ) -> None:
+        self.periods = tuple(sorted(periods))
+        self.done = done
+        self.has_row = np.zeros(0, np.bool_) if has_row is None else has_row
+
+    def ticks(
+        self, time_stamps: Integers, numbers: Numbers | None, until: int | None
+    ) -> tuple[Ticks, Ticking]:
+        """Find the ticks that come before the last of some rows.
+
+        Args:
+            time_stamps: the time-stamps of the next rows.
+            numbers: the numbers of their traces; None if there is only one.
+            until: find all ticks below this time, which is no smaller than the time-stamps; None
+                for the ticks below the last time-stamp.
+
+        Returns:
+            The ticks, and what goes on behind them.
+        """
+        count = len(time_stamps)
+        limit = until if until is not None else int(time_stamps[-1]) if count else self.done
+        begins = np.where(self.has_row, -1, _NEVER)
+        if count:
+            begins = _with_rows(begins, numbers, count)
+        if not len(begins):
+            return NO_TICKS, self
+        start = self.done if self.has_row.any() else int(time_stamps[0]) if count else limit
+        times = multiples(self.periods, start, limit)
+        following = Ticking(self.periods, max(self.done, limit), begins < _NEVER)
+        if not len(times):
+            return NO_TICKS, following
+        places = np.searchsorted(time_stamps, times, "right")
+        which, traces = np.nonzero(begins < places[:, np.newaxis])
+        return Ticks(times[which], traces.astype(np.uint32), places[which]), following
+
+    def tick_count(self, limits: Integers) -> Integers:
+        """Return, for each of some times, about how many ticks a trace has below it from now on.
+
+        Ticks of two periods at one time count twice.
+        """
+        counts = np.zeros(len(limits), np.int64)
+        for period in self.periods:
+            counts += np.maximum(0, -(-limits // period) - -(-self.done // period))
+        return counts
+
+    def snapshot(self) -> bytes:
+        """Return what is remembered as bytes for `restored`."""
+        return self.done.to_bytes(8, "little") + self.has_row.astype(np.uint8).tobytes()
+
+    def restored(self, snapshot: bytes) -> Ticking:
+        """Return what a snapshot remembers, for these periods.
+
+        Raises:
+            ValueError: the bytes are not a snapshot.
+        """
+        done = int.from_bytes(snapshot[:8], "little")
+        has_row = np.frombuffer(snapshot[8:], np.uint8)
+        if len(snapshot) < 8 or done > _LATEST or (len(has_row) and has_row.max() > 1):
+            raise ValueError("not a snapshot of ticks")
+        return Ticking(self.periods, done, has_row.astype(np.bool_))
+
+
+def _with_rows(begins: Integers, numbers: Numbers | None, count: int) -> Integers:
+    """Set the first rows of traces that have had no row."""
+    highest = 0 if numbers is None else int(numbers.max())
+    if highest < len(begins) and (begins < 0).all():
+        return begins
+    found = np.full(max(highest + 1, len(begins)), _NEVER)
+    found[: len(begins)] = begins
+    if numbers is None:
+        found[0] = min(found[0], 0)
+        return found
+    rows = np.arange(count - 1, -1, -1)
+    first = np.full(len(found), _NEVER)
+    # of several rows of a trace, the earliest one is assigned last
+    first[numbers[::-1]] = rows
+    earliest: Integers = np.minimum(found, first)
+    return earliest
+
+
+def multiples(periods: Sequence[int], start: int, limit: int) -> Integers:
+    """Return the multiples of some periods from one time on and below another, sorted."""
+    found = [np.arange(-(-start // period) * period, limit, period) for period in periods]
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+
+class Points:
+    """The rows of a batch and its ticks, in one order.
+
+    Args:
+        time_stamps: the time-stamps of the rows.
+        numbers: the numbers of their traces; None if there is only one.
+        ticks: the ticks.
+        clock: the time of the last time-point before the batch.
+
+    Attributes:
+        ticks: the ticks.
+        row_count: the number of rows.
+    """
+
+    def __init__(
+        self, time_stamps: Integers, numbers: Numbers | None, ticks: Ticks, clock: int
+    ) -> None:
+        self.ticks = ticks
+        self.row_count = len(time_stamps)
+        self._time_stamps = time_stamps
+        self._numbers = numbers
+        self._clock = clock
+        self._of_period: dict[int, Integers] = {}
+        self._batches: dict[int, native.Batch] = {}
+        self._meetings: dict[tuple[int, int], Meeting] = {}
+        if len(ticks):
+            rows = np.arange(self.row_count)
+            self._row_places = rows + np.searchsorted(ticks.places, rows, "right")
+            self._tick_places = np.arange(len(ticks)) + ticks.places
+
+    @property
+    def clock(self) -> int:
+        """The time of the last time-point, also of those before the batch."""
+        last = [int(stamps[-1]) for stamps in (self._time_stamps, self.ticks[0]) if len(stamps)]
+        return max(last, default=self._clock)
+
+    def before(self, period: int, index: int) -> Points:
+        """Return the time-points before one that is a row or a tick of a period."""
+        place = int(self._places(period)[index])
+        if not len(self.ticks):
+            rows, ticks = place, 0
+        else:
+            rows = int(np.searchsorted(self._row_places, place))
+            ticks = int(np.searchsorted(self._tick_places, place))
+        numbers = None if self._numbers is None else self._numbers[:rows]
+        kept = self.ticks.chosen(slice(ticks))
+        return Points(self._time_stamps[:rows], numbers, kept, self._clock)
+
+    def ticks_of(self, period: int) -> Ticks:
+        """Return the ticks of a period."""
+        return self.ticks.chosen(self._ticks_of(period))
+
+    def common(self, period: int, other: int) -> Integers:
+        """Return which ticks of a period are those of another one, which is a multiple."""
+        return np.flatnonzero(self.ticks.time_stamps[self._ticks_of(period)] % other == 0)
+
+    def batch(self, period: int) -> native.Batch:
+        """Return the rows or the ticks of a period."""
+        if period not in self._batches:
+            times, numbers = self._time_stamps, self._numbers
+            if period != ROWS:
+                ticks = self.ticks_of(period)
+                times, numbers = ticks.time_stamps, ticks.numbers
+            count = len(times)
+            self._batches[period] = native.Batch(times, numbers, count, self._clock)
+        return self._batches[period]
+
+    def meeting(self, argument: int, result: int) -> Meeting | None:
+        """Return the time-points of an argument and of results; None if they are the same."""
+        if argument == result:
+            return None
+        if (argument, result) not in self._meetings:
+            self._meetings[argument, result] = self._meet(argument, result)
+        return self._meetings[argument, result]
+
+    def _meet(self, argument: int, result: int) -> Meeting:
+        count = self.row_count + len(self.ticks)
+        is_met = np.zeros(count, np.bool_)
+        arguments, results = self._places(argument), self._places(result)
+        is_met[arguments] = is_met[results] = True
+        index = np.cumsum(is_met) - 1
+        times = np.empty(count, np.int64)
+        numbers = np.zeros(count, np.uint32)
+        rows, ticks = self._places(ROWS), self._all_tick_places()
+        times[rows], times[ticks] = self._time_stamps, self.ticks.time_stamps
+        if self._numbers is not None:
+            numbers[rows] = self._numbers
+        numbers[ticks] = self.ticks.numbers
+        met = int(np.count_nonzero(is_met))
+        batch = native.Batch(times[is_met], numbers[is_met], met, self._clock)
+        is_result = np.zeros(met, np.uint8)
+        is_result[index[results]] = 1
+        return Meeting(batch, index[arguments], index[results], is_result)
+
+    def _places(self, period: int) -> Integers:
+        """The places of rows or ticks among all time-points."""
+        if period != ROWS:
+            return self._all_tick_places()[self._ticks_of(period)]
+        return self._row_places if len(self.ticks) else np.arange(self.row_count)
+
+    def _all_tick_places(self) -> Integers:
+        return self._tick_places if len(self.ticks) else np.empty(0, np.int64)
+
+    def _ticks_of(self, period: int) -> Integers:
+        if period not in self._of_period:
+            self._of_period[period] = np.flatnonzero(self.ticks.time_stamps % period == 0)
+        return self._of_period[period]
+
+
+def tick_times(time_stamps: Integers, kind: pa.DataType, environment: Environment) -> pa.Array:
+    """Write the times of ticks as values of the time column; null if its type has no such times.
+
+    Args:
+        time_stamps: the times.
+        kind: the type of the column.
+        environment: the unit of the time-stamps, and that of numbers in the column.
+    """
+    unit = environment.unit
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        own = kind.unit if pa.types.is_timestamp(kind) else "d" if kind == pa.date32() else "ms"
+        values = _in_unit(time_stamps, unit or "s", own)
+        if kind == pa.date32():
+            return pa.array(values).cast(pa.int32(), safe=False).view(kind)
+        return pa.array(values).view(kind)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        own_unit = environment.time_unit or unit
+        if unit is not None and own_unit is not None:
+            time_stamps = _in_unit(time_stamps, unit, own_unit)
+        return pa.array(time_stamps).cast(kind, safe=False)
+    return pa.nulls(len(time_stamps), kind)
+
+
+def _in_unit(time_stamps: Integers, unit: str, wanted: str) -> Integers:
+    """Convert times to another unit, rounded down."""
+    if UNITS[unit] >= UNITS[wanted]:
+        return time_stamps * (UNITS[unit] // UNITS[wanted])
+    return time_stamps // (UNITS[wanted] // UNITS[unit])
