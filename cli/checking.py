@@ -171,6 +171,8 @@ def remark(file: PolicyFile, schema: pa.Schema) -> None:
     """Report atoms that neither a predicate nor a Boolean column defines."""
     import pyarrow as pa
 
+    if file.event is not None:
+        return
     known = [field.name for field in schema if field.type == pa.bool_()]
     for name in file.log_atoms:
         if name not in known:

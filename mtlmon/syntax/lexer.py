@@ -92,7 +92,9 @@ _SCAN = re.compile(
     """,
     re.VERBOSE,
 )
-_BLANK = re.compile(r"(?:\s+|\#[^\n]*)*(?:/\*)|(?:\s+|\#[^\n]*)+")
+# Blanks and comments up to line ends are never read in a second way (`++`), as there would be as
+# many ways as subsets of them.
+_BLANK = re.compile(r"(?:\s++|\#[^\n]*+)++(?:/\*)?|/\*")
 _DIGIT = re.compile(r"\s*[0-9]")
 # PERF: these are compiled when they are first used, which few formulas need.
 _COMMENT_MARK = r"/\*|\*/"

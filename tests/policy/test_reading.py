@@ -478,6 +478,12 @@ def test_conditions_take_linear_time() -> None:
     assert len(file.atoms) == 5000
 
 
+@pytest.mark.parametrize("blanks", [" " * 2_000, " # " * 2_000, "\n#\n" * 2_000, "/* */ " * 2_000])
+def test_many_blanks_and_comments_take_linear_time(blanks: str) -> None:
+    policies = parse_policies(f"stream s = x{blanks}\npolicy p: s > 1{blanks}").policies
+    assert [str(policy.formula) for policy in policies] == ['"s > 1"']
+
+
 def test_constants_can_be_overridden() -> None:
     text = "const limit = 5\npolicy p: q"
     assert parse_policies(text).constants == {"limit": 5}

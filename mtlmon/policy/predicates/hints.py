@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT
 from mtlmon.policy.predicates.operators import AGGREGATES, OVER_WORDS
 from mtlmon.syntax.lexer import NUMBER
+from mtlmon.syntax.operators import BY_SPELLING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.lexer import Token
 
 _SHOWN = 8
+
+FORMULA_IN_EXPRESSION = (
+    "ONCE, SINCE and other operators of formulas stand in policies and lets; a let of the past can "
+    "be named in an expression"
+)
+"""The hint for an operator of formulas inside an expression."""
 
 
 def some(names: Iterable[str]) -> str:
@@ -54,6 +61,9 @@ def where_operator_is_missing(before: Token, token: Token) -> str | None:
         return f"did you mean {str(token.value).lower()}?"
     if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:
         return "compare with < and >, or use the functions startswith, endswith, contains, matches"
+    words = {str(one.value) for one in (before, token) if one.kind in {COLUMN, FUNCTION}}
+    if any(word in BY_SPELLING and BY_SPELLING[word].is_temporal for word in words):
+        return FORMULA_IN_EXPRESSION
     if before.kind == COLUMN and token.kind in {COLUMN, FUNCTION}:
         return "join two predicates by and or or; write a name with blanks in backquotes"
     if token.kind == "(":

@@ -25,6 +25,7 @@ from mtlmon.policy.predicates.expression import (
     Window,
 )
 from mtlmon.policy.predicates.hints import (
+    FORMULA_IN_EXPRESSION,
     where_operand_is_missing,
     where_operator_is_missing,
     without_window,
@@ -369,6 +370,9 @@ class _Parser:
         return True
 
     def open_instance(self, token: Token) -> None:
+        name = str(token.value)
+        if self.text[token.start] != "`" and is_operator_of_formulas(name):
+            raise self.error(f"{name} is an operator of formulas", token, FORMULA_IN_EXPRESSION)
         self.open(token, ops.INSTANCE)
         self.index += 2
         if self.token.kind == "]":
