@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="LEVEL",
         help="how far the exhaustive run over small models goes, 0 to 3 (default: 1)",
     )
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of cycles skip what lives until the end: thousands of tests and modules.
+
+    PERF: without this, tests that make many objects, or collect often, take at least twice as long
+    in a run of all tests as alone.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from mtlmon.syntax.formula import atom, make
 from mtlmon.syntax.printer import to_text
 
 DEEP = 10_000
-LONG = 50_000
+LONG = 20_000
 
 SHAPES = {
     "prefix": "NOT ONCE[0,1] " * (DEEP // 2) + "a",
