@@ -210,11 +210,16 @@ def note_modes(check: LogCheck, options: Options) -> None:
 
 def require_no_columns(file: PolicyFile, options: Options) -> None:
     """Raise Failure if the policies need columns, which a text log does not have."""
-    if set(file.columns) - {DEFAULT_TIME}:
+    columns = [name for name in file.columns if name != DEFAULT_TIME]
+    if columns:
+        from mtlmon.policy.needs import meant_equivalences
+
+        hints = meant_equivalences(file)
+        meant = next((f"; {hints[name]}" for name in columns if name in hints), "")
         name = options.formula_file or "the formula"
         raise Failure(
             f"{name} uses columns of a table, but the log is read as text: add its format, for "
-            "instance --format csv"
+            f"instance --format csv{meant}"
         )
 
 

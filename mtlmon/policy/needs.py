@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -91,6 +92,23 @@ def _expressions(file: PolicyFile, kind: str, name: str) -> Iterator[Expression]
         yield file.atoms[name].expression
     elif name in file.streams:
         yield from file.streams[name].expressions
+
+
+def meant_equivalences(file: PolicyFile) -> dict[str, str]:
+    """Return a hint for each name that formulas compare with another, as in `p = q`.
+
+    If there are no such columns, atoms are meant, which EQUIV compares.
+    """
+    hints: dict[str, str] = {}
+    for name in file.conditions:
+        expression = file.atoms[name].expression
+        if expression.operator is ops.EQUAL and all(
+            operand.operator is ops.COLUMN for operand in expression.operands
+        ):
+            names = [operand.name for operand in expression.operands]
+            compared = " EQUIV ".join(map(atom_text, names))
+            hints |= dict.fromkeys(names, f"events are compared with {compared}")
+    return hints
 
 
 def refuse_ticks(file: PolicyFile, streams: Iterable[str]) -> None:

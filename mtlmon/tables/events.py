@@ -15,7 +15,7 @@ from mtlmon.checking.sources import BatchReader
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import compile_predicates
-from mtlmon.policy.needs import needs_of
+from mtlmon.policy.needs import meant_equivalences, needs_of
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
@@ -628,7 +628,8 @@ def open_tables(
             if name in defined and name not in needs.remembering
         }
     booleans = () if event is not None else [name for name in atoms if name not in defined]
-    selection = Selection(time, event, keys, booleans, used, option_names)
+    hints = None if policies is None else meant_equivalences(policies)
+    selection = Selection(time, event, keys, booleans, used, option_names, hints)
     times = Times(time_unit, time_format, resolution)
     environment = environment_of(selection, times, None if policies is None else policies.zone)
     stream_atoms = None

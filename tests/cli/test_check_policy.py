@@ -162,6 +162,15 @@ def test_a_text_log_has_no_columns(rules: str, tmp_path: Path) -> None:
     assert mtlmon(str(path), log="@1 p\n") == (0, "x\t1:0 true\n", "")
 
 
+def test_atoms_are_names_where_the_file_says_which_column_has_them(tmp_path: Path) -> None:
+    path, log = tmp_path / "f.mtl", tmp_path / "log.csv"
+    log.write_text("ts,what\n1,p\n")
+    path.write_text("policy x: p")
+    assert "it has to be the name of an event" in mtlmon("check-policy", str(path), str(log)).errors
+    path.write_text('event "what"\npolicy x: p')
+    assert mtlmon("check-policy", str(path), str(log)).errors == ""
+
+
 def test_types_of_odd_tables(rules: str, tmp_path: Path) -> None:
     """What the monitor passes over or reads must not keep types from being found; libraries that
     look for types themselves end the process at null, and at deep arrays.

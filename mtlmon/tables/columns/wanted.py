@@ -36,6 +36,7 @@ class Selection:
         booleans: the atoms that are columns.
         predicates: the columns that predicates use, each listed once.
         options: how messages write the options that choose columns.
+        hints: for columns that predicates use, what may be meant if there is no such column.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Selection:
         booleans: Sequence[str],
         predicates: Sequence[str],
         options: OptionNames = PYTHON,
+        hints: Mapping[str, str] | None = None,
     ) -> None:
+        self.hints = dict(hints or {})
         self.time = time
         self.event = event
         self.keys = tuple(keys)
@@ -131,6 +134,8 @@ class Selection:
             message += f": name the time column with {option}, for instance {example}"
         elif close is not None:
             return f"{message}; did you mean {close!r}?"
+        elif name in self.hints:
+            message += f"; {self.hints[name]}"
         elif name in self.booleans and (option := self.options.written("event")):
             message += f"; if one column names the events, say which with {option}"
         return f"{message}. Columns: {listed(present)}" if present else message
