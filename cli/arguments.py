@@ -38,7 +38,8 @@ mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon [options] -e FORMULA [LOG ...]
        mtlmon resolve [options] [VERDICTS]
        mtlmon check-policy [options] FILE [LOG]
-       mtlmon streams [options] FILE TABLE..."""
+       mtlmon streams [options] FILE TABLE...
+       mtlmon analyze [options] FILE [TABLE]"""
 
 DESCRIPTION = """\
 Check a log against a policy in metric temporal logic: one verdict for every time-point.
@@ -81,6 +82,8 @@ examples:
       (mtlmon check-policy --help)
   mtlmon streams rules.mtl events.csv
       the values of the file's streams at every row (mtlmon streams --help)
+  mtlmon analyze --limit 1GiB rules.mtl
+      how much memory a file needs at most (mtlmon analyze --help)
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
       how a formula is parsed, and what monitoring it costs
 
@@ -565,7 +568,7 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
 
 
 def memory(text: str) -> int:
-    """Parse the argument of --max-memory."""
+    """Parse a size of memory."""
     from mtlmon.engine.memory_limit import memory_size
     from mtlmon.errors import MtlmonError
 

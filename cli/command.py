@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-SUBCOMMANDS = ("resolve", "check-policy", "streams")
+SUBCOMMANDS = ("resolve", "check-policy", "streams", "analyze")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,6 +92,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         from mtlmon.cli.streams import write_streams
 
         return write_streams(arguments[1:])
+    if first == "analyze":
+        from mtlmon.cli.analyze import analyze
+
+        return analyze(arguments[1:])
     if first and not first.startswith("-") and not os.path.lexists(first):
         refuse_misspelt(first)
     return run(parse_arguments(arguments))

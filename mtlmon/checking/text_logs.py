@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TextLog"]
 
-_BLOCK_BYTES = 1 << 18
+# A line has at least three bytes, so streams get no more than 2^16 events at a time.
+_BLOCK_BYTES = 3 << 16
 
 
 class TextBatch:

@@ -82,6 +82,17 @@ class StreamAtoms:
         """The number of bytes that the states of all streams take."""
         return sum(program.held_bytes for program in self._programs if program is not None)
 
+    def programs(self, schema: pa.Schema) -> list[StreamProgram | None]:
+        """Return the program of each partition for rows with these columns; None if it has none.
+
+        Raises:
+            PolicyError: a column does not exist, or its type does not fit.
+        """
+        for name in self.log_atoms:
+            schema = schema.append(pa.field(_LOG_ATOM + name, pa.bool_()))
+        self._compile(schema)
+        return list(self._programs)
+
     def settled(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each of the first traces of a partition, 0 if its rows still matter."""
         program = self._programs[partition]

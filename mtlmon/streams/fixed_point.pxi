@@ -254,6 +254,19 @@ cdef Numbers widened(
     return found
 
 
+cdef object most_words(const Numbers *numbers, bint is_float, int bits):
+    """The most words that a number needs for terms of so many bits."""
+    cdef int low = numbers.exponent
+    cdef int high = numbers.exponent + 64 * <int> numbers.width
+    if is_float:
+        while low > LEAST_EXPONENT:
+            low -= 64
+        # the exponent of the last bit of the largest floats
+        while high < EXPONENT_BITS - 2 + LEAST_EXPONENT + bits + HEADROOM:
+            high += 64
+    return (high - low) // 64
+
+
 cdef void take_numbers(Numbers *numbers, const Numbers *wide) noexcept nogil:
     """Move numbers to wider ones."""
     cdef uint32_t below = <uint32_t> ((numbers.exponent - wide.exponent) // 64)

@@ -204,6 +204,13 @@ cdef class Fold(Kernel):
             + self.journal.room * sizeof(Change)
         )
 
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        return (
+            most_rows_bytes(&self.rows, rows, batch)
+            + most_traces(traces) * (sizeof(int64_t) + 1)
+            + 2 * (rows + batch) * sizeof(Change)
+        )
+
 
 @final
 cdef class Last(Kernel):
@@ -330,3 +337,9 @@ cdef class Last(Kernel):
     cdef size_t bytes_held(self):
         cdef size_t item = (self.distance + 1) * sizeof(int64_t)
         return self.traces * item + self.journal.room * sizeof(Change)
+
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        return (
+            most_traces(traces) * (self.distance + 1) * sizeof(int64_t)
+            + 2 * batch * sizeof(Change)
+        )

@@ -261,3 +261,13 @@ cdef class IntegralWindow(Window):
             Window.bytes_held(self) + self.event_room * sizeof(Event)
             + self.traces * (sizeof(Area) + number_bytes(&self.sums))
         )
+
+    cdef object trace_bytes(self):
+        cdef object words = most_words(&self.sums, self.is_float, 128)
+        return sizeof(Area) + words * sizeof(uint64_t)
+
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        return (
+            Window.most_bytes(self, traces, rows, rows_of_trace, batch)
+            + 2 * (rows + batch) * sizeof(Event)
+        )

@@ -226,10 +226,25 @@ cdef class Kernel:
     cdef size_t bytes_held(self):
         raise NotImplementedError
 
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        """The most bytes that the state takes, for whole numbers.
+
+        traces: how many traces there are.
+        rows: how many rows the kernel has to keep at most between two batches.
+        rows_of_trace: how many of them are of one trace.
+        batch: the most rows of a batch.
+        """
+        raise NotImplementedError
+
 
 cdef uint32_t room_for(uint32_t traces, uint32_t room):
     """How many traces to make room for, so that growing by single traces stays cheap."""
     return max(traces, <uint32_t> min(<uint64_t> MOST_TRACES, <uint64_t> room + room // 2))
+
+
+cdef object most_traces(object traces):
+    """For how many traces there is room at most, if there are so many."""
+    return traces + traces // 2
 
 
 ctypedef fused AnyKernel:

@@ -215,6 +215,17 @@ cdef class DistinctWindow(Window):
             + (self.mask + 1) * sizeof(Group)
         )
 
+    cdef object trace_bytes(self):
+        return sizeof(int64_t)
+
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        # The table grows when two thirds are in use, to twice its size. A row enters before others
+        # leave.
+        return (
+            Window.most_bytes(self, traces, rows, rows_of_trace, batch)
+            + max(2 * LEAST_ROWS, 3 * (rows + 1) + 2) * sizeof(Group)
+        )
+
 
 cdef enum:
     MOST_CODES = 512
@@ -338,11 +349,22 @@ cdef int insert_code(Sorted *sorted, int64_t code) except -1 nogil:
     return 0
 
 
+cdef void join_block(Sorted *sorted, uint32_t number) noexcept nogil:
+    """Join a block with the next one, if there is one and both are small."""
+    cdef CodeBlock *block = &sorted.blocks[number]
+    cdef CodeBlock *upper
+    if number + 1 < sorted.block_count:
+        upper = &sorted.blocks[number + 1]
+        if block.count + upper.count <= min(<uint32_t> JOINED_CODES, block.room):
+            memcpy(block.codes + block.count, upper.codes, upper.count * sizeof(int64_t))
+            block.count += upper.count
+            close_block(sorted, number + 1)
+
+
 cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil:
     """Remove a code that is there."""
     cdef uint32_t number = block_for(sorted, code)
     cdef CodeBlock *block = &sorted.blocks[number]
-    cdef CodeBlock *upper
     cdef uint32_t place = place_in(block, code)
     cdef int64_t undefined
     block.count -= 1
@@ -356,12 +378,10 @@ cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil:
         sorted.undefined = undefined
     elif block.count == 0:
         close_block(sorted, number)
-    elif number + 1 < sorted.block_count:
-        upper = &sorted.blocks[number + 1]
-        if block.count + upper.count <= min(<uint32_t> JOINED_CODES, block.room):
-            memcpy(block.codes + block.count, upper.codes, upper.count * sizeof(int64_t))
-            block.count += upper.count
-            close_block(sorted, number + 1)
+    else:
+        join_block(sorted, number)
+        if number:
+            join_block(sorted, number - 1)
 
 
 cdef double code_at(const Sorted *sorted, int64_t place) noexcept nogil:
@@ -527,3 +547,18 @@ cdef class QuantileWindow(Window):
             for block in range(self.sorted[number].block_count):
                 found += self.sorted[number].blocks[block].room * sizeof(int64_t)
         return found
+
+    cdef object trace_bytes(self):
+        return sizeof(Sorted)
+
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        # A row enters before others leave. Two neighbouring blocks have more than JOINED_CODES
+        # codes together; a single block has room for twice the codes that it had at most.
+        cdef object most = min(rows, rows_of_trace) + 1
+        cdef object single = min(MOST_CODES, max(LEAST_CODES, 2 * most)) * sizeof(int64_t)
+        cdef object blocks = (4 * (most // JOINED_CODES) + 3) * sizeof(CodeBlock)
+        return (
+            Window.most_bytes(self, traces, rows, rows_of_trace, batch)
+            + min(traces, rows + 1) * (single + blocks)
+            + 2 * ((rows + 1) // JOINED_CODES) * MOST_CODES * sizeof(int64_t)
+        )

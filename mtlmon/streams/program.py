@@ -766,6 +766,11 @@ class StreamProgram:
         """The kind of the values that each kernel keeps."""
         return [f"{one.argument.name} {one.argument.unit}" for one in self._kernels]
 
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels of all aggregates and offsets, which hold the state."""
+        return list(self._kernels)
+
     def _fit(self, written: bytes) -> bool:
         """Whether values of the kinds in a snapshot can be kept here; nulls are no values."""
         found = written.decode(errors="replace").split("\n") if written else []

@@ -77,6 +77,15 @@ cdef inline size_t rows_bytes(const Rows *rows) noexcept nogil:
     return rows.room * (12 + 8 * rows.has_values + 8 * rows.has_links)
 
 
+cdef object most_rows_bytes(const Rows *rows, object kept, object batch):
+    """The most bytes that the queue takes if so many rows stay in it from batch to batch.
+
+    Up to as many rows that have gone are still in front, and arrays grow to twice what is needed.
+    """
+    cdef object room = max(LEAST_ROWS, 2 * (2 * kept + batch))
+    return room * (12 + 8 * rows.has_values + 8 * rows.has_links)
+
+
 cdef inline size_t index_of(const Rows *rows, uint64_t position) noexcept nogil:
     return <size_t> (position - rows.base)
 

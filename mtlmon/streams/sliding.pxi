@@ -101,6 +101,15 @@ cdef class Window(Kernel):
     cdef size_t bytes_held(self):
         return rows_bytes(&self.rows)
 
+    cdef object trace_bytes(self):
+        """The most bytes of the state of a trace, without its rows."""
+        raise NotImplementedError
+
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        return (
+            most_rows_bytes(&self.rows, rows, batch) + most_traces(traces) * self.trace_bytes()
+        )
+
 
 ctypedef fused AnyWindow:
     CountWindow
@@ -142,10 +151,12 @@ ctypedef fused ExactWindow:
 cdef inline int take_back(ExactWindow window) except -1:
     """Undo a batch, for aggregates whose additions can be undone exactly."""
     cdef uint64_t position
-    for position in range(window.marked_tail, window.tail):
-        window.enter(index_of(&window.rows, position))
-    for position in range(window.marked_entry, window.entry):
+    # A row that has both entered and left changes nothing. Those that entered go first, so that no
+    # window has more rows than before or after.
+    for position in range(max(window.marked_entry, window.tail), window.entry):
         window.leave(index_of(&window.rows, position))
+    for position in range(window.marked_tail, min(window.marked_entry, window.tail)):
+        window.enter(index_of(&window.rows, position))
     window.tail = window.marked_tail
     window.entry = window.marked_entry
     window.rows.end = window.marked_end
@@ -242,6 +253,9 @@ cdef class CountWindow(Window):
 
     cdef size_t bytes_held(self):
         return Window.bytes_held(self) + self.traces * sizeof(int64_t)
+
+    cdef object trace_bytes(self):
+        return sizeof(int64_t)
 
 
 cdef enum SumKind:
@@ -465,6 +479,10 @@ cdef class SumWindow(Window):
             item += number_bytes(&self.squares)
         return Window.bytes_held(self) + self.traces * item
 
+    cdef object trace_bytes(self):
+        cdef object words = most_words(&self.sums, self.is_float, 64)
+        return sizeof(SumState) + (1 + 2 * self.has_squares()) * words * sizeof(uint64_t)
+
 
 cdef enum QueueKind:
     FIRST
@@ -623,3 +641,6 @@ cdef class QueueWindow(Window):
 
     cdef size_t bytes_held(self):
         return Window.bytes_held(self) + self.traces * sizeof(Chain)
+
+    cdef object trace_bytes(self):
+        return sizeof(Chain)

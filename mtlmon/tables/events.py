@@ -17,6 +17,7 @@ from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
 from mtlmon.policy import compile_predicates
 from mtlmon.policy.needs import meant_equivalences, needs_of
 from mtlmon.streams.atoms import StreamAtoms
+from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
 from mtlmon.tables.columns.keys import number_rows
@@ -330,12 +331,15 @@ class TableEvents(BatchReader[EventBatch]):
                     self.rows += 1
                     self._check.refuse(item)
                     continue
-                self.rows += item.batch.num_rows
-                rows = self._check.usable(item)
-                if len(rows.time_stamps):
-                    yield rows
-                if rows.error is not None:
-                    raise rows.error
+                # What streams hold is bounded only if the batches that they get are.
+                most = item.batch.num_rows if self._streams is None else LARGEST_BATCH
+                for block in item.parts(most):
+                    self.rows += block.batch.num_rows
+                    rows = self._check.usable(block)
+                    if len(rows.time_stamps):
+                        yield rows
+                    if rows.error is not None:
+                        raise rows.error
 
     def _ordered(self) -> Generator[EventBatch | None, None, None]:
         """Yield the batches in the order of the rows, and None for each batch that is skipped."""

@@ -33,6 +33,18 @@ class Block(NamedTuple):
     absent: Mapping[str, str] = MappingProxyType({})
     is_tail: bool = False
 
+    def parts(self, rows: int) -> Iterator[Block]:
+        """Yield the rows in parts of at most so many rows; without rows, the block itself."""
+        if self.batch.num_rows <= rows:
+            yield self
+            return
+        for first in range(0, self.batch.num_rows, rows):
+            yield self._replace(
+                batch=self.batch.slice(first, rows),
+                first_row=self.first_row + first,
+                line_of=None if self.line_of is None else _behind(self.line_of, first),
+            )
+
     def error(self, place: int, message: str, column: str | None = None) -> TableError:
         """Create the error of the row at an index in the batch."""
         return TableError(
@@ -42,6 +54,10 @@ class Block(NamedTuple):
             line=None if self.line_of is None else self.line_of(place),
             column=column,
         )
+
+
+def _behind(line_of: Callable[[int], int], first: int) -> Callable[[int], int]:
+    return lambda place: line_of(first + place)
 
 
 class BadRow(NamedTuple):

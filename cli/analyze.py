@@ -1,0 +1,261 @@
+"""The subcommand `mtlmon analyze`: how much memory a policy file needs at most."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from mtlmon.checking.bounds import bounds_of, guessed_schema
+from mtlmon.cli.arguments import (
+    STANDARD_STREAM,
+    Parser,
+    add_unit_options,
+    column_names,
+    memory,
+)
+from mtlmon.cli.checking import log_schema
+from mtlmon.cli.failure import VIOLATION, Failure, show
+from mtlmon.cli.files import read_formula
+from mtlmon.engine.memory_limit import size_text
+from mtlmon.errors import FormulaError
+from mtlmon.policy import parse_policies
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.syntax.report import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.checking.bounds import Bound, FileBounds
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.definitions import Assumption
+
+__all__ = ["analyze"]
+
+USAGE = "mtlmon analyze [options] FILE [TABLE]"
+
+DESCRIPTION = """\
+Say how much memory the policies and streams of a file need at most, if the log is as the file
+assumes: assume rate <= 1000/s, assume rate per key <= 10/s, assume keys <= 5000.
+
+  FILE   the policies; - for standard input
+  TABLE  a table (CSV, JSON lines, Parquet, Arrow) with the types of the columns: only its header
+         and first rows are read. Without it, the types are guessed from the expressions
+"""
+
+EPILOG = """\
+examples:
+  mtlmon analyze rules.mtl
+  mtlmon analyze --limit 1GiB rules.mtl events.csv
+  mtlmon analyze --format json rules.mtl
+
+exit status: 0 there is a bound, 1 there is none or it is above --limit, 2 an error in usage,
+policies, log or writing
+"""
+
+UNLIMITED = "no limit"
+
+
+class Options(argparse.Namespace):
+    """The options of the command line."""
+
+    files: list[str]
+    unit: str | None
+    settings: list[tuple[str, str]]
+    keys: list[list[str]]
+    limit: int | None
+    format: str
+
+
+def analyze(arguments: Sequence[str]) -> int:
+    """Run the subcommand; return the exit status.
+
+    Raises:
+        Failure: an argument is invalid, or a file cannot be read.
+        ClosedPipe: the reader of standard output has closed it.
+        MtlmonError: the policies are invalid, or the log is not a table.
+        SystemExit: after --help.
+    """
+    options = parse_arguments(arguments)
+    path = options.files[0]
+    source = "<stdin>" if path == STANDARD_STREAM else path
+    file = parse_policies(
+        read_formula(path),
+        source,
+        unit=options.unit,
+        constants=dict(options.settings),
+        needs_policy=False,
+    )
+    if options.keys:
+        file.key = tuple(name for names in options.keys for name in names)
+    if file.unit is None and any(one.unit is not None for one in file.assumptions):
+        raise Failure(
+            f"{source} assumes a rate, but the unit of the time-stamps is not known: write unit s, "
+            "or add --unit s"
+        )
+    schema = log_schema(options.files[1]) if len(options.files) > 1 else guessed(file, source)
+    bounds = bounds_of(file, schema)
+    total = bounds.total
+    is_fine = total is not None and (options.limit is None or total <= options.limit)
+    show(as_json(bounds) if options.format == "json" else as_text(bounds, file, options.limit))
+    return 0 if is_fine else VIOLATION
+
+
+def guessed(file: PolicyFile, source: str) -> pa.Schema:
+    """Guess the types of the columns.
+
+    Raises:
+        Failure: none fit.
+    """
+    try:
+        return guessed_schema(file)
+    except FormulaError as error:
+        raise Failure(
+            f"the types of the columns of {source} cannot be guessed: name a table "
+            f"({error.message})"
+        ) from None
+
+
+def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
+    """Write the bounds for people."""
+    blocks = []
+    if bounds.assumptions:
+        blocks.append(f"assumed: {', '.join(map(assumption_text, bounds.assumptions))}\n")
+    for bound in bounds.bounds:
+        blocks.append(f"{title(bound)}\n{''.join(rows(bound))}")
+    blocks.append("".join(f"{line}\n" for line in ending(bounds, limit)))
+    hints = dict.fromkeys(
+        kept.reason for bound in bounds.bounds for kept in bound.kept if kept.reason
+    )
+    if hints:
+        blocks.append("".join(f"hint: {hint}\n" for hint in hints))
+    return "\n".join(blocks)
+
+
+def assumption_text(assumption: Assumption) -> str:
+    """Write an assumption as in the file."""
+    unit = "" if assumption.unit is None else f"/{assumption.unit}"
+    return f"{assumption.subject} <= {assumption.limit:,}{unit}"
+
+
+def title(bound: Bound) -> str:
+    """Name a stream or policy and its clock."""
+    if bound.kind == "keys":
+        return "keys"
+    name = "" if bound.name is None else f" {visible(bound.name)}"
+    key = ", ".join(map(column_text, bound.key))
+    clock = f"{bound.clock} of each {key}" if key else f"{bound.clock} of the log"
+    return f"{bound.kind}{name}: {clock}"
+
+
+def rows(bound: Bound) -> list[str]:
+    """Write what is kept as lines with aligned columns."""
+    cells = []
+    for kept in bound.kept:
+        of_key = f"{size(kept.per_key)} a key" if bound.key else ""
+        cells.append((visible(kept.expression), kept.words, of_key, f"{size(kept.total)} in all"))
+    if not cells:
+        return ["  nothing is kept\n"]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if place < 2 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            if width
+        ).rstrip()
+        + "\n"
+        for row in cells
+    ]
+
+
+def ending(bounds: FileBounds, limit: int | None) -> Iterable[str]:
+    """Write the sum, and compare it with the limit."""
+    total = bounds.total
+    if total is None:
+        yield "in all: no limit"
+    elif limit is None:
+        yield f"in all: at most {size(total)}"
+    else:
+        side = "above" if total > limit else "within"
+        yield f"in all: at most {size(total)}, {side} the limit of {size(limit)}"
+
+
+def size(count: int | None) -> str:
+    """Write a number of bytes."""
+    return UNLIMITED if count is None else size_text(count)
+
+
+def as_json(bounds: FileBounds) -> str:
+    """Write the bounds for programs; where there is no limit, the number of bytes is null."""
+    entries = [
+        {
+            "kind": bound.kind,
+            "name": bound.name,
+            "key": list(bound.key),
+            "clock": bound.clock,
+            "bytes_per_key": bound.per_key,
+            "bytes": bound.total,
+            "kept": [
+                {
+                    "expression": kept.expression,
+                    "words": kept.words,
+                    "bytes_per_key": kept.per_key,
+                    "bytes": kept.total,
+                    "hint": kept.reason or None,
+                }
+                for kept in bound.kept
+            ],
+        }
+        for bound in bounds.bounds
+    ]
+    assumptions = [
+        {"subject": one.subject, "limit": one.limit, "unit": one.unit} for one in bounds.assumptions
+    ]
+    found = {"bytes": bounds.total, "assumptions": assumptions, "bounds": entries}
+    return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """Parse the arguments."""
+    parser = Parser(
+        prog="mtlmon analyze",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+    )
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--limit",
+        type=memory,
+        metavar="SIZE",
+        help="the most bytes that there may be, such as 500M or 1GiB",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="how to write the bounds (default: text)",
+    )
+    parser.add_argument(
+        "--key",
+        dest="keys",
+        action="append",
+        type=column_names,
+        default=[],
+        metavar="COLUMN[,COLUMN...]",
+        help="rows with equal values in these columns form a trace of their own",
+    )
+    add_unit_options(parser)
+    parser.add_argument("-h", "--help", action="help", help="show this help")
+    options = parser.read(arguments, Options())
+    if not options.files:
+        parser.error("no policy file: name one")
+    if len(options.files) > 2:
+        tables = ", ".join(options.files[1:])
+        parser.error(f"several tables ({tables}): name one at a time")
+    if options.files[1:] == [STANDARD_STREAM]:
+        parser.error("the table must be a file, not standard input")
+    return options

@@ -1,0 +1,347 @@
+"""Upper bounds on the memory that the policies and streams of a file need.
+
+The bound of a stream's kernels follows from how their arrays grow (`most_bytes` in
+`streams/native`). That of a policy's monitors is the number of things that a state can have, as in
+`analysis/state`, times the bytes that one of them can take at most, with room for growth.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.analysis.desugar import desugar
+from mtlmon.analysis.state import state_bound
+from mtlmon.checking.partitions import partitions_of
+from mtlmon.policy.needs import needs_of
+from mtlmon.policy.types import errors_with_columns
+from mtlmon.streams.atoms import StreamAtoms
+from mtlmon.streams.bounds import Kept, Load, kept_by, key_bytes
+from mtlmon.syntax import operators as formula_ops
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.analysis.state import StateBound
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.definitions import Assumption, Clock
+    from mtlmon.syntax.formula import Formula
+    from mtlmon.syntax.interval import Interval
+
+__all__ = ["Bound", "FileBounds", "bounds_of", "guessed_schema", "monitors_kept"]
+
+# The bytes of the state of a key without anything to remember, at rest: twice its place in the
+# array of states, and its configuration in the transition table.
+_KEY_BYTES = 1_024
+# The bytes of a witness, obligation or pending time-point: in the state of a key or in its
+# configuration, with room for growth, with its node among expressions and its verdict.
+_ITEM_BYTES = 512
+# The bytes of each literal of an expression of a pending time-point.
+_LITERAL_BYTES = 64
+_MOST_LITERALS = 64
+# What a policy takes besides: the transition table, memo tables and buffers.
+_POLICY_BYTES = 6 << 20
+# Verdicts of one slice of events; see `LogCheck.slice_events`.
+_SLICE_BYTES = 100 << 16
+_NO_RATE = "nothing limits the rows of a window: add assume rate per key <= N/s"
+_NO_KEYS = "nothing limits the keys: add assume keys <= N"
+
+
+class Bound(NamedTuple):
+    """How much a stream or policy needs at most.
+
+    Attributes:
+        kind: "stream", "policy", "trigger" or "keys".
+        name: its name; for keys the columns, and None for a policy without a name.
+        key: the columns that divide the log into its traces.
+        clock: its time-points, in words.
+        kept: its aggregates and offsets, and for policies what their monitors keep.
+    """
+
+    kind: str
+    name: str | None
+    key: tuple[str, ...]
+    clock: str
+    kept: tuple[Kept, ...]
+
+    @property
+    def per_key(self) -> int | None:
+        """The most bytes for each key; None if there is no limit."""
+        return _sum(one.per_key for one in self.kept)
+
+    @property
+    def total(self) -> int | None:
+        """The most bytes for all keys; None if there is no limit."""
+        return _sum(one.total for one in self.kept)
+
+
+class FileBounds(NamedTuple):
+    """The bounds of a policy file.
+
+    Attributes:
+        bounds: those of streams, policies and keys, in this order.
+        assumptions: what the file assumes.
+    """
+
+    bounds: tuple[Bound, ...]
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def total(self) -> int | None:
+        """The most bytes of everything; None if there is no limit."""
+        return _sum(one.total for one in self.bounds)
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
+    """Find the bounds of a policy file.
+
+    The bounds are those of mode `local`, for a run with verdicts that are not resolved.
+
+    Args:
+        file: the policy file.
+        schema: the columns of the log.
+
+    Raises:
+        PolicyError: a column does not exist, or its type does not fit.
+    """
+    errors = errors_with_columns(file, file.environment._replace(streams={}), schema)
+    if errors:
+        raise errors[0]
+    partitions = partitions_of((policy.key for policy in file.policies), file.key or ())
+    streams: list[Bound] = []
+    of_policies: dict[int, list[Kept]] = {}
+    for partition, columns in enumerate(partitions.columns):
+        own = [number for number, one in enumerate(partitions.of_policies) if one == partition]
+        atoms = dict.fromkeys(
+            name
+            for number in own
+            for name in file.policies[number].formula.atoms
+            if name in file.atoms
+        )
+        names = [name for name in file.streams if name in needs_of(file, atoms).streams]
+        kept = _kept(file, atoms, (), columns, schema)
+        streams += (_of_stream(file, name, columns, kept) for name in names)
+        for number in own:
+            for name in file.policies[number].formula.atoms:
+                of_policies.setdefault(number, []).extend(kept.pop(("atom", name), ()))
+        # what lets and atoms that no formula names have in common
+        of_policies.setdefault(own[0], []).extend(
+            one for owner, some in kept.items() if owner[0] != "stream" for one in some
+        )
+    used = needs_of(file, file.atoms_needed).streams
+    columns = file.key or ()
+    unused = [name for name in file.streams if name not in used]
+    if unused:
+        kept = _kept(file, (), unused, columns, schema)
+        streams += (_of_stream(file, name, columns, kept) for name in unused)
+    policies = [
+        _of_policy(file, policy, partitions.columns[partition], of_policies.get(number, []))
+        for number, (policy, partition) in enumerate(
+            zip(file.policies, partitions.of_policies, strict=True)
+        )
+    ]
+    keys = [
+        _of_keys(file, columns)
+        for columns in dict.fromkeys(bound.key for bound in [*streams, *policies])
+        if columns
+    ]
+    order = list(file.streams)
+    streams.sort(key=lambda bound: order.index(bound.name or ""))
+    return FileBounds((*streams, *policies, *keys), file.assumptions)
+
+
+def _load(file: PolicyFile, columns: Sequence[str]) -> Load:
+    return Load(file.assumptions, file.environment.unit, has_keys=bool(columns))
+
+
+def _kept(
+    file: PolicyFile,
+    atoms: Iterable[str],
+    streams: Sequence[str],
+    columns: tuple[str, ...],
+    schema: pa.Schema,
+) -> dict[tuple[str, str], list[Kept]]:
+    """What the program for some atoms and streams keeps, by what it is for.
+
+    The keys are "stream" or "atom", and a name.
+    """
+    needs = needs_of(file, atoms, streams)
+    programs = StreamAtoms(
+        file, [needs.remembering], needs.log_atoms, file.environment, streams
+    ).programs(schema)
+    owners: dict[int, tuple[str, str]] = {}
+    for name, predicate in file.atoms.items():
+        owners |= {id(node): ("atom", name) for node in postorder(predicate.expression)}
+    for name, stream in file.streams.items():
+        for expression in stream.expressions:
+            owners |= {id(node): ("stream", name) for node in postorder(expression)}
+    found: dict[tuple[str, str], list[Kept]] = {}
+    load = _load(file, columns)
+    for program in programs:
+        for kernel in () if program is None else program.kernels:
+            owner = owners.get(id(kernel.node), ("atom", ""))
+            found.setdefault(owner, []).append(kept_by(kernel, load, file.environment.unit))
+    return found
+
+
+def _of_stream(
+    file: PolicyFile,
+    name: str,
+    columns: tuple[str, ...],
+    kept: dict[tuple[str, str], list[Kept]],
+) -> Bound:
+    clock = file.streams[name].clock
+    return Bound("stream", name, columns, _clock(clock), tuple(kept.get(("stream", name), ())))
+
+
+def _clock(clock: Clock | None) -> str:
+    return "rows" if clock is None else str(clock)
+
+
+def _of_policy(
+    file: PolicyFile, policy: Policy, columns: tuple[str, ...], kept: Sequence[Kept]
+) -> Bound:
+    monitors = monitors_kept(policy.formula, _load(file, columns))
+    verdicts = _SLICE_BYTES // len(file.policies)
+    if monitors.total is not None:
+        monitors = monitors._replace(total=monitors.total + verdicts)
+    kind = "policy" if policy.message is None else "trigger"
+    return Bound(kind, policy.name, columns, _clock(policy.clock), (*kept, monitors))
+
+
+def monitors_kept(formula: Formula, load: Load) -> Kept:
+    """Return what the monitors of a formula keep at most, in mode `local`.
+
+    Args:
+        formula: the formula.
+        load: the rows of the log.
+    """
+    kernel = desugar(formula)
+    memories = waiting = 0
+    for node in postorder(kernel):
+        if node.interval is None:
+            continue
+        items = 1
+        if node.operator not in {formula_ops.PREVIOUS, formula_ops.NEXT}:
+            items = _positions(node.interval, load)
+        if node.operator.is_past:
+            memories += items
+        else:
+            waiting += items
+    state = state_bound(kernel)
+    pending = _pending(kernel, state, load)
+    text = "monitor"
+    if pending is None:
+        words = "time-points that wait, without a limit"
+        return Kept(text, words, None, None, _NO_RATE)
+    literals = min(state.choices, _MOST_LITERALS)
+    words = _formula_words(memories, waiting, pending)
+    per_key = (
+        _KEY_BYTES
+        + _ITEM_BYTES * (memories + waiting + pending)
+        + _LITERAL_BYTES * literals * (memories + pending)
+    )
+    if load.traces is None:
+        return Kept(text, words, per_key, None, _NO_KEYS)
+    return Kept(text, words, per_key, _POLICY_BYTES + load.traces * per_key)
+
+
+def _positions(interval: Interval, load: Load) -> int:
+    """At how many time-stamps an operator remembers or waits for something."""
+    length = interval.lower if interval.upper is None else interval.upper
+    rows = load.rows_of_trace(length)
+    return 1 + (length if rows is None else min(length, rows))
+
+
+def _pending(kernel: Formula, state: StateBound, load: Load) -> int | None:
+    """How many time-points of a trace are pending at once; None if nothing limits them."""
+    if not state.choices:
+        return 0
+    if not state.is_bounded:
+        return state.entries
+    # A NEXT waits for one event, however late.
+    steps = sum(node.operator is formula_ops.NEXT for node in postorder(kernel))
+    length = _waiting_time(kernel)
+    rows = load.rows_of_trace(length)
+    found = [] if rows is None else [rows + steps]
+    if state.entries is not None:
+        found.append(state.entries * (1 + length + steps))
+    return min(found, default=None)
+
+
+def _waiting_time(formula: Formula) -> int:
+    """For how long time-points wait, besides for the next events."""
+    lengths: dict[int, int] = {}
+    for node in postorder(formula):
+        length = max((lengths[id(operand)] for operand in node.operands), default=0)
+        upper = None if node.interval is None else node.interval.upper
+        if node.operator.is_future and upper is not None:
+            length += upper
+        lengths[id(node)] = length
+    return lengths[id(formula)]
+
+
+def _formula_words(memories: int, waiting: int, pending: int) -> str:
+    found = []
+    if memories:
+        found.append(f"{memories:,} past value{'' if memories == 1 else 's'}")
+    if waiting:
+        found.append(f"{waiting:,} obligation{'' if waiting == 1 else 's'}")
+    if pending:
+        found.append(f"{pending:,} time-point{'' if pending == 1 else 's'} that wait")
+    return ", ".join(found) or "nothing"
+
+
+def _of_keys(file: PolicyFile, columns: tuple[str, ...]) -> Bound:
+    keys = _load(file, columns).traces
+    total = None if keys is None else key_bytes(len(columns), keys)
+    per_key = key_bytes(len(columns), 1) - key_bytes(len(columns), 0)
+    words = "the texts of the key"
+    kept = Kept("keys", words, per_key, total, _NO_KEYS if keys is None else "")
+    return Bound("keys", ", ".join(columns), columns, "rows", (kept,))
+
+
+def guessed_schema(file: PolicyFile) -> pa.Schema:
+    """Return columns with types that fit the expressions of a file, for want of a table.
+
+    Raises:
+        PolicyError: no types fit, or they cannot be found.
+    """
+    import pyarrow as pa
+
+    environment = file.environment
+    columns = needs_of(file, file.atoms, tuple(file.streams)).columns
+    time = environment.time or ""
+    types = {name: pa.int64() if name == time else pa.float64() for name in columns}
+
+    def errors() -> list[FormulaError]:
+        schema = pa.schema(list(types.items()))
+        return errors_with_columns(file, environment._replace(streams={}), schema)
+
+    found = errors()
+    for name in columns:
+        for guess in (pa.string(), pa.bool_(), pa.int64(), pa.timestamp("us")):
+            if not found:
+                break
+            before = types[name]
+            types[name] = guess
+            after = errors()
+            if len(after) < len(found):
+                found = after
+            else:
+                types[name] = before
+    if found:
+        raise found[0]
+    return pa.schema(list(types.items()))

@@ -1,0 +1,207 @@
+"""Upper bounds on the memory of streams, from what a file assumes of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.syntax.bounds import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtlmon.policy.definitions import Assumption
+    from mtlmon.streams.kernels import Kernel
+
+__all__ = ["LARGEST_BATCH", "TEXT_BYTES", "Kept", "Load", "kept_by", "key_bytes", "length_text"]
+
+LARGEST_BATCH = 1 << 16
+"""The largest number of rows that streams get at a time from a log."""
+
+TEXT_BYTES = 64
+"""The bytes that are counted for a text, as no file says how long texts are."""
+
+# Texts that no state has any more are looked for when there are so many; see `StreamProgram`.
+_MANY_TEXTS = 65_536
+# What a table of texts takes for a text: its place in a hash table that is at least a quarter full,
+# and the end of its text.
+_SLOT_BYTES = 64
+# So many keys that what does not depend on their number does not matter.
+_MANY_KEYS = 1_000
+# These keep what is in the window until it leaves, so without an upper bound they keep everything.
+_KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
+_CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
+
+
+class Load:
+    """How many rows a log brings at most, and for how many traces.
+
+    Args:
+        assumptions: what the file assumes of its log.
+        unit: the unit of the time-stamps, or None if it is not known; assumptions about rates are
+            then of no use.
+        has_keys: whether the log is divided into traces.
+
+    Attributes:
+        traces: the number of traces, or None if there is no limit.
+    """
+
+    def __init__(
+        self, assumptions: Iterable[Assumption], unit: str | None, *, has_keys: bool
+    ) -> None:
+        self._assumptions = tuple(assumptions)
+        self._unit = unit
+        self._has_keys = has_keys
+        self._keys = min((one.limit for one in self._assumptions if one.unit is None), default=None)
+        self.traces = self._keys if has_keys else 1
+
+    def rows(self, length: int) -> int | None:
+        """Return how many rows have time-stamps that are at most so far apart; None for no limit.
+
+        Args:
+            length: a length of time in the unit of the time-stamps.
+        """
+        found = self._limits("rate", length)
+        if self._keys is not None:
+            found += [self._keys * limit for limit in self._limits("rate per key", length)]
+        return min(found, default=None)
+
+    def rows_of_trace(self, length: int) -> int | None:
+        """As `rows`, for the rows of one trace."""
+        rows = self.rows(length)
+        found = [] if rows is None else [rows]
+        if self._has_keys:
+            found += self._limits("rate per key", length)
+        return min(found, default=None)
+
+    def _limits(self, subject: str, length: int) -> list[int]:
+        found = []
+        for one in self._assumptions:
+            if one.subject == subject and one.unit is not None and self._unit is not None:
+                found.append(one.limit * _units_touched(length, self._unit, one.unit))
+        return found
+
+
+def _units_touched(length: int, unit: str, other: str) -> int:
+    """How many whole units of another length a range of time-stamps can touch.
+
+    Args:
+        length: the distance of the first time-stamp of the range from the last.
+        unit: the unit of the time-stamps.
+        other: the unit to count.
+    """
+    if UNITS[other] <= UNITS[unit]:
+        return (length + 1) * (UNITS[unit] // UNITS[other])
+    ticks = UNITS[other] // UNITS[unit]
+    return (length + ticks - 1) // ticks + 1
+
+
+class Kept(NamedTuple):
+    """What one aggregate or offset keeps.
+
+    Attributes:
+        expression: the aggregate or offset, as text.
+        words: what is kept for each trace, in words.
+        per_key: the most bytes for each trace; None if there is no limit.
+        total: the most bytes for all traces, with room for the rows of a batch; None if there is no
+            limit.
+        reason: why there is no limit, and what to do; empty if there is one.
+    """
+
+    expression: str
+    words: str
+    per_key: int | None
+    total: int | None
+    reason: str = ""
+
+
+def kept_by(kernel: Kernel, load: Load, unit: str | None) -> Kept:
+    """Return what a kernel keeps at most.
+
+    Args:
+        kernel: the kernel.
+        load: the rows of the log.
+        unit: the unit of the time-stamps, or None if it is not known.
+    """
+    upper = kernel.extent.upper
+    operator = kernel.node.operator
+    words = _words(kernel, unit)
+    text = str(kernel.node)
+    if operator in _KEEP_ALL and upper < 0:
+        reason = f"{operator.word} keeps all values: give its interval an upper bound"
+        return Kept(text, words, None, None, reason)
+    length = _queue_length(kernel)
+    rows = rows_of_trace = 0
+    if length is not None:
+        most, most_of_trace = load.rows(length), load.rows_of_trace(length)
+        if most_of_trace is None or (most is None and load.traces is None):
+            reason = "nothing limits the rows of a window: add assume rate <= N/s"
+            return Kept(text, words, None, None, reason)
+        rows_of_trace = most_of_trace
+        rows = (
+            load.traces * rows_of_trace if most is None and load.traces is not None else most or 0
+        )
+    natives = kernel.natives
+    many = sum(
+        one.most_bytes(_MANY_KEYS, _MANY_KEYS * rows_of_trace, rows_of_trace, 0) for one in natives
+    )
+    per_key = -(-many // _MANY_KEYS)
+    if load.traces is None:
+        return Kept(text, words, per_key, None, "nothing limits the keys: add assume keys <= N")
+    total = sum(one.most_bytes(load.traces, rows, rows_of_trace, LARGEST_BATCH) for one in natives)
+    if kernel.argument.name == "text":
+        total += _text_bytes(load.traces + rows + LARGEST_BATCH)
+    return Kept(text, words, per_key, total)
+
+
+def key_bytes(columns: int, keys: int) -> int:
+    """Return the most bytes that the texts of so many keys take, in a number of columns."""
+    # arrays have room for half as many more, and the hash table for four times as many
+    return (keys + LARGEST_BATCH) * (_SLOT_BYTES + columns * (16 + 2 * TEXT_BYTES))
+
+
+def _text_bytes(count: int) -> int:
+    """The most bytes of the texts among so many values."""
+    return (max(_MANY_TEXTS, 2 * count) + LARGEST_BATCH) * (_SLOT_BYTES + 2 * TEXT_BYTES)
+
+
+def _queue_length(kernel: Kernel) -> int | None:
+    """How old the rows can be that a kernel keeps one by one; None if it keeps none."""
+    lower, upper, distance = kernel.extent
+    if distance:
+        return None
+    if upper >= 0:
+        return upper
+    return lower - 1 if lower else None
+
+
+def _words(kernel: Kernel, unit: str | None) -> str:
+    lower, upper, distance = kernel.extent
+    operator = kernel.node.operator
+    if distance:
+        return "one value" if distance == 1 else f"the last {distance:,} values"
+    if operator in _KEEP_ALL and upper < 0:
+        return "all values"
+    is_value = operator in _CHOICES or operator in ops.OFFSETS.values()
+    length = _queue_length(kernel)
+    if length is None:
+        return "one value" if is_value else "one number"
+    if upper < 0:
+        found = f"rows of the last {length_text(lower, unit)}"
+        return f"one {'value' if is_value else 'number'}, {found}"
+    if upper == 0:
+        return "rows of the present time-stamp"
+    return f"rows of the last {length_text(upper, unit)}"
+
+
+def length_text(length: int, unit: str | None) -> str:
+    """Write a length of time in the largest unit in which it is whole."""
+    if unit is None:
+        return f"{length:,} time unit{'' if length == 1 else 's'}"
+    nanoseconds = length * UNITS[unit]
+    name = next(
+        name for name, size in reversed(UNITS.items()) if length == 0 or nanoseconds % size == 0
+    )
+    if length == 0:
+        name = unit
+    return f"{nanoseconds // UNITS[name]:,}{name}"

@@ -1,0 +1,148 @@
+"""The subcommand analyze, seen from outside, and its bound against the memory of a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import COMMAND, environment, mtlmon
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+FILE = """\
+unit s
+key ip
+assume rate per key <= 2/s
+assume keys <= 1000
+stream fails = count[0,2m](status = 401)
+policy brute: fails < 8
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "rules.mtl"
+    path.write_text(FILE)
+    return path
+
+
+def test_bounds_are_written_for_people(rules: Path) -> None:
+    ended = mtlmon("analyze", str(rules))
+    assert (ended.status, ended.errors) == (0, "")
+    lines = ended.output.splitlines()
+    assert lines[:4] == [
+        "assumed: rate per key <= 2/s, keys <= 1,000",
+        "",
+        "stream fails: rows of each ip",
+        "  count[0,120](status = 401)  rows of the last 2m  11.4 KiB a key  12.6 MiB in all",
+    ]
+    assert "policy brute: rows of each ip" in lines
+    assert lines[-1].startswith("in all: at most ")
+
+
+def test_bounds_are_written_for_programs(rules: Path) -> None:
+    ended = mtlmon("analyze", "--format", "json", str(rules))
+    found = json.loads(ended.output)
+    assert found["assumptions"][1] == {"subject": "keys", "limit": 1000, "unit": None}
+    kinds = [bound["kind"] for bound in found["bounds"]]
+    assert kinds == ["stream", "policy", "keys"]
+    assert found["bytes"] == sum(bound["bytes"] for bound in found["bounds"])
+    assert found["bounds"][0]["kept"][0]["hint"] is None
+
+
+def test_a_limit_decides_the_status(rules: Path) -> None:
+    for limit, status, side in (("1GiB", 0, "within"), ("1M", 1, "above")):
+        ended = mtlmon("analyze", "--limit", limit, str(rules))
+        assert ended.status == status
+        assert f", {side} the limit of " in ended.output
+
+
+def test_without_a_bound_there_are_hints(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(FILE.replace("assume", "# assume"))
+    ended = mtlmon("analyze", str(rules))
+    assert ended.status == 1
+    assert ended.output.endswith(
+        "in all: no limit\n\n"
+        "hint: nothing limits the rows of a window: add assume rate <= N/s\n"
+        "hint: nothing limits the keys: add assume keys <= N\n"
+    )
+    assert mtlmon("analyze", "--format", "json", str(rules)).status == 1
+
+
+def test_a_single_formula_and_a_text_log_have_bounds(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text("p IMPLIES EVENTUALLY[0,5] q")
+    ended = mtlmon("analyze", str(rules))
+    assert ended.status == 0
+    assert "  monitor  1 obligation" not in ended.output
+    assert ended.output.startswith(
+        "policy: rows of the log\n  monitor  6 obligations, 12 time-points"
+    )
+
+
+def test_options_of_the_file_can_be_replaced(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text("const n = 2\nassume rate <= 3/s\npolicy p: count[0,60]() < n\n")
+    ended = mtlmon("analyze", str(rules))
+    assert ended.status == 2
+    assert "assumes a rate, but the unit of the time-stamps is not known" in ended.errors
+    ended = mtlmon("analyze", "--unit", "s", "--set", "n=3", str(rules))
+    assert ended.status == 0
+    ended = mtlmon("analyze", "--unit", "s", "--key", "ip", str(rules))
+    assert ended.status == 1
+
+
+def test_errors_have_their_place(tmp_path: Path, rules: Path) -> None:
+    assert mtlmon("analyze").errors == (
+        "mtlmon: no policy file: name one (see mtlmon analyze --help)\n"
+    )
+    assert mtlmon("analyze", str(rules), "a", "b").status == 2
+    assert mtlmon("analyze", str(rules), "-").status == 2
+    assert mtlmon("analyze", "--limit", "much", str(rules)).status == 2
+    assert mtlmon("analyze", str(tmp_path / "none")).status == 2
+    table = tmp_path / "log.csv"
+    table.write_text("ts,ip\n1,a\n")
+    ended = mtlmon("analyze", str(rules), str(table))
+    assert ended.status == 2
+    assert "there is no column status" in ended.errors
+    rules.write_text("policy p: x > 1 AND x = y AND lower(x) = y AND y > 2")
+    assert "name a table" in mtlmon("analyze", str(rules)).errors
+    assert mtlmon("analyze", "--help").output.startswith("usage: mtlmon analyze [options]")
+
+
+def peak(*arguments: str) -> int:
+    """The largest number of bytes that a process of the command has in memory."""
+    process = subprocess.Popen([*COMMAND, *arguments], env=environment(), stdin=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (0, 1)
+    return usage.ru_maxrss * 1024
+
+
+def test_a_process_with_many_keys_stays_near_the_bound(tmp_path: Path) -> None:
+    keys = 100_000
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(
+        f"unit s\nkey ip\nassume rate per key <= 1/s\nassume keys <= {keys}\n"
+        "stream fails = count[0,5s](status = 401)\n"
+        "stream mean = avg[0,5s](latency)\n"
+        "policy p: fails < 8 AND (mean > 2.0 IMPLIES EVENTUALLY[0,5s] status = 200)\n"
+    )
+    header = "ts,ip,status,latency\n"
+    log, empty = tmp_path / "log.csv", tmp_path / "empty.csv"
+    empty.write_text(f"{header}1,10.0.0.1,200,0.5\n")
+    with log.open("w") as file:
+        file.write(header)
+        for time in range(1, 6):
+            for key in range(keys):
+                file.write(
+                    f"{time},10.0.{key >> 8}.{key & 255},{200 + key % 2 * 201},{key % 7}.5\n"
+                )
+    bound = json.loads(mtlmon("analyze", "--format", "json", str(rules), str(log)).output)["bytes"]
+    options = ("--verdicts", "none", str(rules))
+    assert peak(*options, str(log)) - peak(*options, str(empty)) <= 1.5 * bound

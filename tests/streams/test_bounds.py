@@ -1,0 +1,257 @@
+"""Bounds on the memory of streams hold, for kernels, programs and random logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mtlmon.streams.bounds as bounds_module
+import mtlmon.streams.program as program_module
+from mtlmon.policy.definitions import Assumption
+from mtlmon.streams import native
+from mtlmon.streams.bounds import Load, kept_by, length_text
+from mtlmon.streams.kernels import Kernel
+from tests.streams.programs import Row, Texts, evaluated, programs, recursive_programs, rows
+from tests.streams.test_kernels import AGGREGATES, kernel_of
+
+Rows = list[tuple[int, int]]
+"""The time-stamps and traces of rows."""
+
+
+def most_rows(log: Rows, length: int, *, by_trace: bool) -> int:
+    """The most rows, of a trace or of all, whose time-stamps are at most so far apart."""
+    times = np.array([time for time, _ in log], np.int64)
+    owners = np.array([trace if by_trace else 0 for _, trace in log], np.int64)
+    most = 0
+    for owner in set(owners.tolist()):
+        own = times[owners == owner]
+        inside = np.searchsorted(own, own, "right") - np.searchsorted(own, own - length, "left")
+        most = max(most, int(inside.max()))
+    return most
+
+
+def feed(kernel: native.Kernel, log: Rows, values: list[int], clock: int) -> None:
+    times = np.array([time for time, _ in log], np.int64)
+    traces = np.array([trace for _, trace in log], np.uint32)
+    results, validity = np.empty(len(log), np.int64), np.empty(len(log), np.uint8)
+    cells = None if isinstance(kernel, native.CountWindow) else np.array(values, np.int64)
+    kernel.feed(native.Batch(times, traces, len(log), clock), cells, None, results, validity)
+
+
+KERNELS = [
+    *((name, 0, 9) for name in AGGREGATES),
+    *((name, 2, 9) for name in AGGREGATES),
+    *((name, 0, None) for name in AGGREGATES if name not in {"distinct", "median", "quantile"}),
+    *((name, 4, None) for name in AGGREGATES if name not in {"distinct", "median", "quantile"}),
+]
+
+
+@pytest.mark.parametrize(("name", "lower", "upper"), KERNELS)
+@pytest.mark.parametrize("is_float", [False, True])
+@pytest.mark.parametrize("steps", [(0, 1), (1, 12), (0, 0, 0, 0, 30)])
+def test_kernels_hold_no_more_than_their_bound(
+    name: str, lower: int, upper: int | None, is_float: bool, steps: tuple[int, ...]
+) -> None:
+    random = np.random.default_rng(3)
+    size, traces, batch = 1500, 40, 60
+    time_stamps = np.cumsum(random.choice(steps, size))
+    owners = np.minimum(random.geometric(0.2, size) - 1, traces - 1)
+    log = list(zip(time_stamps.tolist(), owners.tolist(), strict=True))
+    values = random.standard_normal(size) * 10.0 ** random.integers(-300, 300, size)
+    cells = values.view(np.int64) if is_float else random.integers(-(2**40), 2**40, size)
+    length = upper if upper is not None else lower - 1
+    kept = most_rows(log, length, by_trace=False) if length >= 0 else 0
+    of_trace = most_rows(log, length, by_trace=True) if length >= 0 else 0
+    kernel = kernel_of(name, is_float, lower, upper)
+    clock = 0
+    bound = kernel.most_bytes(traces, kept, of_trace, batch)
+    for first in range(0, size, batch):
+        part = log[first : first + batch]
+        for is_taken_back in (True, False):
+            kernel.begin()
+            feed(kernel, part, cells[first : first + batch].tolist(), clock)
+            assert kernel.held_bytes <= bound
+            if is_taken_back:
+                kernel.undo()
+                assert kernel.held_bytes <= bound
+        clock = part[-1][0]
+
+
+def test_last_values_hold_no_more_than_their_bound() -> None:
+    kernel = native.Last(5)
+    bound = kernel.most_bytes(30, 0, 0, 20)
+    for first in range(0, 600, 20):
+        kernel.begin()
+        feed(kernel, [(first, number % 30) for number in range(20)], [1] * 20, first)
+        assert kernel.held_bytes <= bound
+
+
+def test_small_blocks_of_sorted_values_are_joined() -> None:
+    # Values leave in an order that empties each block from above before the next one below.
+    count = 4000
+    parts = [np.arange(500 * part + 499, 500 * part - 1, -1) for part in range(8)]
+    values = np.concatenate(parts)[::-1].astype(np.float64).view(np.int64).tolist()
+    kernel = native.QuantileWindow(0.5, 0, count)
+    log = [(time, 0) for time in range(count)]
+    feed(kernel, log, values, 0)
+    kernel.begin()
+    for left in range(1, 40):
+        feed(kernel, [(count + 100 * left, 0)], [0], count + 100 * left - 1)
+        kernel.begin()
+        assert kernel.held_bytes <= kernel.most_bytes(1, count, count, 1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 25), st.integers(0, 3)), max_size=40),
+    st.sampled_from(["ms", "s", "m"]),
+    st.sampled_from(["ms", "s", "m"]),
+    st.integers(0, 30),
+)
+def test_loads_are_those_of_logs_within_the_assumptions(
+    drawn: Rows, unit: str, other: str, length: int
+) -> None:
+    log = sorted(drawn)
+    # shorter units than those of time, so that logs are not spread out
+    renamed = {"ms": "ns", "s": "us", "m": "ms"}
+    factor = {"ms": 1, "s": 1000, "m": 1_000_000}
+    scale = factor[unit]
+    of_units: dict[tuple[int, int | None], int] = {}
+    for time, trace in log:
+        first, last = time * scale // factor[other], ((time + 1) * scale - 1) // factor[other]
+        for number in range(first, min(last, first) + 1):
+            for owner in (None, trace):
+                of_units[number, owner] = of_units.get((number, owner), 0) + 1
+    limit = max((count for (_, owner), count in of_units.items() if owner is None), default=0)
+    own = max((count for (_, owner), count in of_units.items() if owner is not None), default=0)
+    assumptions = [
+        Assumption("rate", limit, renamed[other]),
+        Assumption("rate per key", own, renamed[other]),
+        Assumption("keys", 4, None),
+    ]
+    load = Load(assumptions, renamed[unit], has_keys=True)
+    found, of_trace = load.rows(length), load.rows_of_trace(length)
+    assert found is not None
+    assert of_trace is not None
+    assert most_rows(log, length, by_trace=False) <= found
+    assert most_rows(log, length, by_trace=True) <= of_trace
+    assert load.traces == 4
+
+
+def test_loads_are_exact() -> None:
+    load = Load([Assumption("rate", 3, "m")], "s", has_keys=False)
+    assert [load.rows(length) for length in (0, 1, 60, 61, 120)] == [3, 6, 6, 9, 9]
+    load = Load([Assumption("rate", 3, "s")], "m", has_keys=False)
+    assert [load.rows(length) for length in (0, 1)] == [180, 360]
+    load = Load(
+        [Assumption("rate per key", 2, "s"), Assumption("keys", 5, None)], "s", has_keys=True
+    )
+    assert (load.rows(1), load.rows_of_trace(1), load.traces) == (20, 4, 5)
+    load = Load(
+        [Assumption("rate per key", 2, "s"), Assumption("keys", 5, None)], "s", has_keys=False
+    )
+    assert (load.rows(1), load.rows_of_trace(1), load.traces) == (20, 20, 1)
+    load = Load([], "s", has_keys=True)
+    assert (load.rows(1), load.rows_of_trace(1), load.traces) == (None, None, None)
+
+
+def total_bound(kernels: list[Kernel], log: list[Row]) -> int | None:
+    """The bound of a program, under the tightest assumptions that the log keeps."""
+    rates: dict[int, int] = {}
+    own: dict[tuple[int, int], int] = {}
+    for time, trace, _ in log:
+        rates[time] = rates.get(time, 0) + 1
+        own[time, trace] = own.get((time, trace), 0) + 1
+    assumptions = [
+        Assumption("rate", max(rates.values(), default=0), "s"),
+        Assumption("rate per key", max(own.values(), default=0), "s"),
+        Assumption("keys", 3, None),
+    ]
+    found = [kept_by(kernel, Load(assumptions, "s", has_keys=True), "s") for kernel in kernels]
+    if any(kept.total is None for kept in found):
+        assert all(kept.reason for kept in found if kept.total is None)
+        return None
+    return sum(kept.total or 0 for kept in found)
+
+
+@given(st.one_of(programs(), recursive_programs()), rows(), st.data())
+def test_programs_hold_no_more_than_their_bound(
+    texts: Texts, log: list[Row], data: st.DataObject
+) -> None:
+    size = data.draw(st.integers(1, 8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds_module, "LARGEST_BATCH", size)
+        program = texts.program()
+        for first in range(0, len(log), size):
+            evaluated(program, log[first : first + size])
+            bound = total_bound(program.kernels, log)
+            if bound is not None:
+                # the table of texts that no kernel keeps
+                assert program.held_bytes <= bound + EMPTY_TEXTS
+
+
+EMPTY_TEXTS = program_module.Texts().held_bytes + 1024
+
+
+@pytest.mark.parametrize(
+    ("length", "unit", "text"),
+    [
+        (600, "s", "10m"),
+        (90, "s", "90s"),
+        (0, "s", "0s"),
+        (86400000, "ms", "1d"),
+        (1, None, "1 time unit"),
+        (1500, None, "1,500 time units"),
+    ],
+)
+def test_lengths_of_time_are_written_in_the_largest_unit(
+    length: int, unit: str | None, text: str
+) -> None:
+    assert length_text(length, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "reason"),
+    [
+        ("count[0,600]()", "rows of the last 10m", ""),
+        ("count[0,0]()", "rows of the present time-stamp", ""),
+        ("sum[0,*)(i)", "one number", ""),
+        ("max[0,*)(i)", "one value", ""),
+        ("avg[60,*)(i)", "one number, rows of the last 1m", ""),
+        ("distinct[0,*)(i)", "all values", "distinct keeps all values"),
+        ("median[5,*)(i)", "all values", "median keeps all values"),
+        ("i.last(3)", "the last 3 values", ""),
+        ("i.hold()", "one value", ""),
+        ("i.at(-60)", "one value, rows of the last 1m", ""),
+    ],
+)
+def test_what_is_kept_is_said_in_words(text: str, words: str, reason: str) -> None:
+    kernels = Texts({}, [text]).program().kernels
+    load = Load([Assumption("rate", 10, "s")], "s", has_keys=False)
+    kept: Any = kept_by(kernels[0], load, "s")
+    assert kept.words == words
+    assert kept.reason.startswith(reason)
+    assert (kept.total is None) == bool(reason)
+
+
+def test_without_assumptions_windows_have_no_bound() -> None:
+    kernels = Texts({}, ["count[0,600]()", "i.last()"]).program().kernels
+    load = Load([], "s", has_keys=False)
+    assert [kept_by(kernel, load, "s").total is None for kernel in kernels] == [True, False]
+    load = Load([Assumption("rate", 10, "s")], "s", has_keys=True)
+    found = [kept_by(kernel, load, "s") for kernel in kernels]
+    assert all(kept.total is None and kept.per_key is not None for kept in found)
+    assert {kept.reason for kept in found} == {"nothing limits the keys: add assume keys <= N"}
+
+
+def test_texts_are_counted() -> None:
+    schema = pa.schema([("s", pa.string())])
+    kernels = Texts({}, ["s.last()"]).program(schema).kernels
+    load = Load([Assumption("keys", 10, None)], "s", has_keys=True)
+    total = kept_by(kernels[0], load, "s").total
+    assert total is not None
+    assert total > 100_000
