@@ -189,10 +189,15 @@ def _kept(
             owners |= {id(node): ("stream", name) for node in postorder(expression)}
     found: dict[tuple[str, str], list[Kept]] = {}
     load = _load(file, columns)
+    unit = file.environment.unit
     for program in programs:
-        for kernel in () if program is None else program.kernels:
+        if program is None:
+            continue
+        has_ticks = bool(program.periods)
+        for kernel, period in program.kernels:
             owner = owners.get(id(kernel.node), ("atom", ""))
-            found.setdefault(owner, []).append(kept_by(kernel, load, file.environment.unit))
+            kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
+            found.setdefault(owner, []).append(kept)
     return found
 
 

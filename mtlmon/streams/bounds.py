@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_BATCH", "TEXT_BYTES", "Kept", "Load", "kept_by", "key_bytes", "length_text"]
 
 LARGEST_BATCH = 1 << 16
-"""The largest number of rows that streams get at a time from a log."""
+"""The largest number of rows that streams get at a time from a log, with most ticks among them."""
 
 TEXT_BYTES = 64
 """The bytes that are counted for a text, as no file says how long texts are."""
@@ -115,42 +116,46 @@ class Kept(NamedTuple):
     reason: str = ""
 
 
-def kept_by(kernel: Kernel, load: Load, unit: str | None) -> Kept:
+def kept_by(
+    kernel: Kernel, load: Load, unit: str | None, period: int = ROWS, *, has_ticks: bool = False
+) -> Kept:
     """Return what a kernel keeps at most.
 
     Args:
         kernel: the kernel.
         load: the rows of the log.
         unit: the unit of the time-stamps, or None if it is not known.
+        period: the time-points of its argument, `ROWS` or a period.
+        has_ticks: whether the program that it belongs to has ticks.
     """
-    upper = kernel.extent.upper
     operator = kernel.node.operator
-    words = _words(kernel, unit)
+    words = _words(kernel, unit, period)
     text = str(kernel.node)
-    if operator in _KEEP_ALL and upper < 0:
+    if operator in _KEEP_ALL and kernel.extent.upper < 0:
         reason = f"{operator.word} keeps all values: give its interval an upper bound"
         return Kept(text, words, None, None, reason)
     length = _queue_length(kernel)
-    rows = rows_of_trace = 0
-    if length is not None:
-        most, most_of_trace = load.rows(length), load.rows_of_trace(length)
-        if most_of_trace is None or (most is None and load.traces is None):
-            reason = "nothing limits the rows of a window: add assume rate <= N/s"
-            return Kept(text, words, None, None, reason)
-        rows_of_trace = most_of_trace
-        rows = (
-            load.traces * rows_of_trace if most is None and load.traces is not None else most or 0
-        )
+    most: int | None = 0
+    of_trace: int | None = 0
+    if length is not None and period != ROWS:
+        of_trace = length // period + 1
+        most = None if load.traces is None else load.traces * of_trace
+    elif length is not None:
+        most, of_trace = load.rows(length), load.rows_of_trace(length)
+    if of_trace is None or (most is None and load.traces is None and period == ROWS):
+        reason = "nothing limits the rows of a window: add assume rate <= N/s"
+        return Kept(text, words, None, None, reason)
     natives = kernel.natives
-    many = sum(
-        one.most_bytes(_MANY_KEYS, _MANY_KEYS * rows_of_trace, rows_of_trace, 0) for one in natives
-    )
+    many = sum(one.most_bytes(_MANY_KEYS, _MANY_KEYS * of_trace, of_trace, 0) for one in natives)
     per_key = -(-many // _MANY_KEYS)
     if load.traces is None:
         return Kept(text, words, per_key, None, "nothing limits the keys: add assume keys <= N")
-    total = sum(one.most_bytes(load.traces, rows, rows_of_trace, LARGEST_BATCH) for one in natives)
+    rows = load.traces * of_trace if most is None else most
+    # all ticks of one time are in one batch
+    batch = LARGEST_BATCH + load.traces if has_ticks else LARGEST_BATCH
+    total = sum(one.most_bytes(load.traces, rows, of_trace, batch) for one in natives)
     if kernel.argument.name == "text":
-        total += _text_bytes(load.traces + rows + LARGEST_BATCH)
+        total += _text_bytes(load.traces + rows + batch)
     return Kept(text, words, per_key, total)
 
 
@@ -175,23 +180,31 @@ def _queue_length(kernel: Kernel) -> int | None:
     return lower - 1 if lower else None
 
 
-def _words(kernel: Kernel, unit: str | None) -> str:
+def _words(kernel: Kernel, unit: str | None, period: int) -> str:
     lower, upper, distance = kernel.extent
     operator = kernel.node.operator
     if distance:
-        return "one value" if distance == 1 else f"the last {distance:,} values"
+        return _values(distance)
     if operator in _KEEP_ALL and upper < 0:
         return "all values"
     is_value = operator in _CHOICES or operator in ops.OFFSETS.values()
+    one = "1 value" if is_value else "1 number"
     length = _queue_length(kernel)
     if length is None:
-        return "one value" if is_value else "one number"
-    if upper < 0:
-        found = f"rows of the last {length_text(lower, unit)}"
-        return f"one {'value' if is_value else 'number'}, {found}"
-    if upper == 0:
-        return "rows of the present time-stamp"
-    return f"rows of the last {length_text(upper, unit)}"
+        return one
+    if period != ROWS and is_value and upper < 0:
+        return _values(length // period + 2)
+    if period != ROWS:
+        found = _values(length // period + 1)
+    elif length == 0:
+        found = "rows of the present time-stamp"
+    else:
+        found = f"rows of the last {length_text(length if upper >= 0 else lower, unit)}"
+    return found if upper >= 0 else f"{one}, {found}"
+
+
+def _values(count: int) -> str:
+    return f"{count:,} value{'' if count == 1 else 's'}"
 
 
 def length_text(length: int, unit: str | None) -> str:

@@ -264,9 +264,10 @@ cdef int run_rows(
 ) except -1 nogil:
     """Put and get each row; one compiled loop for each class of kernels."""
     cdef size_t k
-    cdef uint32_t trace
+    cdef uint32_t trace = 0
     cdef bint is_wanted
     cdef int found
+    cdef int64_t unused
     for k in range(batch.count):
         if k + AHEAD < batch.count:
             kernel.expect(batch.trace(k + AHEAD))
@@ -284,4 +285,9 @@ cdef int run_rows(
         validity[k] = <uint8_t> found
         if found == OVERFLOWS:
             return OVERFLOWS
+    if AnyKernel is not Last:
+        # Rows leave on reading only. Without this, windows that are read at ticks or rows that do
+        # not come would grow.
+        if wanted != NULL and batch.count and not wanted[batch.count - 1]:
+            kernel.get(batch.time_stamps[batch.count - 1], trace, &unused)
     return 0

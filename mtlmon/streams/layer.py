@@ -45,11 +45,13 @@ class Task(Protocol):
     Attributes:
         kernels: the kernels that do so.
         period: the time-points of the columns that it adds, `ROWS` or a period.
+        argument_period: the time-points of what it takes.
     """
 
     kernels: list[Kernel]
 
     period: int
+    argument_period: int
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute columns, and add them.
@@ -84,9 +86,9 @@ class KernelTask:
     ) -> None:
         self.kernels = [kernel]
         self.period = period
+        self.argument_period = argument_period
         self._result = result
         self._argument = argument
-        self._argument_period = argument_period
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute the results, and add them to the columns.
@@ -96,9 +98,9 @@ class KernelTask:
         """
         (kernel,) = self.kernels
         rows = points.batch(self.period)
-        values = columns[self._argument_period]
+        values = columns[self.argument_period]
         argument = None if self._argument is None else values[self._argument]
-        meeting = points.meeting(self._argument_period, self.period)
+        meeting = points.meeting(self.argument_period, self.period)
         columns[self.period][self._result], done = kernel.run(rows, argument, meeting)
         if done < rows.count:
             shown = shorten(str(kernel.node), _SHOWN_WIDTH)
@@ -120,12 +122,12 @@ class ChoiceTask:
         self.period = period
         self._result = result
         self._argument = argument
-        self._argument_period = argument_period
+        self.argument_period = argument_period
 
     def run(self, columns: Columns, points: Points) -> None:
         """Choose the values, and add them to the columns."""
-        chosen = points.common(self._argument_period, self.period)
-        values = columns[self._argument_period][self._argument]
+        chosen = points.common(self.argument_period, self.period)
+        values = columns[self.argument_period][self._argument]
         columns[self.period][self._result] = values.take(pa.array(chosen))
 
 

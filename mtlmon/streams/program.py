@@ -767,9 +767,14 @@ class StreamProgram:
         return [f"{one.argument.name} {one.argument.unit}" for one in self._kernels]
 
     @property
-    def kernels(self) -> list[Kernel]:
-        """The kernels of all aggregates and offsets, which hold the state."""
-        return list(self._kernels)
+    def kernels(self) -> list[tuple[Kernel, int]]:
+        """The kernels, which hold the state, with the time-points of their arguments."""
+        return [
+            (kernel, task.argument_period)
+            for layer in self._layers
+            for task in layer.tasks
+            for kernel in task.kernels
+        ]
 
     def _fit(self, written: bytes) -> bool:
         """Whether values of the kinds in a snapshot can be kept here; nulls are no values."""

@@ -474,7 +474,7 @@ class MachineTask:
         period: int,
     ) -> None:
         self.kernels = kernels
-        self.period = period
+        self.period = self.argument_period = period
         self._machine = machine
         self._inputs = inputs
         self._outputs = outputs
