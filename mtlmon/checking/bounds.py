@@ -15,7 +15,7 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.types import errors_with_columns
 from mtlmon.streams.atoms import StreamAtoms
-from mtlmon.streams.bounds import Kept, Load, kept_by, key_bytes
+from mtlmon.streams.bounds import Kept, Load, kept_by, kept_instances, key_bytes
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
@@ -198,6 +198,9 @@ def _kept(
             owner = owners.get(id(kernel.node), ("atom", ""))
             kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
             found.setdefault(owner, []).append(kept)
+        for keys in program.instances:
+            owner = owners.get(id(keys[0]), ("atom", ""))
+            found.setdefault(owner, []).append(kept_instances(keys))
     return found
 
 

@@ -112,17 +112,15 @@ def meant_equivalences(file: PolicyFile) -> dict[str, str]:
 
 
 def refuse_ticks(file: PolicyFile, streams: Iterable[str]) -> None:
-    """Refuse streams with ticks or instances, which nothing evaluates yet.
+    """Refuse streams with ticks, which nothing evaluates yet.
 
     Raises:
         PolicyError: one of the streams is such a stream.
     """
     for name in sorted(streams):
         stream = file.streams[name]
-        has_ticks = stream.clock is not None and stream.clock.period is not None
-        if has_ticks or stream.per:
-            clause = "every" if has_ticks else "per"
-            message = f"stream {name} has the clause {clause}, which is not possible yet"
+        if stream.clock is not None and stream.clock.period is not None:
+            message = f"stream {name} has the clause every, which is not possible yet"
             hint = "streams have values at rows, or on those where a condition is true"
             raise formula_error(
                 file.text, stream.place, message, source=file.source, hint=hint, kind=PolicyError

@@ -188,16 +188,7 @@ class StreamAtoms:
         for name in values:
             value = Expression(ops.STREAM, (), name, file.streams[name].expression.span)
             wanted[_VALUES + name] = file.predicate(value, name, "stream")
-        streams = {
-            name: Stream(
-                file.predicate(stream.expression, name, "stream"),
-                None
-                if stream.clock is None or stream.clock.condition is None
-                else file.predicate(stream.clock.condition, name),
-                None if stream.kind is None else kinds.DECLARED[stream.kind],
-            )
-            for name, stream in file.streams.items()
-        }
+        streams = streams_of(file)
         definitions = {name: self._held(file.atoms[name].expression) for name in file.atoms}
         for name in self.log_atoms:
             definitions[name] = file.predicate(_column(_LOG_ATOM + name), name)
@@ -223,6 +214,25 @@ class StreamAtoms:
                     "or none"
                 )
         return "the columns of the log change their types, but streams need one type for each"
+
+
+def streams_of(file: PolicyFile) -> dict[str, Stream]:
+    """Return the streams of a file as a program takes them."""
+
+    def condition(expression: Expression | None, name: str) -> Predicate | None:
+        return None if expression is None else file.predicate(expression, name, "stream")
+
+    return {
+        name: Stream(
+            file.predicate(stream.expression, name, "stream"),
+            None if stream.clock is None else condition(stream.clock.condition, name),
+            None if stream.kind is None else kinds.DECLARED[stream.kind],
+            per=tuple((file.predicate(key, name, "stream"), one) for key, one in stream.per),
+            start=condition(stream.start, name),
+            end=condition(stream.end, name),
+        )
+        for name, stream in file.streams.items()
+    }
 
 
 def _column(name: str) -> Expression:

@@ -23,6 +23,7 @@ cdef class Batch:
 
     cdef readonly size_t count
     cdef readonly uint32_t traces       # all numbers are below this
+    cdef readonly object times          # the array of time-stamps
     cdef Memory time_memory, number_memory
     cdef const int64_t *time_stamps
     cdef const uint32_t *numbers        # NULL if there is only one trace
@@ -33,6 +34,7 @@ cdef class Batch:
         cdef int64_t latest = clock
         cdef bint is_ordered = clock >= 0
         self.count = count
+        self.times = time_stamps
         self.time_memory = contiguous(time_stamps, sizeof(int64_t), count)
         self.time_stamps = <const int64_t *> self.time_memory.buffer.buf
         self.numbers = NULL

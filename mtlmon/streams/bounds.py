@@ -12,9 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mtlmon.policy.definitions import Assumption
+    from mtlmon.policy.predicates.expression import Expression
     from mtlmon.streams.kernels import Kernel
 
-__all__ = ["LARGEST_BATCH", "TEXT_BYTES", "Kept", "Load", "kept_by", "key_bytes", "length_text"]
+__all__ = [
+    "LARGEST_BATCH",
+    "TEXT_BYTES",
+    "Kept",
+    "Load",
+    "kept_by",
+    "kept_instances",
+    "key_bytes",
+    "length_text",
+]
 
 LARGEST_BATCH = 1 << 16
 """The largest number of rows that streams get at a time from a log, with most ticks among them."""
@@ -31,6 +41,7 @@ _SLOT_BYTES = 64
 _MANY_KEYS = 1_000
 # These keep what is in the window until it leaves, so without an upper bound they keep everything.
 _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
+_NO_INSTANCES = "nothing limits the instances of a stream with per"
 _CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
 
 
@@ -125,12 +136,14 @@ def kept_by(
         kernel: the kernel.
         load: the rows of the log.
         unit: the unit of the time-stamps, or None if it is not known.
-        period: the time-points of its argument, `ROWS` or a period.
+        period: the time-points of its argument: `ROWS`, a period, or the number of a family.
         has_ticks: whether the program that it belongs to has ticks.
     """
     operator = kernel.node.operator
-    words = _words(kernel, unit, period)
+    words = _words(kernel, unit, max(period, ROWS))
     text = str(kernel.node)
+    if period < ROWS:
+        return Kept(text, f"{words}, for each instance", None, None, _NO_INSTANCES)
     if operator in _KEEP_ALL and kernel.extent.upper < 0:
         reason = f"{operator.word} keeps all values: give its interval an upper bound"
         return Kept(text, words, None, None, reason)
@@ -157,6 +170,16 @@ def kept_by(
     if kernel.argument.name == "text":
         total += _text_bytes(load.traces + rows + batch)
     return Kept(text, words, per_key, total)
+
+
+def kept_instances(keys: Iterable[Expression]) -> Kept:
+    """Return what instances keep at most, beside the kernels of their values.
+
+    Args:
+        keys: the expressions that tell them apart.
+    """
+    shown = f"per {', '.join(map(str, keys))}"
+    return Kept(shown, "living instances", None, None, _NO_INSTANCES)
 
 
 def key_bytes(columns: int, keys: int) -> int:

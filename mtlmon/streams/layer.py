@@ -44,7 +44,8 @@ class Task(Protocol):
 
     Attributes:
         kernels: the kernels that do so.
-        period: the time-points of the columns that it adds, `ROWS` or a period.
+        period: the time-points of the columns that it adds: `ROWS`, a period, or the number of a
+            family.
         argument_period: the time-points of what it takes.
     """
 
@@ -57,7 +58,7 @@ class Task(Protocol):
         """Compute columns, and add them.
 
         Args:
-            columns: the columns by their time-points, `ROWS` or a period, and their names.
+            columns: the columns by their time-points and their names.
             points: all time-points.
 
         Raises:
@@ -137,12 +138,14 @@ class LayerError(Exception):
     Attributes:
         period: which time-points the error's rows are, `ROWS` or a period.
         error: the error.
+        has_memory: whether it is of a task, so that earlier time-points matter.
     """
 
-    def __init__(self, period: int, error: RowError) -> None:
-        super().__init__(period, error)
+    def __init__(self, period: int, error: RowError, has_memory: bool) -> None:
+        super().__init__(period, error, has_memory)
         self.period = period
         self.error = error
+        self.has_memory = has_memory
 
 
 def check_part(part: Part, schema: pa.Schema, environment: Environment) -> Mapping[int, Kind]:
@@ -158,16 +161,15 @@ def check_part(part: Part, schema: pa.Schema, environment: Environment) -> Mappi
 
 
 def _predicate(part: Part) -> Predicate:
-    origin = part.origin
-    return Predicate(part.expression, origin.text, origin.source, origin.name, origin.role)
+    return part.origin.with_expression(part.expression)
 
 
 class Layer:
     """Computes expressions over columns, and then aggregates and offsets of their results.
 
     Attributes:
-        parts: the expressions by their time-points, `ROWS` or a period, and by the name of the
-            column that each becomes.
+        parts: the expressions by their time-points (`ROWS`, a period, or the number of a family)
+            and by the name of the column that each becomes.
         tasks: the kernels and machines.
     """
 
@@ -190,16 +192,23 @@ class Layer:
             ValueError: a column is missing or has another type than the schema.
         """
         period = ROWS
+        has_memory = False
         try:
             for period, compiled in self._compiled.items():
                 own = columns[period]
+                if period < ROWS:
+                    points.copy_rows(columns, period, compiled.types)
                 _require_columns(own, compiled.types)
                 own |= compiled.compute(own, points.batch(period).count)
+            has_memory = True
             for task in self.tasks:
                 period = task.period
                 task.run(columns, points)
         except RowError as error:
-            raise LayerError(period, error) from None
+            if period < ROWS:
+                error = points.error_of_rows(error, period)
+                period = ROWS
+            raise LayerError(period, error, has_memory) from None
 
 
 def _require_columns(columns: Mapping[str, pa.Array], types: Mapping[str, pa.DataType]) -> None:

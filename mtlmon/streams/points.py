@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.errors import RowError
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.kernels import Meeting
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -184,6 +185,7 @@ class Points:
         self._clock = clock
         self._of_period: dict[int, Integers] = {}
         self._batches: dict[int, native.Batch] = {}
+        self._is_own: dict[int, NDArray[np.bool_] | None] = {}
         self._meetings: dict[tuple[int, int], Meeting] = {}
         if len(ticks):
             rows = np.arange(self.row_count)
@@ -226,6 +228,47 @@ class Points:
             count = len(times)
             self._batches[period] = native.Batch(times, numbers, count, self._clock)
         return self._batches[period]
+
+    def add_family(self, frame: int, numbers: Numbers, is_own: NDArray[np.bool_] | None) -> None:
+        """Add the rows that belong to instances of a family.
+
+        Args:
+            frame: the number of the family, which is negative.
+            numbers: the number of each row's instance.
+            is_own: which rows belong to an instance; None for all.
+        """
+        times = self._time_stamps
+        if is_own is not None:
+            times, numbers = times[is_own], numbers[is_own]
+        self._is_own[frame] = is_own
+        self._batches[frame] = native.Batch(times, numbers, len(times), self._clock)
+
+    def copy_rows(
+        self, columns: dict[int, dict[str, pa.Array]], frame: int, names: Iterable[str]
+    ) -> None:
+        """Copy columns of rows, as far as they belong to a family, if these are missing."""
+        is_own = self._is_own[frame]
+        chosen = None if is_own is None else pa.array(is_own)
+        rows, own = columns[ROWS], columns[frame]
+        for name in names:
+            if name not in own and name in rows:
+                own[name] = rows[name] if chosen is None else rows[name].filter(chosen)
+
+    def as_rows(self, values: pa.Array, frame: int) -> pa.Array:
+        """Return values of a family as a column of rows, null for rows without an instance."""
+        is_own = self._is_own[frame]
+        if is_own is None:
+            return values
+        return values.take(pa.array(np.cumsum(is_own) - 1, mask=~is_own))
+
+    def error_of_rows(self, error: RowError, frame: int) -> RowError:
+        """Return the error of rows of a family as one of rows of the batch."""
+        is_own = self._is_own[frame]
+        if is_own is None:
+            return error
+        places = np.flatnonzero(is_own)
+        rows = tuple(int(places[row]) for row in error.rows)
+        return RowError(error.reason, rows=rows, atom=error.atom)
 
     def meeting(self, argument: int, result: int) -> Meeting | None:
         """Return the time-points of an argument and of results; None if they are the same."""

@@ -12,7 +12,7 @@ an aggregate may be of rows, and its results of ticks.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,10 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.environment import NOTHING, Environment
-from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.expression import Expression, Offset
+from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import (
     MEMORY,
     ROWS,
@@ -32,17 +34,34 @@ from mtlmon.policy.predicates.time_points import (
     explained,
     words_of,
 )
-from mtlmon.streams.cells import Texts
+from mtlmon.streams.cells import Texts, cell_kind
 from mtlmon.streams.dependencies import Need, in_order, is_recursive, present_order
+from mtlmon.streams.instances import (
+    Ends,
+    Family,
+    FamilyTask,
+    KeyColumn,
+    LookUpTask,
+    OverTask,
+    RowsTask,
+)
 from mtlmon.streams.kernels import Kernel, NotPossible, extent_of
 from mtlmon.streams.layer import ChoiceTask, KernelTask, Layer, LayerError, Part, check_part
 from mtlmon.streams.points import NO_TICKS, Points, Ticking, tick_times
 from mtlmon.streams.recursion import Member, Memory, Recursion
+from mtlmon.streams.templates import (
+    Lifetime,
+    TemplateError,
+    condition_of,
+    keys_of,
+    lifetime_of,
+    parameters_of,
+)
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -51,6 +70,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import Conflict
     from mtlmon.streams import native
     from mtlmon.streams.kernels import Extent
+    from mtlmon.streams.layer import Task
     from mtlmon.streams.points import Ticks
 
 
@@ -62,12 +82,19 @@ class Stream(NamedTuple):
         on: where it has a value; None for all rows.
         kind: the declared kind of its values; None if there is none.
         period: the period of its ticks, in units of time; `ROWS` if it has values at rows.
+        per: the expressions that tell instances apart, each with the name of its parameter or None;
+            () if there are no instances. With them, `on` is about rows of the instance.
+        start: where an instance may begin; None for all rows.
+        end: where instances end; None if they do not.
     """
 
     value: Predicate
     on: Predicate | None = None
     kind: Kind | None = None
     period: int = ROWS
+    per: tuple[tuple[Predicate, str | None], ...] = ()
+    start: Predicate | None = None
+    end: Predicate | None = None
 
 
 class _Name(NamedTuple):
@@ -75,7 +102,7 @@ class _Name(NamedTuple):
 
     Attributes:
         name: its name.
-        period: its time-points, `ROWS` or a period.
+        period: its time-points: `ROWS`, a period, or the number of a family.
     """
 
     name: str
@@ -111,11 +138,24 @@ class _Builder:
             environment.time,
         )
         self._periods: dict[int, None] = {}
+        # The numbers of families, which are negative, and the families that have a place.
+        self._frames: dict[Lifetime, int] = {}
+        self._placed_families: dict[int, tuple[Family, int]] = {}
 
     @property
     def periods(self) -> tuple[int, ...]:
         """The periods of all ticks."""
         return tuple(self._periods)
+
+    @property
+    def families(self) -> list[Family]:
+        """The instances of all streams."""
+        return [family for family, _ in self._placed_families.values()]
+
+    @property
+    def instances(self) -> list[tuple[Expression, ...]]:
+        """The expressions that tell instances apart, for each family."""
+        return [one.keys for one, frame in self._frames.items() if frame in self._placed_families]
 
     def streams_in_order(self, roots: Iterable[tuple[Predicate, int]]) -> None:
         """Place the streams that expressions need, each at its time-points."""
@@ -128,7 +168,13 @@ class _Builder:
 
     def output(self, predicate: Predicate, period: int) -> str:
         """Place an expression, and return the name of its column."""
-        placed = self._place(predicate.expression, predicate, period)
+        expression = predicate.expression
+        if expression.operator is ops.STREAM and predicate.role == "stream":
+            # The value of a stream as such is, at each row, that of the row's instance.
+            name = self._name(expression, period, predicate)
+            if name.period < ROWS:
+                return self._at_rows(self._known[name], predicate, name.period)[0]
+        placed = self._place(expression, predicate, period)
         return self._column(placed, predicate, period)[0]
 
     def finish(self) -> list[Layer]:
@@ -146,26 +192,58 @@ class _Builder:
         while open_names:
             name = open_names.pop()
             if name not in found:
-                found[name] = [
-                    need
-                    for part in self._parts(name.name)
-                    for need in self._names(part, name.period)
-                ]
+                parts = [(part, name.period) for part in self._parts(name.name)]
+                parts += [(part, ROWS) for part in self._parts_of_lifetime(name.name)]
+                found[name] = [need for part in parts for need in self._names(*part)]
                 open_names += [need.name for need in found[name]]
         return found
 
     def _parts(self, name: str) -> list[Predicate]:
-        if name in self._streams:
-            stream = self._streams[name]
-            return [stream.value] if stream.on is None else [stream.value, stream.on]
-        return [self._definitions[name]]
+        """The value of a stream or definition, and where it exists."""
+        if name not in self._streams:
+            return [self._definitions[name]]
+        stream = self._streams[name]
+        on = stream.on
+        if on is not None and stream.per:
+            condition = self._of_template(condition_of, stream)
+            on = None if condition is None else on.with_expression(condition)
+        return [stream.value] if on is None else [stream.value, on]
+
+    def _parts_of_lifetime(self, name: str) -> list[Predicate]:
+        """What says when instances of a stream begin and end."""
+        if name not in self._streams:
+            return []
+        stream = self._streams[name]
+        others = [one for one in (stream.start, stream.end) if one is not None]
+        return [*(key for key, _ in stream.per), *others]
+
+    def _of_template(self, function: Callable[[Stream], _Result], stream: Stream) -> _Result:
+        """Call a function of a stream with `per`."""
+        try:
+            return function(stream)
+        except TemplateError as error:
+            raise self._error(error.origin, error.node, error.message, error.hint) from None
+
+    def _frame(self, name: str) -> int:
+        """The number of the family that a stream belongs to; `ROWS` if it has no instances."""
+        stream = self._streams[name]
+        if not stream.per:
+            return ROWS
+        if stream.period != ROWS:
+            message = (
+                f"stream {column_text(name)} has both per and every, which is not possible yet"
+            )
+            hint = "leave out every: the values of an instance are held between its rows"
+            raise self._error(stream.value, stream.value.expression, message, hint)
+        lifetime = self._of_template(lifetime_of, stream)
+        return self._frames.setdefault(lifetime, -1 - len(self._frames))
 
     def _names(self, predicate: Predicate, period: int) -> list[Need[_Name]]:
         """The streams and definitions that an expression names, if it is evaluated somewhere."""
-        conflict = self._time_points.conflict(predicate.expression, period)
+        conflict = self._time_points.conflict(predicate.expression, max(period, ROWS))
         if conflict is not None:
             raise self._conflict(predicate, conflict)
-        if period != ROWS:
+        if period > ROWS:
             self._periods[period] = None
         found: dict[Need[_Name], None] = {}
         seen: set[tuple[int, bool, int]] = set()
@@ -177,9 +255,14 @@ class _Builder:
             seen.add((id(node), is_past, period))
             if node.operator in _NAMED:
                 found[Need(self._name(node, period, predicate), is_past)] = None
+            elif node.operator in _OF_INSTANCES:
+                name = self._name_of_instances(node, predicate)
+                found[Need(name, is_past)] = None
+                if node.operator is ops.OVER:
+                    period = name.period
             if node.operator in MEMORY:
                 is_past = is_past or self._extent(node, predicate).excludes_present
-                period = self._argument_period(node)
+                period = self._argument_period(node, predicate, period)
             stack += [(operand, is_past, period) for operand in node.operands]
         return list(found)
 
@@ -188,15 +271,40 @@ class _Builder:
         known = self._streams if node.operator is ops.STREAM else self._definitions
         if node.name not in known:
             raise self._error(predicate, node, f"{node.name} is not defined")
-        if node.operator is ops.STREAM:
-            return _Name(node.name, self._streams[node.name].period)
-        return _Name(node.name, period)
+        if node.operator is not ops.STREAM:
+            # An instance reads what is true of the trace.
+            return _Name(node.name, max(period, ROWS))
+        stream = self._streams[node.name]
+        return _Name(node.name, self._frame(node.name) if stream.per else stream.period)
 
-    def _argument_period(self, node: Expression) -> int:
-        """The time-points of the argument of an aggregate or offset."""
+    def _name_of_instances(self, node: Expression, origin: Predicate) -> _Name:
+        """The stream whose instances a node reads."""
+        name = _stream_of(node)
+        if name not in self._streams:
+            raise self._error(origin, node, f"{name} is not defined")
+        if not self._streams[name].per:
+            message = f"stream {column_text(name)} has no instances"
+            hint = f"declare it: stream {column_text(name)} = ... per EXPRESSION"
+            raise self._error(origin, node, message, hint)
+        return _Name(name, self._frame(name))
+
+    def _argument_period(self, node: Expression, origin: Predicate, own: int) -> int:
+        """The time-points of the argument of an aggregate or offset.
+
+        Args:
+            node: the aggregate or offset.
+            origin: the expression that it is a part of.
+            own: its own time-points.
+        """
         period, _ = self._time_points.argument_period(node)
         assert isinstance(period, int)
-        return period
+        if own >= ROWS:
+            return period
+        if period != ROWS:
+            word = node.operator.word
+            message = f"{word} in a stream with per is about rows, but its argument has ticks"
+            raise self._error(origin, node, message, "take the aggregate in a stream without per")
+        return own
 
     def _conflict(self, predicate: Predicate, conflict: Conflict) -> PolicyError:
         what = "this" if predicate.name is None else f"{predicate.role} {predicate.name}"
@@ -205,6 +313,12 @@ class _Builder:
 
     def _recursive(self, group: list[_Name], needs: Mapping[_Name, list[Need[_Name]]]) -> None:
         """Place streams that read their own earlier values."""
+        for name in group:
+            for part in self._parts_of_lifetime(name.name):
+                if any(need.name in group for need in self._names(part, ROWS)):
+                    message = f"stream {name.name} needs its own values to know its instances"
+                    hint = "per, from and until are about columns, atoms and other streams"
+                    raise self._error(part, part.expression, message, hint)
         period = group[0].period
         for other in group:
             if other.period != period:
@@ -216,7 +330,7 @@ class _Builder:
         own = {name: f"{self._prefix}own {number}" for number, name in enumerate(order)}
         members: list[Member] = []
         memories: dict[Expression, Memory] = {}
-        layer = 0
+        layer = self._first_layer(period)
         for name in order:
             parts = self._parts(name.name)
             replaced = []
@@ -234,7 +348,7 @@ class _Builder:
             part = self._parts(order[0].name)[0]
             raise self._error(part, part.expression, str(error)) from None
         columns = [self._new_column(column_type(kind)) for kind in recursion.kinds]
-        self._layer(layer).tasks.append(recursion.task(columns, period))
+        self._add_task(recursion.task(columns, period), layer)
         for name, column in zip(order, columns, strict=True):
             node = self._parts(name.name)[0].expression
             self._known[name] = _Placed(_read(column, node), layer + 1)
@@ -242,6 +356,10 @@ class _Builder:
     def _refuse_circle(self, one: _Name, other: _Name) -> NoReturn:
         """Raise the error of streams that need each other at different time-points."""
         predicate = self._parts(one.name)[0]
+        if min(one.period, other.period) < ROWS:
+            message = f"streams {one.name} and {other.name} read each other, but not per instance"
+            hint = "per, from and until must be the same for streams that read each other"
+            raise self._error(predicate, predicate.expression, message, hint)
         message = (
             f"{one.name} is {words_of(one.period)} and {other.name} is {words_of(other.period)}, "
             "but they read each other"
@@ -283,17 +401,21 @@ class _Builder:
             return _read(column, node)
 
         for node in postorder(part.expression):
+            if node.operator in _OF_INSTANCES and self._name_of_instances(node, part) in own:
+                message = "a stream cannot depend on other instances of itself"
+                raise self._error(part, node, message, "name an instance of another stream")
             if node.operator in _NAMED and (name := self._name(node, period, part)) in own:
                 replaced[id(node)] = _read(own[name], node)
             elif all(replaced[id(operand)] is None for operand in node.operands):
                 replaced[id(node)] = None
             else:
-                self._require_possible(node, part)
-                if node.operator in MEMORY and self._argument_period(node) != period:
+                if (
+                    node.operator in MEMORY
+                    and (argument := self._argument_period(node, part, period)) != period
+                ):
                     message = (
-                        f"the argument of {node.operator.word} is "
-                        f"{words_of(self._argument_period(node))}, but reads the stream itself, "
-                        f"which is {words_of(period)}"
+                        f"the argument of {node.operator.word} is {words_of(argument)}, "
+                        f"but reads the stream itself, which is {words_of(period)}"
                     )
                     raise self._error(part, node, message, "make the argument a stream")
                 operands = tuple(over_columns(operand) for operand in node.operands)
@@ -320,12 +442,12 @@ class _Builder:
     def _stream(self, name: _Name) -> None:
         """Place a stream or definition; what it needs has a place."""
         period = name.period
-        part = self._parts(name.name)[0]
+        part, *conditions = self._parts(name.name)
         placed = self._place(part.expression, part, period)
         stream = self._streams.get(name.name)
-        if stream is not None and stream.on is not None:
-            where = self._place(stream.on.expression, stream.on, period)
-            self._kind(where.expression, stream.on)
+        for on in conditions:
+            where = self._place(on.expression, on, period)
+            self._kind(where.expression, on)
             chosen = _chosen(where.expression, placed.expression, None)
             placed = _Placed(chosen, max(placed.layer, where.layer))
         if stream is not None and stream.kind is kinds.FLOAT:
@@ -337,26 +459,36 @@ class _Builder:
     def _place(self, expression: Expression, origin: Predicate, period: int) -> _Placed:
         """Replace everything with a memory by columns of some time-points, and find the layer."""
         results: dict[tuple[int, int], _Placed] = {}
-        for node, points in self._nodes(expression, period):
+        for node, points in self._nodes(expression, origin, period):
             if (id(node), points) in results:
                 continue
-            inner = self._argument_period(node) if node.operator in MEMORY else points
+            if node.operator is ops.OVER:
+                results[id(node), points] = self._over(node, origin, points)
+                continue
+            inner = points
+            if node.operator in MEMORY:
+                inner = self._argument_period(node, origin, points)
             operands = [results[id(operand), inner] for operand in node.operands]
-            layer = max((operand.layer for operand in operands), default=0)
+            layer = max((operand.layer for operand in operands), default=self._first_layer(points))
             if node.operator in _NAMED:
                 placed = self._named(node, origin, points)
+            elif node.operator is ops.PARAMETER:
+                placed = self._parameter(node, origin, points)
+            elif node.operator is ops.INSTANCE:
+                placed = self._instance(node, operands, origin, points)
             elif node.operator in MEMORY:
                 placed = self._kernel(node, operands, origin, inner, points)
             else:
-                self._require_possible(node, origin)
                 if node.operator in ops.COLUMNS:
                     self.columns.append(node.name)
                 placed = _Placed(_with_operands(node, operands), layer)
             results[id(node), points] = placed
         return results[id(expression), period]
 
-    def _nodes(self, expression: Expression, period: int) -> Iterator[tuple[Expression, int]]:
-        """Yield the nodes with their time-points, each after its operands."""
+    def _nodes(
+        self, expression: Expression, origin: Predicate, period: int
+    ) -> Iterator[tuple[Expression, int]]:
+        """Yield the nodes with their time-points, each after its operands, but none inside OVER."""
         stack = [(expression, period, False)]
         seen: set[tuple[int, int]] = set()
         while stack:
@@ -366,7 +498,11 @@ class _Builder:
             elif (id(node), points) not in seen:
                 seen.add((id(node), points))
                 stack.append((node, points, True))
-                inner = self._argument_period(node) if node.operator in MEMORY else points
+                if node.operator is ops.OVER:
+                    continue
+                inner = points
+                if node.operator in MEMORY:
+                    inner = self._argument_period(node, origin, points)
                 stack += [(operand, inner, False) for operand in reversed(node.operands)]
 
     def _named(self, node: Expression, origin: Predicate, period: int) -> _Placed:
@@ -375,6 +511,13 @@ class _Builder:
         placed = self._known[name]
         if name.period == period:
             return placed
+        if name.period < ROWS:
+            self._require_readable(node, origin, period)
+            column, layer = self._at_rows(placed, origin, name.period)
+            return _Placed(_read(column, node), max(layer, self._first_layer(period)))
+        if period < ROWS:
+            column, layer = self._column(placed, origin, name.period)
+            return _Placed(_read(column, node), max(layer + 1, self._first_layer(period)))
         assert exists_at(name.period, period)
         column, layer = self._column(placed, origin, name.period)
         chosen = self._columns.get((period, _read(column, node)))
@@ -384,10 +527,172 @@ class _Builder:
             chosen = self._columns[period, _read(column, node)] = copied, layer + 1
         return _Placed(_read(chosen[0], node), chosen[1])
 
-    def _require_possible(self, node: Expression, origin: Predicate) -> None:
-        if node.operator in _LATER:
-            word = node.operator.word or node.operator.name
-            raise self._error(origin, node, f"{word} is not possible here yet")
+    def _first_layer(self, period: int) -> int:
+        """The first layer in which time-points are known; those of instances follow from rows."""
+        if period >= ROWS:
+            return 0
+        return self._family(period)[1] + 1
+
+    def _family(self, frame: int) -> tuple[Family, int]:
+        """The family with a number, and its layer."""
+        if frame not in self._placed_families:
+            lifetime = next(one for one, number in self._frames.items() if number == frame)
+            stream = next(
+                stream
+                for name, stream in self._streams.items()
+                if stream.per and self._frame(name) == frame
+            )
+            self._placed_families[frame] = self._new_family(frame, stream, lifetime)
+        return self._placed_families[frame]
+
+    def _new_family(self, frame: int, stream: Stream, lifetime: Lifetime) -> tuple[Family, int]:
+        """Place the instances of a stream; returns them, and their layer."""
+        layer = 0
+
+        def key_column(expression: Expression, origin: Predicate) -> KeyColumn:
+            nonlocal layer
+            placed = self._place(expression, origin, ROWS)
+            column, lowest = self._column(placed, origin, ROWS)
+            layer = max(layer, lowest)
+            return KeyColumn(column, self._kind(placed.expression, origin))
+
+        origins = [key for key, _ in stream.per]
+        keys = [key_column(*pair) for pair in zip(lifetime.keys, origins, strict=True)]
+        start = None
+        if lifetime.start is not None and stream.start is not None:
+            start = key_column(lifetime.start, stream.start).name
+        ends = None
+        if stream.end is not None:
+            end = stream.end
+            condition = None if lifetime.end is None else key_column(lifetime.end, end).name
+            end_keys = [key_column(one, end) for one in lifetime.end_keys]
+            for one, key, node in zip(end_keys, keys, lifetime.end_keys, strict=False):
+                self._require_comparable(one, key, end, node)
+            ends = Ends(condition, end_keys or None)
+        try:
+            family = Family(frame, keys, start, ends, self._texts)
+        except NotPossible as error:
+            raise self._error(origins[0], origins[0].expression, str(error)) from None
+        self._layer(layer).tasks.append(FamilyTask(family))
+        return family, layer
+
+    def _require_comparable(
+        self, one: KeyColumn, key: KeyColumn, origin: Predicate, node: Expression
+    ) -> None:
+        """Raise an error if values of a column cannot be those of a key."""
+        joined = joined_kind(one.kind, key.kind)
+        if joined is None or (one.kind.name == "time" and one.kind != key.kind):
+            message = f"the value after per is {key.kind.words}, but this is {one.kind.words}"
+            raise self._error(origin, node, message, "both must have the same type")
+
+    def _parameter(self, node: Expression, origin: Predicate, frame: int) -> _Placed:
+        """Place a parameter: the value after `per`."""
+        assert origin.name is not None
+        number = parameters_of(self._streams[origin.name])[node.name]
+        key = self._family(frame)[0].keys[number]
+        return _Placed(_read(key.name, node), self._first_layer(frame))
+
+    def _require_readable(self, node: Expression, origin: Predicate, period: int) -> None:
+        """Raise an error for a stream with instances where it is not known which one is meant."""
+        found = keys_of(self._streams[node.name])
+        if any(found == one.keys for one, frame in self._frames.items() if frame == period):
+            return
+        shown = column_text(node.name)
+        message = f"stream {shown} has a value for each of its instances"
+        hint = (
+            f"name one, as in {shown}[...], or all, as in any(... over {shown}); "
+            "streams with the same per read it as it is"
+        )
+        raise self._error(origin, node, message, hint)
+
+    def _at_rows(self, placed: _Placed, origin: Predicate, frame: int) -> tuple[str, int]:
+        """Make an expression of instances a column of rows, null for rows without an instance."""
+        if frame >= ROWS:
+            return self._column(placed, origin, frame)
+        column, layer = self._column(placed, origin, frame)
+        key = _read(column, placed.expression)
+        if (ROWS, key) not in self._columns:
+            self._layer(layer).tasks.append(RowsTask(column, frame))
+            self._columns[ROWS, key] = column, layer + 1
+        return self._columns[ROWS, key]
+
+    def _instance(
+        self, node: Expression, operands: list[_Placed], origin: Predicate, period: int
+    ) -> _Placed:
+        """Place `s[EXPRESSION]`."""
+        name = self._name_of_instances(node, origin)
+        if period > ROWS:
+            if any(operand.operator is not ops.CONSTANT for operand in node.operands):
+                message = f"an instance of {column_text(node.name)} is looked up at rows"
+                raise self._error(origin, node, message, f"declare a stream: stream x = {node}")
+            return self._place(_at_last_row(node), origin, period)
+        family, layer = self._family(name.period)
+        if len(family.keys) != len(operands):
+            count = len(family.keys)
+            values = "one value" if count == 1 else f"{count} values"
+            message = f"an instance of {column_text(node.name)} has {values} after per"
+            raise self._error(origin, node, message, f"not {len(operands)}")
+        replaced = _with_operands(node, operands)
+        key_of = (min(period, ROWS), replaced)
+        if key_of not in self._columns:
+            keys = []
+            for operand, key in zip(operands, family.keys, strict=True):
+                column, lowest = self._at_rows(operand, origin, period)
+                layer = max(layer, lowest)
+                keys.append(KeyColumn(column, self._kind(operand.expression, origin)))
+                self._require_comparable(keys[-1], key, origin, node)
+            held = self._known[name]
+            kind = self._kind(held.expression, origin)
+            value, lowest = self._at_rows(held, origin, name.period)
+            layer = max(layer, lowest)
+            column = self._new_column(column_type(cell_kind(kind)))
+            task = LookUpTask(column, family, keys, value, kind, self._texts)
+            self._layer(layer).tasks.append(task)
+            family.kernels += task.kernels
+            self._columns[key_of] = column, layer + 1
+        column, layer = self._columns[key_of]
+        return _Placed(_read(column, node), max(layer, self._first_layer(period)))
+
+    def _over(self, node: Expression, origin: Predicate, period: int) -> _Placed:
+        """Place an aggregate over the instances of a stream."""
+        if period > ROWS:
+            return self._place(_at_last_row(node), origin, period)
+        if (ROWS, node) not in self._columns:
+            frame = self._name_of_instances(node, origin).period
+            family, _ = self._family(frame)
+            placed = self._place(self._held(node, origin, frame), origin, frame)
+            whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
+            kind = self._kinds(whole, origin, self.schema)[id(placed.expression)]
+            column, layer = self._at_rows(placed, origin, frame)
+            result = f"{self._prefix}{len(self.schema.names)}"
+            try:
+                task = OverTask(result, node, family, column, kind, self._texts)
+            except NotPossible as error:
+                raise self._error(origin, node, str(error)) from None
+            self._new_column(column_type(task.kind))
+            self._layer(layer).tasks.append(task)
+            self._columns[ROWS, node] = result, layer + 1
+        column, layer = self._columns[ROWS, node]
+        return _Placed(_read(column, node), max(layer, self._first_layer(period)))
+
+    def _held(self, node: Expression, origin: Predicate, frame: int) -> Expression:
+        """The argument of OVER, with the held values of streams."""
+        (argument,) = node.operands
+        built: dict[int, Expression] = {}
+        for one in postorder(argument):
+            operands = tuple(built[id(operand)] for operand in one.operands)
+            if one.operator is ops.STREAM and self._frame(one.name) == frame:
+                built[id(one)] = Expression(ops.HOLD, (one,), Offset(0), one.span)
+            elif one.operator in _NOT_HELD:
+                message = "over looks at values of instances and constants only"
+                hint = (
+                    "declare a stream with the same clauses per, from and until for the rest, "
+                    f"and write {node.over.aggregate}(... over STREAM)"
+                )
+                raise self._error(origin, one, message, hint)
+            else:
+                built[id(one)] = Expression(one.operator, operands, one.value, one.span)
+        return built[id(argument)]
 
     def _extent(self, node: Expression, origin: Predicate) -> Extent:
         try:
@@ -415,7 +720,7 @@ class _Builder:
         replaced = _with_operands(node, operands)
         if (period, replaced) not in self._columns:
             kinds_of = self._kinds(replaced, origin, self.schema)
-            argument, layer, kind = None, 0, kinds.NULL
+            argument, layer, kind = None, self._first_layer(period), kinds.NULL
             for operand in operands:
                 argument, layer = self._column(operand, origin, argument_period)
                 kind = kinds_of[id(operand.expression)]
@@ -425,10 +730,16 @@ class _Builder:
                 raise self._error(origin, node, str(error)) from None
             column = self._new_column(column_type(kernel.kind))
             task = KernelTask(column, kernel, argument, argument_period, period)
-            self._layer(layer).tasks.append(task)
+            self._add_task(task, layer)
             self._columns[period, replaced] = column, layer + 1
         column, layer = self._columns[period, replaced]
         return _Placed(_read(column, node), layer)
+
+    def _add_task(self, task: Task, layer: int) -> None:
+        """Add a task for the rows of traces or instances, or for ticks, to a layer."""
+        self._layer(layer).tasks.append(task)
+        if task.period < ROWS:
+            self._family(task.period)[0].kernels += task.kernels
 
     def _column(self, placed: _Placed, origin: Predicate, period: int) -> tuple[str, int]:
         """Make an expression a column of its layer, with values at some time-points."""
@@ -470,7 +781,10 @@ class _Placed(NamedTuple):
 
 
 _NAMED = {ops.STREAM, ops.ATOM, ops.LET}
-_LATER = {ops.PARAMETER, ops.OVER, ops.INSTANCE}
+_OF_INSTANCES = {ops.OVER, ops.INSTANCE}
+# What does not have one value for each instance, whatever the row.
+_NOT_HELD = {ops.PARAMETER, *_NAMED, *_OF_INSTANCES, *ops.COLUMNS, *MEMORY}
+_Result = TypeVar("_Result")
 _MAGIC = b"MTLMON-STREAMS-2"
 _DIGEST_BYTES = 8
 _FORGOTTEN = 2**32 - 1
@@ -478,6 +792,20 @@ _FORGOTTEN = 2**32 - 1
 _MANY_TICKS = 2**30
 # With so many texts, those that no state has are looked for first.
 _MANY_TEXTS = 65_536
+
+
+def _stream_of(node: Expression) -> str:
+    """The stream whose instances a node reads."""
+    return node.over.stream if node.operator is ops.OVER else node.name
+
+
+def _at_last_row(node: Expression) -> Expression:
+    """The value of a node at the last row, null if it is null there."""
+    is_known = Expression(ops.IS_NOT_NULL, (node,), None, node.span)
+    was_known, value = (
+        Expression(ops.HOLD, (one,), Offset(0), node.span) for one in (is_known, node)
+    )
+    return _chosen(was_known, value, None)
 
 
 def _with_operands(node: Expression, operands: list[_Placed]) -> Expression:
@@ -570,6 +898,11 @@ class StreamProgram:
         self._kernels = [
             kernel for layer in self._layers for task in layer.tasks for kernel in task.kernels
         ]
+        self._families = builder.families
+        self._instances = builder.instances
+        of_instances = {id(kernel) for family in self._families for kernel in family.kernels}
+        # Those to whose state the numbers of traces matter.
+        self._of_traces = [kernel for kernel in self._kernels if id(kernel) not in of_instances]
         # Constants of machines; they keep their numbers.
         self._constant_texts = len(self._texts)
         self._most_texts = _MANY_TEXTS
@@ -627,7 +960,7 @@ class StreamProgram:
 
     def _reject(self, batch: pa.RecordBatch, points: Points, refused: _Refused) -> NoReturn:
         """Raise the error of the rows or the tick of a batch at which integers overflow."""
-        while refused.layer > 0 or refused.period != ROWS:
+        while refused.has_memory or refused.period != ROWS:
             # It overflows if no earlier row does, which would have been left out before.
             self.undo()
             index, period = refused.error.rows[0], refused.period
@@ -671,6 +1004,8 @@ class StreamProgram:
         self._marked_ticking = self._ticking
         for kernel in self._natives():
             kernel.begin()
+        for family in self._families:
+            family.begin()
 
     def undo(self) -> None:
         """Return to the state before the last call of `evaluate`."""
@@ -678,6 +1013,8 @@ class StreamProgram:
         self._ticking = self._marked_ticking
         for kernel in self._natives():
             kernel.undo()
+        for family in self._families:
+            family.undo()
 
     def settled(self, count: int) -> NDArray[np.bool_]:
         """Find the traces that can be forgotten.
@@ -692,8 +1029,10 @@ class StreamProgram:
             For each trace whether it is settled.
         """
         flags = np.ones(count, np.uint8)
-        for kernel in self._natives():
+        for kernel in _natives(self._of_traces):
             kernel.settled(flags)
+        for family in self._families:
+            family.table.settled(flags)
         if self.periods:
             has_row = self._ticking.has_row[:count]
             flags[: len(has_row)] &= ~has_row
@@ -706,8 +1045,10 @@ class StreamProgram:
             new_numbers: 32-bit integers, indexed by the current number; 2^32-1 for traces to
                 forget.
         """
-        for kernel in self._natives():
+        for kernel in _natives(self._of_traces):
             kernel.keep(new_numbers)
+        for family in self._families:
+            family.compact(new_numbers)
         if self.periods:
             numbers = np.frombuffer(new_numbers, np.uint32)
             is_kept = numbers[: len(self._ticking.has_row)] != _FORGOTTEN
@@ -721,15 +1062,21 @@ class StreamProgram:
         """The number of bytes that the state takes."""
         traces = len(self._ticking.has_row)
         return (
-            self._texts.held_bytes + traces + sum(kernel.held_bytes for kernel in self._natives())
+            self._texts.held_bytes
+            + traces
+            + sum(kernel.held_bytes for kernel in self._natives())
+            + sum(family.held_bytes for family in self._families)
         )
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
+        for family in self._families:
+            family.compact()
         parts = [self._clock.to_bytes(8, "little"), self._texts.snapshot()]
         parts.append("\n".join(self._kinds).encode())
         parts.append(self._ticking.snapshot())
         parts += [kernel.snapshot() for kernel in self._natives()]
+        parts += [part for family in self._families for part in family.snapshot()]
         body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return _MAGIC + _digest(body) + body
 
@@ -749,7 +1096,8 @@ class StreamProgram:
             raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
         parts = list(_parts(body))
         natives = list(self._natives())
-        if len(parts) != 4 + len(natives) or len(parts[0]) != 8 or not self._fit(parts[2]):
+        count = 4 + len(natives) + sum(family.part_count for family in self._families)
+        if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
         self._clock = int.from_bytes(parts[0], "little")
         self._texts.restore(parts[1])
@@ -757,14 +1105,19 @@ class StreamProgram:
             self._ticking = self._ticking.restored(parts[3])
         except ValueError:
             raise SnapshotError("the snapshot is of other streams") from None
-        for kernel, part in zip(natives, parts[4:], strict=True):
-            kernel.restore(part)
+        rest = iter(parts[4:])
+        for kernel in natives:
+            kernel.restore(next(rest))
+        for family in self._families:
+            family.restore([next(rest) for _ in range(family.part_count)])
         self.commit()
 
     @property
     def _kinds(self) -> list[str]:
-        """The kind of the values that each kernel keeps."""
-        return [f"{one.argument.name} {one.argument.unit}" for one in self._kernels]
+        """The kind of the values that each kernel keeps, and of the keys of instances."""
+        found = [kernel.argument for kernel in self._kernels]
+        found += [key.kind for family in self._families for key in family.keys]
+        return [f"{kind.name} {kind.unit}" for kind in found]
 
     @property
     def kernels(self) -> list[tuple[Kernel, int]]:
@@ -776,12 +1129,18 @@ class StreamProgram:
             for kernel in task.kernels
         ]
 
+    @property
+    def instances(self) -> list[tuple[Expression, ...]]:
+        """The expressions that tell instances apart, for each set of instances."""
+        return self._instances
+
     def _fit(self, written: bytes) -> bool:
         """Whether values of the kinds in a snapshot can be kept here; nulls are no values."""
         found = written.decode(errors="replace").split("\n") if written else []
-        return len(found) == len(self._kernels) and all(
+        own_kinds = self._kinds
+        return len(found) == len(own_kinds) and all(
             kind == own or kind.startswith("null ")
-            for kind, own in zip(found, self._kinds, strict=True)
+            for kind, own in zip(found, own_kinds, strict=True)
         )
 
     def _forget_texts(self) -> None:
@@ -791,19 +1150,23 @@ class StreamProgram:
         is_kept = np.zeros(len(self._texts), np.bool_)
         is_kept[: self._constant_texts] = True
         with_texts = [kernel.native for kernel in self._kernels if kernel.argument.name == "text"]
-        for kernel in with_texts:
-            kernel.mark_texts(is_kept.view(np.uint8))
+        for family in self._families:
+            family.compact()
+        holders: list[native.Kernel | native.Instances] = [*with_texts]
+        holders += [family.table for family in self._families]
+        for holder in holders:
+            holder.mark_texts(is_kept.view(np.uint8))
         numbers = self._texts.keep(is_kept)
-        for kernel in with_texts:
-            kernel.renumber_texts(numbers)
+        for holder in holders:
+            holder.renumber_texts(numbers)
         self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))
 
     def _natives(self) -> Iterator[native.Kernel]:
-        for kernel in self._kernels:
-            yield from kernel.natives
+        return _natives(self._kernels)
 
     def _attempt(self, batch: pa.RecordBatch, points: Points) -> dict[str, pa.Array]:
         columns: dict[int, dict[str, pa.Array]] = {period: {} for period in self.periods}
+        columns |= {family.frame: {} for family in self._families}
         columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
         time = self._environment.time
         if time in self.columns and time is not None:
@@ -815,17 +1178,22 @@ class StreamProgram:
             try:
                 layer.run(columns, points)
             except LayerError as found:
-                raise _Refused(number, found.period, found.error) from None
+                raise _Refused(number > 0 or found.has_memory, found.period, found.error) from None
         self._clock = points.clock
         self._points = points
         return {name: columns[period][column] for name, (period, column) in self._outputs.items()}
 
 
-class _Refused(Exception):
-    """The error of a row or tick, and where it was found."""
+def _natives(kernels: Iterable[Kernel]) -> Iterator[native.Kernel]:
+    for kernel in kernels:
+        yield from kernel.natives
 
-    def __init__(self, layer: int, period: int, error: RowError) -> None:
-        super().__init__(layer, period, error)
-        self.layer = layer
+
+class _Refused(Exception):
+    """The error of a row or tick, where it was found, and whether it may depend on other rows."""
+
+    def __init__(self, has_memory: bool, period: int, error: RowError) -> None:
+        super().__init__(has_memory, period, error)
+        self.has_memory = has_memory
         self.period = period
         self.error = error

@@ -1,4 +1,4 @@
-"""The meaning of aggregates and offsets over the rows and ticks of traces, one by one.
+"""The meaning of aggregates, offsets and instances over the rows and ticks of traces.
 
 Written to be obviously right: every window is collected from all rows and folded from scratch.
 """
@@ -200,16 +200,23 @@ class Program:
         self.period_of = {name: (periods or {}).get(name, ROWS) for name in wanted}
         # everything is computed at all its time-points, needed there or not
         self.nodes: dict[tuple[Expression, int], None] = {}
+        self.nodes_of_instances: dict[str, dict[Expression, None]] = {}
         open_nodes = [(node, self.period_of[name]) for name, node in wanted.items()]
         while open_nodes:
             node, period = open_nodes.pop()
+            for name in named_streams(node):
+                if streams[name].per and name not in self.nodes_of_instances:
+                    open_nodes += self.add_template(name, streams[name])
             if node.operator.name == "STREAM":
+                if streams[str(node.value)].per:
+                    continue
                 period = streams[str(node.value)].period
             if (node, period) in self.nodes:
                 continue
             self.nodes[node, period] = None
             inner = argument_period(node, streams) if is_memory(node) else period
-            open_nodes += [(operand, inner) for operand in node.operands]
+            if node.operator.name != "OVER":
+                open_nodes += [(operand, inner) for operand in node.operands]
             if node.operator.name == "STREAM":
                 stream = streams[str(node.value)]
                 parts = [stream.value] if stream.on is None else [stream.value, stream.on]
@@ -220,6 +227,25 @@ class Program:
         self.clock: int | None = None
         # time, trace, number of rows before it, and the values with that period
         self.ticks: list[tuple[int, int, int, dict[str, Any]]] = []
+
+    def add_template(self, name: str, stream: StreamText) -> list[tuple[Expression, int]]:
+        """Add what is computed in instances; returns what they need of their traces."""
+        found = self.nodes_of_instances[name] = {}
+        others = [key for key, _ in stream.per]
+        others += [one for one in (stream.start, stream.end) if one is not None]
+        # they have parameters, so only what they name is computed for itself
+        needed = [node for one in others for node in every_node(one) if named_streams(node)]
+        open_nodes = [stream.value, *([stream.on] if stream.on else [])]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node in found:
+                continue
+            if named_streams(node):
+                needed.append(node)
+            found[node] = None
+            if node.operator.name != "OVER":
+                open_nodes += node.operands
+        return [(node, ROWS) for node in needed if node.operator.name != "INSTANCE"]
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> dict[str, Any] | None:
         """The values on the next row of the log; None if an integer overflows."""
@@ -259,14 +285,33 @@ class Program:
         for node, period in self.nodes:
             if known.exists(period, place):
                 known.value(node, place)
+        for name, nodes in self.nodes_of_instances.items():
+            if known.exists(ROWS, place):
+                instance = known.own_instance(name, place)
+                for one in nodes if instance.start is not None else ():
+                    known.value(one, place, instance)
         return {
-            name: known.value(node, place)
+            name: known.wanted(node, place)
             for name, node in self.wanted.items()
             if known.exists(self.period_of[name], place)
         }
 
 
 ROWS = 0
+
+
+class Instance(NamedTuple):
+    """An instance of a stream, during one of its lives.
+
+    Attributes:
+        stream: the name of the stream.
+        key: the values that tell it apart.
+        start: the place where it began; None where it is not alive.
+    """
+
+    stream: str
+    key: tuple[Any, ...]
+    start: int | None
 
 
 class TickOverflow(Exception):
@@ -301,7 +346,7 @@ class _Trace:
     def __init__(self, streams: dict[str, StreamText]) -> None:
         self.streams = streams
         self.points: list[tuple[int, dict[str, Any] | None]] = []
-        self.known: dict[tuple[int, int], Any] = {}
+        self.known: dict[tuple[int, int, Instance | None], Any] = {}
 
     def cut(self, count: int) -> None:
         """Forget all but the first time-points."""
@@ -315,33 +360,142 @@ class _Trace:
             return row is not None
         return row is None and time_stamp % period == 0
 
-    def value(self, node: Expression, place: int) -> Any:
-        key = id(node), place
+    def wanted(self, node: Expression, place: int) -> Any:
+        """A wanted value; that of a stream with instances is the value in the row's instance."""
+        name = str(node.value)
+        if node.operator.name == "STREAM" and self.streams[name].per:
+            return self.value(node, place, self.own_instance(name, place))
+        return self.value(node, place)
+
+    def value(self, node: Expression, place: int, instance: Instance | None = None) -> Any:
+        key = id(node), place, instance
         if key not in self.known:
-            self.known[key] = self.computed(node, place)
+            self.known[key] = self.computed(node, place, instance)
         return self.known[key]
 
-    def computed(self, node: Expression, place: int) -> Any:
+    def key_at(self, name: str, place: int) -> tuple[Any, ...]:
+        """The key of the instance that a row belongs to, alive or not."""
+        return tuple(self.value(one, place) for one, _ in self.streams[name].per)
+
+    def own_instance(self, name: str, place: int) -> Instance:
+        return self.instance(name, self.key_at(name, place), place)
+
+    def instance(self, name: str, key: tuple[Any, ...], place: int) -> Instance:
+        """An instance at a row: it lives from the last row that begins it, unless one ends it."""
+        stream = self.streams[name]
+        start = None
+        for j in range(place + 1):
+            here = Instance(name, key, None)
+            if not self.exists(ROWS, j):
+                continue
+            if stream.end is not None and self.value(stream.end, j, here) is True:
+                start = None
+            elif (
+                start is None
+                and same_key(self.key_at(name, j), key)
+                and (stream.start is None or self.value(stream.start, j, here) is True)
+            ):
+                start = j
+        return Instance(name, key, start)
+
+    def belongs(self, place: int, instance: Instance | None) -> bool:
+        """Whether a time-point is one that windows and offsets of an instance look at.
+
+        Those of from and until look at the trace.
+        """
+        if instance is None or instance.start is None:
+            return True
+        return (
+            place >= instance.start
+            and self.exists(ROWS, place)
+            and same_key(self.key_at(instance.stream, place), instance.key)
+        )
+
+    def held(self, name: str, instance: Instance, place: int) -> Any:
+        """The last value of a stream in an instance."""
+        assert instance.start is not None
+        values = [
+            self.stream(name, j, instance)
+            for j in range(instance.start, place + 1)
+            if self.exists(ROWS, j)
+        ]
+        known = [value for value in values if value is not None]
+        return known[-1] if known else None
+
+    def computed(self, node: Expression, place: int, instance: Instance | None) -> Any:
         name = node.operator.name
         if name == "CONSTANT":
             return plain(node.value)
+        if name == "PARAMETER":
+            assert instance is not None
+            names = [one for _, one in self.streams[instance.stream].per]
+            return instance.key[names.index(str(node.value))]
         if name == "STREAM":
-            stream = self.streams[str(node.value)]
-            assert self.exists(stream.period, place)
-            found = self.value(stream.value, place)
-            if stream.on is None or self.value(stream.on, place) is True:
-                return found
-            return None
+            return self.stream(str(node.value), place, instance)
+        if name == "OVER":
+            return self.over(node, place)
+        if name == "INSTANCE":
+            key = tuple(self.value(operand, place, instance) for operand in node.operands)
+            found = self.instance(str(node.value), key, place)
+            return None if found.start is None else self.held(str(node.value), found, place)
         if name.startswith("WINDOW_") or name == "COUNT_ROWS":
-            return self.aggregate(node, place)
+            return self.aggregate(node, place, instance)
         if name in {"LAST", "AT", "HOLD"}:
-            return self.offset(node, place)
-        return self.operation(node, place)
+            return self.offset(node, place, instance)
+        return self.operation(node, place, instance)
+
+    def stream(self, name: str, place: int, instance: Instance | None) -> Any:
+        """The value of a stream; one without instances has the value of the trace."""
+        stream = self.streams[name]
+        assert self.exists(stream.period, place)
+        own = None
+        if stream.per:
+            assert instance is not None
+            own = self.instance(name, instance.key, place)
+            if own.start is None:
+                return None
+            if stream.on is None and not same_key(self.key_at(name, place), own.key):
+                return None
+        if stream.on is not None and self.value(stream.on, place, own) is not True:
+            return None
+        return self.value(stream.value, place, own)
+
+    def over(self, node: Expression, place: int) -> Any:
+        """An aggregate over the instances that are alive, each with its held value."""
+        name = node.over.stream
+        seen: list[tuple[Any, ...]] = []
+        for j in range(place + 1):
+            if self.exists(ROWS, j):
+                key = self.key_at(name, j)
+                if not any(same_key(key, other) for other in seen):
+                    seen.append(key)
+        living = [self.instance(name, key, place) for key in seen]
+        (argument,) = node.operands
+        values = [
+            self.of_held_values(argument, one, place) for one in living if one.start is not None
+        ]
+        return fold(node.over.aggregate, [value for value in values if value is not None])
+
+    def of_held_values(self, node: Expression, instance: Instance, place: int) -> Any:
+        """An expression over constants and the held values of an instance."""
+        if node.operator.name == "CONSTANT":
+            return plain(node.value)
+        if node.operator.name == "STREAM":
+            return self.held(str(node.value), instance, place)
+        operands = [self.of_held_values(operand, instance, place) for operand in node.operands]
+        return operated(node, {}, operands)
 
     def time_stamps(self, place: int) -> list[int]:
         return [time_stamp for time_stamp, _ in self.points[: place + 1]]
 
-    def column(self, node: Expression, place: int, age: int, is_below: bool = False) -> list[Any]:
+    def column(
+        self,
+        node: Expression,
+        place: int,
+        age: int,
+        instance: Instance | None,
+        is_below: bool = False,
+    ) -> list[Any]:
         """The values of an argument up to a time-point; null where it has none.
 
         Values that are not old enough are not asked for, nor is the present one with `is_below`.
@@ -349,21 +503,25 @@ class _Trace:
         period = argument_period(node, self.streams)
         times = self.time_stamps(place)
         return [
-            self.value(node.operands[0], j)
+            self.value(node.operands[0], j, instance)
             if self.exists(period, j)
+            and self.belongs(j, instance)
             and times[place] - times[j] >= age
             and not (is_below and j == place)
             else None
             for j in range(place + 1)
         ]
 
-    def aggregate(self, node: Expression, place: int) -> Any:
+    def aggregate(self, node: Expression, place: int, instance: Instance | None) -> Any:
         interval, parameters, default = node.window
         bounds = interval.lower, interval.upper
         if node.operator.name == "COUNT_ROWS":
-            values: list[Any] = [True if self.exists(ROWS, j) else None for j in range(place + 1)]
+            values: list[Any] = [
+                True if self.exists(ROWS, j) and self.belongs(j, instance) else None
+                for j in range(place + 1)
+            ]
         else:
-            values = self.column(node, place, interval.lower)
+            values = self.column(node, place, interval.lower, instance)
         word = node.operator.word
         times = self.time_stamps(place)
         if word == "integral":
@@ -375,35 +533,72 @@ class _Trace:
             found = fold(word, window, float(str(parameters[0])) if parameters else 0.5)
         return plain(default) if found is None else found
 
-    def offset(self, node: Expression, place: int) -> Any:
+    def offset(self, node: Expression, place: int, instance: Instance | None) -> Any:
         distance, default = node.offset
         assert isinstance(distance, int)
         if node.operator.name == "LAST":
-            found = last(self.column(node, place, 0, is_below=True), place, distance)
+            found = last(self.column(node, place, 0, instance, is_below=True), place, distance)
         else:
-            values = self.column(node, place, distance)
+            values = self.column(node, place, distance, instance)
             found = at(self.time_stamps(place), values, place, distance)
         return plain(default) if found is None else found
 
-    def operation(self, node: Expression, place: int) -> Any:
+    def operation(self, node: Expression, place: int, instance: Instance | None) -> Any:
         """The value of an operator on one row, from the values of its operands."""
-        row = dict(self.points[place][1] or {})
-        operands = []
-        for number, operand in enumerate(node.operands):
-            if operand.operator.name == "CONSTANT":
-                operands.append(operand)
-            else:
-                row[f"operand {number}"] = self.value(operand, place)
-                operands.append(Expression(ops.COLUMN, (), f"operand {number}"))
-        return evaluate(Expression(node.operator, tuple(operands), node.value), row)
+        operands = [self.value(operand, place, instance) for operand in node.operands]
+        return operated(node, self.points[place][1] or {}, operands)
+
+
+def operated(node: Expression, row: dict[str, Any], values: list[Any]) -> Any:
+    """The value of an operator from the values of its operands; constants stay as written."""
+    row = dict(row)
+    operands = []
+    for number, (operand, value) in enumerate(zip(node.operands, values, strict=True)):
+        if operand.operator.name == "CONSTANT":
+            operands.append(operand)
+        else:
+            row[f"operand {number}"] = value
+            operands.append(Expression(ops.COLUMN, (), f"operand {number}"))
+    return evaluate(Expression(node.operator, tuple(operands), node.value), row)
 
 
 class StreamText(NamedTuple):
-    """A stream: its expression, and where it has a value."""
+    """A stream: its expression, where it has a value, and its instances.
+
+    Attributes:
+        value: its expression.
+        on: where it has a value, or None.
+        period: the period of its ticks; `ROWS` if it has values at rows.
+        per: the expressions that tell instances apart, with the names of parameters.
+        start: where an instance may begin, or None.
+        end: where an instance ends, or None.
+    """
 
     value: Expression
     on: Expression | None
     period: int = ROWS
+    per: tuple[tuple[Expression, str | None], ...] = ()
+    start: Expression | None = None
+    end: Expression | None = None
+
+
+def named_streams(node: Expression) -> list[str]:
+    """The streams that a node itself names."""
+    if node.operator.name == "OVER":
+        return [node.over.stream]
+    return [str(node.value)] if node.operator.name in {"STREAM", "INSTANCE"} else []
+
+
+def every_node(root: Expression) -> list[Expression]:
+    return [root, *(node for operand in root.operands for node in every_node(operand))]
+
+
+def same_key(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether values are equal, as by `=`: null and NaN equal nothing."""
+    return all(
+        left is not None and right is not None and left == right
+        for left, right in zip(one, other, strict=True)
+    )
 
 
 def plain(value: Any) -> Any:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import mtlmon.streams.bounds as bounds_module
 import mtlmon.streams.program as program_module
+from mtlmon.checking.bounds import bounds_of
 from mtlmon.errors import PolicyError, TickError
+from mtlmon.policy import parse_policies
 from mtlmon.policy.definitions import Assumption
 from mtlmon.streams import native
 from mtlmon.streams.bounds import Load, kept_by, length_text
@@ -314,3 +316,15 @@ def test_texts_are_counted() -> None:
     total = kept_by(kernels[0][0], load, "s").total
     assert total is not None
     assert total > 100_000
+
+
+def test_nothing_limits_instances() -> None:
+    text = (
+        "assume rate <= 9/s\nunit s\nstream n = count[0,5s]() per x\ntrigger t: any(n > 1 over n)"
+    )
+    schema = pa.schema([("ts", pa.int64()), ("x", pa.int64())])
+    bounds = bounds_of(parse_policies(text), schema)
+    found = [kept for bound in bounds.bounds if bound.name == "n" for kept in bound.kept]
+    assert [kept.expression for kept in found] == ["count[0,5]()", "per x"]
+    assert {kept.reason for kept in found} == {"nothing limits the instances of a stream with per"}
+    assert bounds.total is None

@@ -51,6 +51,10 @@ class Predicate:
         self.name = name
         self.role = role
 
+    def with_expression(self, expression: Expression) -> Predicate:
+        """Return a predicate with another expression, whose spans refer to the same text."""
+        return Predicate(expression, self.text, self.source, self.name, self.role)
+
     @property
     def columns(self) -> tuple[str, ...]:
         return columns(self.expression)

@@ -1,0 +1,865 @@
+# cython: language_level=3
+"""Instances of streams with `per`: which ones are alive, and aggregates over them."""
+
+
+cdef enum:
+    # The number of an instance where there is none.
+    NO_INSTANCE = 0xFFFFFFFF
+    LEAST_PLACES = 64
+
+
+cdef struct Turn:
+    # The birth or death of an instance at a row of the batch.
+    size_t row
+    uint32_t number
+    bint is_birth
+
+
+cdef struct KeyColumns:
+    # Columns of cells, of which those of a row are a key; no key if one of them is null.
+    const int64_t **cells
+    const uint8_t **masks
+
+
+cdef inline bint has_key(const KeyColumns *keys, uint32_t width, size_t row) noexcept nogil:
+    cdef uint32_t k
+    for k in range(width):
+        if keys.masks[k] != NULL and not keys.masks[k][row]:
+            return False
+    return True
+
+
+cdef inline bint has_same_key(
+    const KeyColumns *keys, const KeyColumns *others, uint32_t width, size_t row
+) noexcept nogil:
+    cdef uint32_t k
+    for k in range(width):
+        if keys.cells[k][row] != others.cells[k][row]:
+            return False
+    return True
+
+
+@final
+cdef class Instances:
+    """The instances of a stream, which begin and end at rows of many traces.
+
+    An instance has a key of cells. It gets a number when it begins, and another one if it begins
+    again. Numbers of instances that have ended are free after the next `compact`.
+
+    Between `begin` and the next `begin`, `undo` takes everything back.
+
+    text_columns: for each cell of a key, whether it is the number of a text.
+    """
+
+    cdef uint32_t width
+    cdef object text_columns
+    cdef int64_t *keys          # `width` cells for each number
+    cdef uint32_t *traces
+    cdef uint8_t *alive
+    cdef uint32_t *following    # links between the living instances of a trace
+    cdef uint32_t *preceding
+    cdef uint32_t *heads        # the first of them, by trace
+    cdef uint32_t head_count
+    cdef uint32_t room          # how many numbers there is room for
+    cdef readonly uint32_t count
+    cdef readonly uint32_t living
+    cdef uint32_t *places       # a hash table of open addressing: the numbers of the living
+    cdef size_t mask
+    cdef Turn *turns          # those of the batch
+    cdef size_t turn_count, turn_room
+    cdef uint32_t marked_count
+
+    def __cinit__(self, text_columns):
+        self.text_columns = tuple(map(bool, text_columns))
+        self.width = <uint32_t> len(self.text_columns)
+        if self.width == 0:
+            raise ValueError("an instance needs a key")
+        self.resize_places(LEAST_PLACES)
+
+    def __dealloc__(self):
+        free(self.keys)
+        free(self.traces)
+        free(self.alive)
+        free(self.following)
+        free(self.preceding)
+        free(self.heads)
+        free(self.places)
+        free(self.turns)
+
+    cdef int resize_places(self, size_t size) except -1 nogil:
+        """Make the hash table anew, with another size, a power of two."""
+        cdef uint32_t *places = NULL
+        cdef uint32_t number
+        resized(<void **> &places, size, sizeof(uint32_t))
+        memset(places, 0xFF, size * sizeof(uint32_t))
+        free(self.places)
+        self.places = places
+        self.mask = size - 1
+        for number in range(self.count):
+            if self.alive[number]:
+                self.insert(number)
+        return 0
+
+    cdef int resize_numbers(self, uint32_t room) except -1 nogil:
+        self.room = min(room, self.room)
+        resized(<void **> &self.keys, <size_t> room * self.width, sizeof(int64_t))
+        resized(<void **> &self.traces, room, sizeof(uint32_t))
+        resized(<void **> &self.alive, room, 1)
+        resized(<void **> &self.following, room, sizeof(uint32_t))
+        resized(<void **> &self.preceding, room, sizeof(uint32_t))
+        self.room = room
+        return 0
+
+    cdef int make_room(self, uint32_t traces) except -1:
+        """Make room for the traces below `traces`."""
+        cdef uint32_t room
+        if traces > self.head_count:
+            room = room_for(traces, self.head_count)
+            resized(<void **> &self.heads, room, sizeof(uint32_t))
+            memset(
+                self.heads + self.head_count, 0xFF, (room - self.head_count) * sizeof(uint32_t)
+            )
+            self.head_count = room
+        return 0
+
+    cdef inline size_t wanted_place(
+        self, uint32_t trace, const int64_t **cells, size_t row
+    ) noexcept nogil:
+        """The place in the hash table where the search for a key begins."""
+        cdef uint64_t hash = group_hash(trace, cells[0][row])
+        cdef uint32_t k
+        for k in range(1, self.width):
+            hash = group_hash(<uint32_t> hash ^ <uint32_t> (hash >> 32), cells[k][row])
+        return <size_t> hash & self.mask
+
+    cdef inline size_t own_place(self, uint32_t number) noexcept nogil:
+        """The place where the search for an instance begins."""
+        cdef const int64_t *cells = self.keys + <size_t> number * self.width
+        cdef uint64_t hash = group_hash(self.traces[number], cells[0])
+        cdef uint32_t k
+        for k in range(1, self.width):
+            hash = group_hash(<uint32_t> hash ^ <uint32_t> (hash >> 32), cells[k])
+        return <size_t> hash & self.mask
+
+    cdef inline uint32_t found(
+        self, uint32_t trace, const KeyColumns *keys, size_t row
+    ) noexcept nogil:
+        """The number of the living instance with the key of a row; NO_INSTANCE if there is none."""
+        cdef size_t place = self.wanted_place(trace, keys.cells, row)
+        cdef uint32_t number = self.places[place]
+        cdef uint32_t k
+        while number != NO_INSTANCE:
+            if self.traces[number] == trace:
+                k = 0
+                while (
+                    k < self.width
+                    and self.keys[<size_t> number * self.width + k] == keys.cells[k][row]
+                ):
+                    k += 1
+                if k == self.width:
+                    return number
+            place = (place + 1) & self.mask
+            number = self.places[place]
+        return NO_INSTANCE
+
+    cdef inline void insert(self, uint32_t number) noexcept nogil:
+        """Put an instance into the hash table, which has room."""
+        cdef size_t place = self.own_place(number)
+        while self.places[place] != NO_INSTANCE:
+            place = (place + 1) & self.mask
+        self.places[place] = number
+
+    cdef void remove(self, uint32_t number) noexcept nogil:
+        """Take an instance out of the hash table, and let no other be cut off from its place."""
+        cdef size_t place = self.own_place(number)
+        cdef size_t free_place, wanted
+        while self.places[place] != number:
+            place = (place + 1) & self.mask
+        free_place = place
+        while True:
+            place = (place + 1) & self.mask
+            if self.places[place] == NO_INSTANCE:
+                break
+            wanted = self.own_place(self.places[place])
+            if ((place - wanted) & self.mask) >= ((place - free_place) & self.mask):
+                self.places[free_place] = self.places[place]
+                free_place = place
+        self.places[free_place] = NO_INSTANCE
+
+    cdef inline void enter(self, uint32_t number) noexcept nogil:
+        """Let an instance live that was not, or the last that left live again."""
+        cdef uint32_t trace = self.traces[number]
+        cdef uint32_t head = self.heads[trace]
+        self.alive[number] = 1
+        self.living += 1
+        self.insert(number)
+        self.preceding[number] = NO_INSTANCE
+        self.following[number] = head
+        if head != NO_INSTANCE:
+            self.preceding[head] = number
+        self.heads[trace] = number
+
+    cdef inline void leave(self, uint32_t number) noexcept nogil:
+        cdef uint32_t before = self.preceding[number]
+        cdef uint32_t behind = self.following[number]
+        self.alive[number] = 0
+        self.living -= 1
+        self.remove(number)
+        if before == NO_INSTANCE:
+            self.heads[self.traces[number]] = behind
+        else:
+            self.following[before] = behind
+        if behind != NO_INSTANCE:
+            self.preceding[behind] = before
+
+    cdef inline int note(self, size_t row, uint32_t number, bint is_birth) except -1 nogil:
+        cdef Turn *turn
+        if self.turn_count == self.turn_room:
+            self.turn_room = max(<size_t> LEAST_PLACES, 2 * self.turn_room)
+            resized(<void **> &self.turns, self.turn_room, sizeof(Turn))
+        turn = &self.turns[self.turn_count]
+        turn.row = row
+        turn.number = number
+        turn.is_birth = is_birth
+        self.turn_count += 1
+        return 0
+
+    cdef inline int end(self, size_t row, uint32_t number) except -1 nogil:
+        self.note(row, number, False)
+        self.leave(number)
+        return 0
+
+    cdef inline uint32_t start(
+        self, size_t row, uint32_t trace, const KeyColumns *keys
+    ) except? 0 nogil:
+        cdef uint32_t number = self.count
+        cdef uint32_t k
+        if number == self.room:
+            if number >= MOST_TRACES // 2:
+                with gil:
+                    raise LimitError("more than 2^31 instances of a stream")
+            self.resize_numbers(max(<uint32_t> LEAST_PLACES, number + number // 2))
+        if 3 * <size_t> (self.living + 1) > 2 * self.mask:
+            self.resize_places(2 * (self.mask + 1))
+        self.note(row, number, True)
+        self.traces[number] = trace
+        for k in range(self.width):
+            self.keys[<size_t> number * self.width + k] = keys.cells[k][row]
+        self.alive[number] = 0
+        self.count += 1
+        self.enter(number)
+        return number
+
+    def run(
+        self, Batch batch not None, keys, key_masks, starts, ends, end_keys, end_masks, numbers
+    ):
+        """Find the instances that rows belong to, and begin and end instances.
+
+        keys, key_masks: arrays of the cells of keys, and for each its mask or None; a row whose key
+            has a null belongs to no instance.
+        starts: an array of bytes: where instances may begin; None for all rows.
+        ends: an array of bytes: where instances end; None if they never do.
+        end_keys, end_masks: the cells and masks of the keys of instances that end; None if all
+            instances of the row's trace do. No instance that ends at a row begins there.
+        numbers: a contiguous array of integers of type uint32, which become the numbers of
+            instances, 2^32-1 for rows that belong to none.
+        """
+        cdef size_t count = batch.count
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
+        cdef uint32_t *found = <uint32_t *> number_memory.buffer.buf
+        cdef Columns own = Columns(keys, key_masks, self.width, count)
+        cdef Columns ended
+        cdef Memory start_memory, end_memory
+        cdef const uint8_t *start_bytes = NULL
+        cdef const uint8_t *end_bytes = NULL
+        cdef KeyColumns *end_columns = NULL
+        if starts is not None:
+            start_memory = contiguous(starts, 1, count)
+            start_bytes = <const uint8_t *> start_memory.buffer.buf
+        if ends is not None:
+            end_memory = contiguous(ends, 1, count)
+            end_bytes = <const uint8_t *> end_memory.buffer.buf
+            if end_keys is not None:
+                ended = Columns(end_keys, end_masks, self.width, count)
+                end_columns = &ended.keys
+        self.make_room(batch.traces)
+        with nogil:
+            self.run_rows(batch, &own.keys, start_bytes, end_bytes, end_columns, found)
+
+    cdef int run_rows(
+        self, Batch batch, const KeyColumns *keys, const uint8_t *starts, const uint8_t *ends,
+        const KeyColumns *end_keys, uint32_t *numbers
+    ) except -1 nogil:
+        cdef size_t row, later
+        cdef uint32_t trace, number
+        cdef bint may_begin
+        for row in range(batch.count):
+            later = row + AHEAD
+            if later < batch.count:
+                prefetch(&self.places[self.wanted_place(batch.trace(later), keys.cells, later)])
+            trace = batch.trace(row)
+            may_begin = starts == NULL or starts[row]
+            if ends != NULL and ends[row]:
+                if end_keys == NULL:
+                    may_begin = False
+                    while self.heads[trace] != NO_INSTANCE:
+                        self.end(row, self.heads[trace])
+                elif has_key(end_keys, self.width, row):
+                    may_begin = may_begin and not has_same_key(end_keys, keys, self.width, row)
+                    number = self.found(trace, end_keys, row)
+                    if number != NO_INSTANCE:
+                        self.end(row, number)
+            number = NO_INSTANCE
+            if has_key(keys, self.width, row):
+                number = self.found(trace, keys, row)
+                if number == NO_INSTANCE and may_begin:
+                    number = self.start(row, trace, keys)
+            numbers[row] = number
+        return 0
+
+    cdef inline void redo(self, const Turn *turn) noexcept nogil:
+        if turn.is_birth:
+            self.enter(turn.number)
+        else:
+            self.leave(turn.number)
+
+    cdef inline void take_back(self, const Turn *turn) noexcept nogil:
+        if turn.is_birth:
+            self.leave(turn.number)
+        else:
+            self.enter(turn.number)
+
+    def find(self, Batch batch not None, keys, masks, numbers):
+        """Find the living instances with the given keys at the rows of the last `run`.
+
+        keys, masks: as for `run`.
+        numbers: as for `run`; 2^32-1 if there is no such instance.
+        """
+        cdef size_t count = batch.count
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
+        cdef uint32_t *found = <uint32_t *> number_memory.buffer.buf
+        cdef Columns columns = Columns(keys, masks, self.width, count)
+        cdef size_t row
+        cdef size_t place = self.turn_count
+        with nogil:
+            while place:
+                place -= 1
+                self.take_back(&self.turns[place])
+            for row in range(count):
+                while place < self.turn_count and self.turns[place].row <= row:
+                    self.redo(&self.turns[place])
+                    place += 1
+                found[row] = NO_INSTANCE
+                if has_key(&columns.keys, self.width, row):
+                    found[row] = self.found(batch.trace(row), &columns.keys, row)
+            while place < self.turn_count:
+                self.redo(&self.turns[place])
+                place += 1
+
+    def begin(self):
+        """Begin a batch: what was done before can no longer be undone."""
+        self.turn_count = 0
+        self.marked_count = self.count
+
+    def undo(self):
+        """Return to the state at the last `begin`."""
+        while self.turn_count:
+            self.turn_count -= 1
+            self.take_back(&self.turns[self.turn_count])
+        self.count = self.marked_count
+
+    def settled(self, flags):
+        """Set the bytes of traces with a living instance to 0."""
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef uint8_t *bytes_of = <uint8_t *> memory.buffer.buf
+        cdef size_t trace
+        for trace in range(min(<size_t> memory.buffer.shape[0], <size_t> self.head_count)):
+            if self.heads[trace] != NO_INSTANCE:
+                bytes_of[trace] = 0
+
+    def compact(self, new_traces=None):
+        """Give the living instances new numbers, in the same order, and forget the others.
+
+        new_traces: bytes of uint32 items: the new numbers of traces, indexed by the current ones,
+            2^32-1 for traces whose instances are to be forgotten; None if traces stay as they are.
+
+        Returns bytes of uint32 items: the new numbers of instances, indexed by the current ones;
+        2^32-1 for those that are forgotten.
+        """
+        cdef Memory memory
+        cdef const uint32_t *traces = NULL
+        cdef size_t trace_count = 0
+        cdef size_t size = LEAST_PLACES
+        cdef uint32_t number, trace
+        cdef uint32_t kept = 0
+        result = bytearray(self.count * sizeof(uint32_t))
+        cdef uint32_t *new_numbers = <uint32_t *> <char *> result
+        if new_traces is not None:
+            memory = contiguous(new_traces, 1, 0)
+            traces = <const uint32_t *> memory.buffer.buf
+            trace_count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        for number in range(self.count):
+            trace = self.traces[number]
+            if traces != NULL:
+                trace = traces[trace] if trace < trace_count else FORGOTTEN
+            if not self.alive[number] or trace == FORGOTTEN:
+                new_numbers[number] = FORGOTTEN
+                continue
+            new_numbers[number] = kept
+            self.traces[kept] = trace
+            self.alive[kept] = 1
+            memmove(
+                self.keys + <size_t> kept * self.width, self.keys + <size_t> number * self.width,
+                self.width * sizeof(int64_t)
+            )
+            kept += 1
+        self.count = kept
+        if self.room > 4 * max(kept, <uint32_t> LEAST_PLACES):
+            self.resize_numbers(2 * max(kept, <uint32_t> LEAST_PLACES))
+        while 3 * <size_t> kept > size:
+            size *= 2
+        self.rebuild(size)
+        return bytes(result)
+
+    cdef int rebuild(self, size_t size) except -1:
+        """Make the hash table and the links anew, for `count` living instances."""
+        cdef uint32_t count = self.count
+        cdef uint32_t number
+        self.count = 0
+        self.resize_places(size)
+        self.count = count
+        self.living = 0
+        memset(self.heads, 0xFF, self.head_count * sizeof(uint32_t))
+        for number in range(count):
+            self.enter(number)
+        self.begin()
+        return 0
+
+    def mark_texts(self, flags):
+        """Find the texts that keys have; see `Kernel.mark_texts`."""
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef TextMarks marks
+        marks.flags = <uint8_t *> memory.buffer.buf
+        marks.numbers = NULL
+        marks.count = <size_t> memory.buffer.shape[0]
+        self.visit_texts(&marks)
+
+    def renumber_texts(self, new_numbers):
+        """Give the texts of keys new numbers; `compact` comes before."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef TextMarks marks
+        marks.flags = NULL
+        marks.numbers = <const uint32_t *> memory.buffer.buf
+        marks.count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        self.visit_texts(&marks)
+        self.rebuild(self.mask + 1)
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        cdef uint32_t number, k
+        for k in range(self.width):
+            if self.text_columns[k]:
+                for number in range(self.count):
+                    if self.alive[number]:
+                        visit_text(&self.keys[<size_t> number * self.width + k], marks)
+        return 0
+
+    def snapshot(self):
+        """Return the living instances as bytes for `restore`; `compact` comes before."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef uint32_t number
+        cdef size_t k
+        if self.living != self.count:
+            raise MtlmonError("instances that have ended are not in snapshots")
+        self.begin()
+        writer.put(self.count)
+        for number in range(self.count):
+            writer.put(self.traces[number])
+            for k in range(self.width):
+                writer.put(zigzag(self.keys[<size_t> number * self.width + k]))
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from a snapshot of instances with the same arguments; there must be none yet.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint64_t count
+        cdef uint32_t number
+        cdef size_t k
+        cdef size_t size = LEAST_PLACES
+        if self.count:
+            raise MtlmonError("instances can only be restored before the first one")
+        reader.open(as_bytes(snapshot), 0)
+        count = reader.get_count(1 + self.width)
+        if count > MOST_TRACES // 2:
+            raise damaged()
+        if count:
+            self.resize_numbers(<uint32_t> count)
+        for number in range(<uint32_t> count):
+            self.traces[number] = <uint32_t> reader.get(MOST_TRACES - 1)
+            self.make_room(self.traces[number] + 1)
+            self.alive[number] = 1
+            for k in range(self.width):
+                self.keys[<size_t> number * self.width + k] = unzigzag(reader.get(UINT64_MAX))
+        reader.end()
+        while 3 * count > size:
+            size *= 2
+        self.count = <uint32_t> count
+        self.rebuild(size)
+
+    @property
+    def held_bytes(self):
+        """The number of bytes that the instances take."""
+        return (
+            self.room * (self.width * sizeof(int64_t) + 3 * sizeof(uint32_t) + 1)
+            + (self.mask + 1) * sizeof(uint32_t) + self.head_count * sizeof(uint32_t)
+            + self.turn_room * sizeof(Turn)
+        )
+
+
+@final
+cdef class Columns:
+    """Columns of keys, which are held as long as this exists."""
+
+    cdef KeyColumns keys
+    cdef list held
+
+    def __cinit__(self, cells, masks, uint32_t width, size_t count):
+        cdef size_t k
+        self.held = []
+        if <size_t> len(cells) != width or <size_t> len(masks) != width:
+            raise ValueError("a wrong number of columns")
+        resized(<void **> &self.keys.cells, width, sizeof(void *))
+        resized(<void **> &self.keys.masks, width, sizeof(void *))
+        for k in range(width):
+            self.keys.cells[k] = <const int64_t *> held_array(
+                self.held, cells[k], sizeof(int64_t), count, False
+            )
+            self.keys.masks[k] = NULL
+            if masks[k] is not None:
+                self.keys.masks[k] = <const uint8_t *> held_array(
+                    self.held, masks[k], 1, count, False
+                )
+
+    def __dealloc__(self):
+        free(self.keys.cells)
+        free(self.keys.masks)
+
+
+cdef enum OverKind:
+    # How many instances have a value that is not 0, and aggregates of values.
+    OVER_COUNT
+    OVER_SUM
+    OVER_LARGEST
+    OVER_SMALLEST
+
+
+cdef struct OverState:
+    # What is kept for a trace, beside exact sums.
+    int64_t count
+    Specials specials
+    Sorted sorted
+
+
+@final
+cdef class Over:
+    """An aggregate over the values of the living instances of each trace.
+
+    An instance has the value of its last row; null is no value.
+
+    kind: "count" (of values other than 0), "sum", "min" or "max".
+    is_float: whether values are floats; otherwise, they are integers.
+    """
+
+    cdef OverKind kind
+    cdef bint is_float
+    cdef int64_t *cells         # by number of the instance
+    cdef uint8_t *has_value
+    cdef uint32_t room
+    cdef OverState *states      # by trace
+    cdef Numbers sums
+    cdef uint32_t traces
+    cdef Journal journal        # the value of an instance before; the note has its trace
+    cdef QueueKind order
+
+    def __cinit__(self, str kind not None, bint is_float):
+        kinds = {
+            "count": OVER_COUNT, "sum": OVER_SUM, "max": OVER_LARGEST, "min": OVER_SMALLEST
+        }
+        if kind not in kinds:
+            raise ValueError(f"unknown aggregate {kind!r}")
+        self.kind = kinds[kind]
+        self.order = SMALLEST if self.kind == OVER_SMALLEST else LARGEST
+        self.is_float = is_float
+        self.sums.width = 4 if is_float else 2
+        self.sums.exponent = -128 if is_float else 0
+
+    def __dealloc__(self):
+        cdef size_t trace
+        if self.states != NULL:
+            for trace in range(self.traces):
+                free_sorted(&self.states[trace].sorted)
+        free(self.cells)
+        free(self.has_value)
+        free(self.states)
+        free(self.sums.words)
+        free(self.journal.changes)
+
+    cdef int make_room(self, uint32_t traces, uint32_t numbers) except -1:
+        cdef uint32_t room
+        if numbers > self.room:
+            room = room_for(numbers, self.room)
+            resized(<void **> &self.cells, room, sizeof(int64_t))
+            resized(<void **> &self.has_value, room, 1)
+            memset(self.cells + self.room, 0, (room - self.room) * sizeof(int64_t))
+            memset(self.has_value + self.room, 0, room - self.room)
+            self.room = room
+        if traces > self.traces:
+            room = room_for(traces, self.traces)
+            resized(<void **> &self.states, room, sizeof(OverState))
+            memset(self.states + self.traces, 0, (room - self.traces) * sizeof(OverState))
+            if self.kind == OVER_SUM:
+                resize_numbers(&self.sums, room)
+            self.traces = room
+        return 0
+
+    cdef int change(self, uint32_t trace, int64_t cell, int sign) except -1 nogil:
+        """Add or remove a value."""
+        cdef OverState *state = &self.states[trace]
+        cdef int64_t code
+        if self.kind == OVER_COUNT:
+            state.count += sign if cell else 0
+        elif self.kind == OVER_SUM:
+            self.change_sum(trace, cell, sign)
+            state.count += sign
+        else:
+            code = order_code(self.order, self.is_float, cell)
+            if self.is_float and code == INT64_MAX:
+                state.sorted.undefined += sign
+            elif sign > 0:
+                insert_code(&state.sorted, code)
+            else:
+                remove_code(&state.sorted, code)
+        return 0
+
+    cdef int change_sum(self, uint32_t trace, int64_t cell, int sign) except -1 nogil:
+        cdef Term term
+        cdef Numbers wide
+        cdef FloatClass found = term_of(self.is_float, cell, &term)
+        if found != FINITE:
+            count_special(&self.states[trace].specials, found, sign)
+            return 0
+        if term.magnitude == 0:
+            return 0
+        if not has_place(&self.sums, term.exponent, 64):
+            wide = widened(&self.sums, term.exponent, 64, False)
+            if wide.words == NULL:
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
+            take_numbers(&self.sums, &wide)
+        add_magnitude(
+            number_of(&self.sums, trace), self.sums.width, term.magnitude,
+            <uint32_t> (term.exponent - self.sums.exponent), term.is_negative ^ (sign < 0)
+        )
+        return 0
+
+    cdef int replace(
+        self, uint32_t trace, uint32_t number, int64_t cell, bint has_value
+    ) except -1 nogil:
+        """Give an instance a value, or none."""
+        if self.has_value[number] and has_value and self.cells[number] == cell:
+            return 0
+        reserve_changes(&self.journal, 1)
+        # The new value comes first, so that an error of memory leaves a state to be undone.
+        if has_value:
+            self.change(trace, cell, 1)
+        if self.has_value[number]:
+            self.change(trace, self.cells[number], -1)
+        note_change(
+            &self.journal, number, self.cells[number], <int64_t> trace << 1 | self.has_value[number]
+        )
+        self.cells[number] = cell
+        self.has_value[number] = has_value
+        return 0
+
+    cdef int get(self, uint32_t trace, int64_t *result) noexcept nogil:
+        cdef OverState *state = &self.states[trace]
+        cdef const uint64_t *sums
+        cdef const CodeBlock *block
+        cdef double total
+        result[0] = state.count
+        if self.kind == OVER_COUNT:
+            return FOUND
+        if self.kind != OVER_SUM:
+            if state.sorted.undefined:
+                result[0] = NAN_BITS
+                return FOUND
+            if state.sorted.count == 0:
+                return NOTHING
+            block = &state.sorted.blocks[state.sorted.block_count - 1]
+            result[0] = cell_of_code(self.order, self.is_float, block.codes[block.count - 1])
+            return FOUND
+        if state.count == 0:
+            return NOTHING
+        sums = number_of(&self.sums, trace)
+        if not self.is_float:
+            result[0] = <int64_t> sums[0]
+            return FOUND if sums[1] == <uint64_t> (result[0] >> 63) else OVERFLOWS
+        if has_specials(&state.specials):
+            total = special_sum(&state.specials)
+        else:
+            total = rounded(sums, self.sums.width, self.sums.exponent)
+        memcpy(result, &total, sizeof(total))
+        return FOUND
+
+    def feed(
+        self, Instances instances not None, Batch batch not None, numbers, values, mask, results,
+        validity
+    ):
+        """Compute the results at the rows of a batch.
+
+        instances: the instances, after their `run` for the batch.
+        numbers: the array that `run` has filled.
+        values, mask, results, validity: as for `Kernel.feed`, which also tells what is returned.
+        """
+        cdef size_t count = batch.count
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count)
+        cdef Memory value_memory = contiguous(values, sizeof(int64_t), count)
+        cdef Memory result_memory = contiguous(results, sizeof(int64_t), count, True)
+        cdef Memory validity_memory = contiguous(validity, 1, count, True)
+        cdef Memory mask_memory
+        cdef const uint32_t *number_cells = <const uint32_t *> number_memory.buffer.buf
+        cdef const int64_t *value_cells = <const int64_t *> value_memory.buffer.buf
+        cdef int64_t *result_cells = <int64_t *> result_memory.buffer.buf
+        cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
+        cdef const uint8_t *mask_bytes = NULL
+        cdef const Turn *turn
+        cdef size_t place = 0
+        cdef size_t row
+        cdef uint32_t number, trace
+        if mask is not None:
+            mask_memory = contiguous(mask, 1, count)
+            mask_bytes = <const uint8_t *> mask_memory.buffer.buf
+        self.make_room(batch.traces, instances.count)
+        with nogil:
+            for row in range(count):
+                trace = batch.trace(row)
+                while place < instances.turn_count and instances.turns[place].row <= row:
+                    turn = &instances.turns[place]
+                    if not turn.is_birth:
+                        self.replace(trace, turn.number, 0, False)
+                    place += 1
+                number = number_cells[row]
+                if number != NO_INSTANCE:
+                    self.replace(
+                        trace, number, value_cells[row], mask_bytes == NULL or mask_bytes[row]
+                    )
+                valid[row] = <uint8_t> self.get(trace, &result_cells[row])
+                if valid[row] == OVERFLOWS:
+                    with gil:
+                        return row
+        return count
+
+    def begin(self):
+        """Begin a batch: what was done before can no longer be undone."""
+        self.journal.count = 0
+
+    def undo(self):
+        """Return to the state at the last `begin`."""
+        cdef Change *change
+        cdef uint32_t trace
+        cdef bint had_value
+        while self.journal.count:
+            change = &self.journal.changes[self.journal.count - 1]
+            trace = <uint32_t> (change.note >> 1)
+            had_value = change.note & 1
+            if had_value:
+                self.change(trace, change.cell, 1)
+            if self.has_value[change.place]:
+                self.change(trace, self.cells[change.place], -1)
+            self.cells[change.place] = change.cell
+            self.has_value[change.place] = had_value
+            self.journal.count -= 1
+
+    def keep(self, new_numbers, new_traces=None):
+        """Give instances and traces new numbers; see `Instances.compact`."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef uint32_t kept = kept_numbers(numbers, count)
+        self.begin()
+        moved_states(self.cells, sizeof(int64_t), self.room, numbers, count, kept)
+        moved_states(self.has_value, 1, self.room, numbers, count, kept)
+        if new_traces is not None:
+            memory = contiguous(new_traces, 1, 0)
+            numbers = <const uint32_t *> memory.buffer.buf
+            count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+            self.renumber_traces(numbers, count)
+
+    cdef int renumber_traces(self, const uint32_t *numbers, size_t count) except -1:
+        cdef uint32_t kept = kept_numbers(numbers, count)
+        cdef size_t trace
+        for trace in range(<size_t> self.traces):
+            if trace >= count or numbers[trace] == FORGOTTEN:
+                free_sorted(&self.states[trace].sorted)
+        moved_states(self.states, sizeof(OverState), self.traces, numbers, count, kept)
+        if self.kind == OVER_SUM:
+            moved_states(
+                self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
+            )
+        return 0
+
+    def snapshot(self, Instances instances not None):
+        """Return the values of instances as bytes for `restore`; `keep` comes before."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef uint32_t number
+        for number in range(instances.count):
+            if number < self.room and self.has_value[number]:
+                writer.put(1)
+                writer.put(zigzag(self.cells[number]))
+            else:
+                writer.put(0)
+        return writer.taken()
+
+    def restore(self, snapshot, Instances instances not None):
+        """Continue from the snapshot of values of the same instances, which have been restored.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint32_t number
+        reader.open(as_bytes(snapshot), 0)
+        self.make_room(instances.head_count, instances.count)
+        for number in range(instances.count):
+            if reader.get(1):
+                self.replace(
+                    instances.traces[number], number, unzigzag(reader.get(UINT64_MAX)), True
+                )
+        reader.end()
+        self.begin()
+
+    @property
+    def held_bytes(self):
+        """The number of bytes that the state takes."""
+        cdef size_t found = self.room * (sizeof(int64_t) + 1) + self.traces * sizeof(OverState)
+        cdef size_t trace
+        cdef uint32_t block
+        if self.kind == OVER_SUM:
+            found += self.traces * number_bytes(&self.sums)
+        for trace in range(<size_t> self.traces):
+            found += self.states[trace].sorted.block_room * sizeof(CodeBlock)
+            for block in range(self.states[trace].sorted.block_count):
+                found += self.states[trace].sorted.blocks[block].room * sizeof(int64_t)
+        return found + self.journal.room * sizeof(Change)
+
+
+cdef uint32_t kept_numbers(const uint32_t *numbers, size_t count) noexcept nogil:
+    """How many numbers are not forgotten."""
+    cdef uint32_t kept = 0
+    cdef size_t k
+    for k in range(count):
+        kept += numbers[k] != FORGOTTEN
+    return kept

@@ -1,0 +1,395 @@
+"""Instances of streams with `per` at run time: who is alive, and what is computed of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import RowError
+from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression, Offset
+from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams import native
+from mtlmon.streams.cells import from_cells, is_set, room_for_results, to_cells
+from mtlmon.streams.kernels import Extent, Kernel, NotPossible
+from mtlmon.syntax.report import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.streams.cells import Cells, Mask, Texts
+    from mtlmon.streams.layer import Columns
+    from mtlmon.streams.points import Points
+
+_NO_INSTANCE = 2**32 - 1
+_KEY_KINDS = {"integer", "float", "boolean", "text", "time", "null"}
+_SHOWN_WIDTH = 60
+# Numbers of instances that have ended are taken back when there are more of them than living ones,
+# and than this.
+_MOST_ENDED = 16_384
+_LEAST, _GREATEST = -(2.0**63), 2.0**63
+
+
+class KeyColumn(NamedTuple):
+    """A column of values that tell instances apart.
+
+    Attributes:
+        name: its name.
+        kind: the kind of its values.
+    """
+
+    name: str
+    kind: Kind
+
+
+class Ends(NamedTuple):
+    """Where instances end.
+
+    Attributes:
+        condition: the column that is true where they do; None for all rows.
+        keys: the columns with the key of the instance that ends; None if all of the trace do.
+    """
+
+    condition: str | None
+    keys: list[KeyColumn] | None
+
+
+class Family:
+    """The instances of all streams with the same `per`, `from` and `until`.
+
+    Args:
+        frame: the number of the family, which is negative: that of its time-points, which are the
+            rows that belong to an instance.
+        keys: the columns that tell instances apart.
+        start: the column that is true where instances may begin; None for all rows.
+        ends: where instances end; None if they do not.
+        texts: the numbers of texts.
+
+    Attributes:
+        frame: the number of the family.
+        keys: the columns that tell instances apart.
+        table: which instances live.
+        kernels: the kernels of values of single instances.
+        aggregates: the aggregates over all instances.
+        numbers: for the present batch, the number of each row's instance.
+
+    Raises:
+        NotPossible: values of this kind cannot tell instances apart.
+    """
+
+    def __init__(
+        self,
+        frame: int,
+        keys: list[KeyColumn],
+        start: str | None,
+        ends: Ends | None,
+        texts: Texts,
+    ) -> None:
+        for key in keys:
+            if key.kind.name not in _KEY_KINDS:
+                raise NotPossible(f"values after per cannot be {key.kind.words}")
+        self.frame = frame
+        self.keys = keys
+        self.kernels: list[Kernel] = []
+        self.aggregates: list[native.Over] = []
+        self.numbers = np.empty(0, np.uint32)
+        self.table = native.Instances([key.kind.name == "text" for key in keys])
+        self._start = start
+        self._ends = ends
+        self._texts = texts
+
+    def run(self, columns: dict[str, pa.Array], points: Points) -> None:
+        """Begin and end instances at the rows of a batch, and find those that rows belong to."""
+        rows = points.batch(ROWS)
+        cells, masks = self.cells_of(self.keys, columns)
+        starts = None if self._start is None else _where(columns[self._start])
+        ends: Mask | None = None
+        end_cells: list[Cells] | None = None
+        end_masks: list[Mask | None] | None = None
+        if self._ends is not None:
+            condition = self._ends.condition
+            ends = np.ones(rows.count, np.uint8)
+            if condition is not None:
+                ends = _where(columns[condition])
+            if self._ends.keys is not None:
+                end_cells, end_masks = self.cells_of(self._ends.keys, columns)
+        self.numbers = np.empty(rows.count, np.uint32)
+        self.table.run(rows, cells, masks, starts, ends, end_cells, end_masks, self.numbers)
+        is_own = self.numbers != _NO_INSTANCE
+        points.add_family(self.frame, self.numbers, None if is_own.all() else is_own)
+
+    def cells_of(
+        self, found: Sequence[KeyColumn], columns: dict[str, pa.Array]
+    ) -> tuple[list[Cells], list[Mask | None]]:
+        """Return columns as cells of keys, each with its mask or None."""
+        pairs = [
+            _key_cells(columns[one.name], one.kind, key.kind, self._texts)
+            for one, key in zip(found, self.keys, strict=True)
+        ]
+        return [cells for cells, _ in pairs], [mask for _, mask in pairs]
+
+    def begin(self) -> None:
+        """Begin a batch: what was done before can no longer be undone."""
+        self.table.begin()
+        for aggregate in self.aggregates:
+            aggregate.begin()
+        ended = self.table.count - self.table.living
+        if ended > max(_MOST_ENDED, self.table.living):
+            self.compact()
+
+    def undo(self) -> None:
+        """Return to the state at the last `begin`; the kernels are left as they are."""
+        self.table.undo()
+        for aggregate in self.aggregates:
+            aggregate.undo()
+
+    def compact(self, new_traces: bytes | None = None) -> None:
+        """Forget the instances that have ended, and give traces new numbers."""
+        numbers = self.table.compact(new_traces)
+        for kernel in self.kernels:
+            for one in kernel.natives:
+                one.keep(numbers)
+        for aggregate in self.aggregates:
+            aggregate.keep(numbers, new_traces)
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that are held, without those of the kernels."""
+        return self.table.held_bytes + sum(one.held_bytes for one in self.aggregates)
+
+    @property
+    def part_count(self) -> int:
+        """The number of parts of a snapshot."""
+        return 1 + len(self.aggregates)
+
+    def snapshot(self) -> list[bytes]:
+        """Return the state as parts for `restore`, without that of the kernels."""
+        return [self.table.snapshot(), *(one.snapshot(self.table) for one in self.aggregates)]
+
+    def restore(self, parts: Sequence[bytes]) -> None:
+        """Continue from the parts of a snapshot."""
+        self.table.restore(parts[0])
+        for aggregate, part in zip(self.aggregates, parts[1:], strict=True):
+            aggregate.restore(part, self.table)
+
+
+class FamilyTask:
+    """Begins and ends instances, and finds the rows that belong to them."""
+
+    period = argument_period = ROWS
+
+    def __init__(self, family: Family) -> None:
+        self.kernels: list[Kernel] = []
+        self._family = family
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Do so at the rows of a batch."""
+        self._family.run(columns[ROWS], points)
+
+
+class RowsTask:
+    """A column of instances as a column of rows, with the same name.
+
+    Args:
+        name: the name of the column.
+        frame: the number of the family.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(self, name: str, frame: int) -> None:
+        self.kernels: list[Kernel] = []
+        self._name = name
+        self._frame = frame
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Add the column; it is null for rows without an instance."""
+        columns[ROWS][self._name] = points.as_rows(columns[self._frame][self._name], self._frame)
+
+
+class LookUpTask:
+    """The held value of the instance with a certain key, at rows.
+
+    Args:
+        result: the name of the column of the results.
+        family: the instances.
+        keys: the columns with the key of the instance.
+        value: the column of values; null at rows that belong to no instance.
+        kind: the kind of the values.
+        texts: the numbers of texts.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(
+        self,
+        result: str,
+        family: Family,
+        keys: list[KeyColumn],
+        value: str,
+        kind: Kind,
+        texts: Texts,
+    ) -> None:
+        held = Expression(ops.HOLD, (Expression(ops.ROW_COLUMN, (), value),), Offset(0))
+        kernel = Kernel(held, kind, kind, Extent(0, -1), texts)
+        self.kernels = [kernel]
+        self.kind = kernel.kind
+        self._result = result
+        self._family = family
+        self._keys = keys
+        self._value = value
+        self._texts = texts
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute the results at the rows of a batch, and add them to the columns."""
+        family, (kernel,) = self._family, self.kernels
+        rows, own = points.batch(ROWS), columns[ROWS]
+        count = rows.count
+        # Each row puts the value of its own instance first, and then gets that of the other.
+        numbers = np.empty((count, 2), np.uint32)
+        numbers[:, 0] = family.numbers
+        looked = np.empty(count, np.uint32)
+        family.table.find(rows, *family.cells_of(self._keys, own), looked)
+        numbers[:, 1] = looked
+        values, mask = to_cells(own[self._value], kernel.argument, self._texts)
+        cells = np.zeros((count, 2), np.int64)
+        cells[:, 0] = values
+        masks = np.zeros((count, 2), np.uint8)
+        masks[:, 0] = 1 if mask is None else mask
+        is_used = numbers.reshape(-1) != _NO_INSTANCE
+        places = np.flatnonzero(is_used)
+        batch = native.Batch(
+            np.repeat(rows.times, 2)[places], numbers.reshape(-1)[places], len(places)
+        )
+        found, validity = room_for_results(len(places))
+        kernel.native.feed(
+            batch, cells.reshape(-1)[places], masks.reshape(-1)[places], found, validity
+        )
+        results = np.zeros(2 * count, np.int64)
+        results[places] = found
+        is_valid = np.zeros(2 * count, np.uint8)
+        is_valid[places] = validity
+        own[self._result] = from_cells(
+            results[1::2].copy(), is_valid[1::2].copy(), kernel.found_kind, self._texts
+        )
+
+
+class OverTask:
+    """An aggregate over the held values of the living instances of a trace, at rows.
+
+    Args:
+        result: the name of the column of the results.
+        node: the node as written.
+        family: the instances.
+        argument: the column of values; it counts at rows that belong to an instance.
+        kind: the kind of the values.
+        texts: the numbers of texts.
+
+    Attributes:
+        kind: the kind of the results.
+
+    Raises:
+        NotPossible: values of this kind have no such aggregate.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(
+        self,
+        result: str,
+        node: Expression,
+        family: Family,
+        argument: str,
+        kind: Kind,
+        texts: Texts,
+    ) -> None:
+        self.kernels: list[Kernel] = []
+        self._result = result
+        self._node = node
+        self._family = family
+        self._argument = argument
+        self._texts = texts
+        self._word = node.over.aggregate
+        is_float = kind.name in {"float", "decimal"}
+        if self._word in _COUNTS:
+            self.kind = kinds.INTEGER if self._word == "count" else kinds.BOOLEAN
+            self._values = kinds.BOOLEAN
+        elif kind.name == "text":
+            raise NotPossible(f"{self._word} of texts is not possible yet")
+        else:
+            self.kind = self._values = kinds.FLOAT if is_float else kind
+        self._aggregate = native.Over(_OVER[self._word], is_float)
+        family.aggregates.append(self._aggregate)
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute the results at the rows of a batch, and add them to the columns.
+
+        Raises:
+            RowError: a sum of integers overflows.
+        """
+        rows, values = points.batch(ROWS), columns[ROWS][self._argument]
+        if self._word == "all":
+            # counts where it is false
+            values = pc.invert(pc.cast(values, pa.bool_()))
+        cells, mask = to_cells(values, self._values, self._texts)
+        results, validity = room_for_results(rows.count)
+        done = self._aggregate.feed(
+            self._family.table, rows, self._family.numbers, cells, mask, results, validity
+        )
+        if done < rows.count:
+            shown = shorten(str(self._node), _SHOWN_WIDTH)
+            raise RowError(f"{shown} overflows 64 bits", rows=(done,))
+        if self._word == "any":
+            results = (results > 0).astype(np.int64)
+        elif self._word == "all":
+            results = (results == 0).astype(np.int64)
+        columns[ROWS][self._result] = from_cells(results, validity, self.kind, self._texts)
+
+
+_COUNTS = {"count", "any", "all"}
+_OVER: dict[str, Literal["count", "sum", "min", "max"]] = {
+    **dict.fromkeys(("count", "any", "all"), "count"),
+    "sum": "sum",
+    "min": "min",
+    "max": "max",
+}
+
+
+def _where(condition: pa.Array) -> Mask:
+    """Where a condition is true; null is not."""
+    return is_set(pc.fill_null(pc.cast(condition, pa.bool_()), False))
+
+
+def _key_cells(
+    values: pa.Array, kind: Kind, wanted: Kind, texts: Texts
+) -> tuple[Cells, Mask | None]:
+    """Return values as cells of keys; what equals no key has a mask of 0."""
+    cells, mask = to_cells(values, kind, texts)
+    if "null" in {kind.name, wanted.name}:
+        return np.zeros(len(values), np.int64), np.zeros(len(values), np.uint8)
+    if kind.name == "float":
+        floats = cells.view(np.float64)
+        if wanted.name == "float":
+            # both zeros are one key, and NaN equals nothing
+            return (floats + 0.0).view(np.int64), _both(mask, ~np.isnan(floats))
+        is_whole = (np.floor(floats) == floats) & (floats >= _LEAST) & (floats < _GREATEST)
+        return np.where(is_whole, floats, 0.0).astype(np.int64), _both(mask, is_whole)
+    if kind.name == "integer" and wanted.name == "float":
+        floats = cells.astype(np.float64)
+        in_range = floats < _GREATEST
+        is_exact = in_range & (np.where(in_range, floats, 0.0).astype(np.int64) == cells)
+        return (floats + 0.0).view(np.int64), _both(mask, is_exact)
+    return cells, mask
+
+
+def _both(mask: Mask | None, condition: NDArray[np.bool_]) -> Mask | None:
+    if mask is not None:
+        condition = condition & (mask != 0)
+    return None if condition.all() else condition.view(np.uint8)

@@ -1,0 +1,459 @@
+"""Streams with `per` against the reference, over batches, traces, keys and snapshots."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mtlmon.streams.instances as instances_module
+import mtlmon.streams.program as program_module
+from mtlmon.errors import PolicyError, SnapshotError
+from mtlmon.policy import parse_policies
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.streams.atoms import streams_of
+from mtlmon.streams.program import StreamProgram
+from tests.reference import streams as reference
+from tests.streams.programs import Row, Tick, evaluated
+from tests.streams.test_program import compare
+from tests.streams.test_ticks import expected, require_same
+
+SCHEMA = pa.schema(
+    [
+        *(("i", pa.int64()), ("f", pa.float64()), ("b", pa.bool_()), ("s", pa.string())),
+        *(("k", pa.int64()), ("m", pa.int64()), ("t", pa.string()), ("g", pa.float64())),
+    ]
+)
+CELLS: dict[str, list[Any]] = {
+    "i": [0, 1, 2, 3, -1, 5],
+    "f": [0.0, -0.0, 0.1, 0.2, 1.5, -2.5, 1e16, float("inf"), float("nan")],
+    "b": [True, False],
+    "s": ["", "a", "b"],
+    "k": [0, 1, 2],
+    "m": [0, 1, 2],
+    "t": ["", "a", "é"],
+    "g": [0.0, -0.0, 1.0, 2.0, 1.5, float("nan")],
+}
+
+
+class File:
+    """The streams of a policy file, all of whose values are wanted."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.file = parse_policies(text, needs_policy=False)
+        self.streams = {
+            name: stream._replace(period=self.period(name))
+            for name, stream in streams_of(self.file).items()
+        }
+        self.wanted = {
+            name: self.file.predicate(Expression(ops.STREAM, (), name), name, "stream")
+            for name in self.streams
+        }
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def period(self, name: str) -> int:
+        clock = self.file.streams[name].clock
+        found = None if clock is None else clock.period
+        assert found is None or isinstance(found, int)
+        return found or 0
+
+    def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
+        return StreamProgram(self.wanted, self.streams, schema, periods=self.periods)
+
+    @property
+    def periods(self) -> dict[str, int]:
+        return {name: one.period for name, one in self.streams.items() if one.period}
+
+    def reference(self) -> reference.Program:
+        def expression(found: Any) -> Any:
+            return None if found is None else found.expression
+
+        return reference.Program(
+            {name: one.expression for name, one in self.wanted.items()},
+            {
+                name: reference.StreamText(
+                    stream.value.expression,
+                    expression(stream.on),
+                    stream.period,
+                    tuple((key.expression, one) for key, one in stream.per),
+                    expression(stream.start),
+                    expression(stream.end),
+                )
+                for name, stream in self.streams.items()
+            },
+            self.periods,
+        )
+
+
+def rows(size: int = 25) -> st.SearchStrategy[list[Row]]:
+    cells = st.fixed_dictionaries(
+        {name: st.sampled_from([None, *values, *values]) for name, values in CELLS.items()}
+    )
+    steps = st.tuples(st.sampled_from([0, 0, 1, 1, 2, 6]), st.integers(0, 1), cells)
+
+    def summed(found: list[tuple[int, int, dict[str, Any]]]) -> list[Row]:
+        time, result = 0, []
+        for step, trace, row in found:
+            time += step
+            result.append((time, trace, row))
+        return result
+
+    return st.lists(steps, max_size=size).map(summed)
+
+
+# The clauses of lifetimes, with the parameters that they have.
+PER = ["per k as p", "per k", "per t as p", "per g as p", "per k as p, t as q", "per k % 2 as p"]
+WINDOWS = [
+    *(
+        "count[0,3]()",
+        "count[0,7](row.b)",
+        "sum[0,4](i)",
+        "avg[0,9](f)",
+        "max[0,*)(i)",
+        "min[1,5](f)",
+    ),
+    *("i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)", "distinct[0,6](s)"),
+    *("integral[0,8](i)", "median[0,9](i)", "first[0,*)(i)", "sum[0,*)(f)", "u.last(or: 0)"),
+    *("u + count[0,2]()", "coalesce(i, 3)", "sum[0,5](u)"),
+]
+FOLDS = ["sum(x over x)", "max(x over x)", "min(x over x)", "count(x > 1 over x)"]
+FOLDS += ["any(x > 2 over x)", "all(x < 3 over x)", "count(true over x)", "sum(y over x)"]
+FOLDS += ["count(x is null over x)", "any(x < y over x)", "sum(coalesce(x, 1) over x)"]
+
+
+@st.composite
+def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
+    def one(choices: list[str]) -> str:
+        return draw(st.sampled_from(choices))
+
+    per = one(PER)
+    key = per.removeprefix("per ").split(" as ")[0]
+    other = {"t": "s", "g": "m"}.get(key, "m")
+    equal = f"{other} = p"
+    if ", " in per:
+        equal += " and s = q"
+    looked = f"x[{other}]" if ", " not in per else "x[m, s]"
+    ends = (
+        ["row.b"]
+        if per == "per k"
+        else ["row.b", equal, f"row.b and {equal}", f"{equal} and f < 1.0"]
+    )
+    end = "" if draw(st.booleans()) else " until " + one(ends)
+    start = one(["", "", " from row.b", " from u > 1"])
+    own = f"{key} = p and " + ("t = q and " if ", " in per else "")
+    on = one(["", "", f" on {own}row.b"]) if per != "per k" else ""
+    recursion = one(["x.last(or: 0) + i", "sum[1,9](x, or: 1) % 7 + 1", "x.last(or: 0) + u"])
+    lines = [
+        "stream u = count[0,5](row.b)",
+        f"stream x = {one([*WINDOWS, recursion, recursion])} {per}{on}{start}{end}",
+        f"stream y = {one([*WINDOWS, 'x.last(or: 2)', 'sum[0,6](x)', 'x'])} {per}{start}{end}",
+    ]
+    if draw(st.booleans()):
+        last = one(["x", "sum[0,4](y)", looked, "count(x > 0 over x) + x.last()"])
+        lines.append(f"stream z = {last} {per}{end}")
+    lines.append(f"stream w = {one(FOLDS)}")
+    lines.append(f"stream v = {one([looked, f'{looked}.last(or: 0)', f'sum[0,5]({looked})'])}")
+    if "p" in per.split() and draw(st.booleans()):
+        lines.append(f"stream a = p {per}{end}")
+    if has_ticks:
+        known = {"t": 'x["a"]', "g": "x[1]"}.get(key, "x[1]" if ", " not in per else 'x[1, "a"]')
+        lines.append(
+            f"stream c = {one([*FOLDS, known, 'w.hold()', 'count(x > 0 over x) + 1'])} every 2"
+        )
+        lines.append(f"stream e = {one(['c.last()', 'sum(x over x)', known])} every 6")
+    return File("\n".join(lines))
+
+
+CUTS = st.lists(st.integers(0, 25), max_size=3)
+
+
+@given(files(has_ticks=True), rows(), CUTS, st.integers(0, 3))
+def test_ticks_see_the_instances_of_the_last_row(
+    file: File, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    until = log[-1][0] + 7 if log else 7
+    found: list[dict[str, Any] | None] = []
+    ticks: list[Tick] = []
+    program = file.program()
+    edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log), len(log)]
+    for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved:
+            snapshot = program.snapshot()
+            program = file.program()
+            program.restore(snapshot)
+        found += evaluated(
+            program,
+            log[start:end],
+            SCHEMA,
+            periods=file.periods,
+            ticks=ticks,
+            first=sum(one is not None for one in found),
+            until=until if batch == len(edges) - 2 else None,
+        )
+    wanted = expected(file, log, until)
+    for row in [*filter(None, found), *filter(None, wanted[0])]:
+        for name, value in row.items():
+            row[name] = float(value) if type(value) is int else value
+    require_same(([*found], as_floats(ticks)), ([*wanted[0]], as_floats(wanted[1])), file)
+
+
+def as_floats(ticks: list[Tick]) -> list[Tick]:
+    """Ticks with floats, as defaults of floats may be written as integers."""
+    return [(*tick[:4], float(tick[4])) if type(tick[4]) is int else tick for tick in ticks]
+
+
+@given(files(), rows(), CUTS, st.integers(0, 3))
+def test_templates_are_those_of_the_reference(
+    file: File, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    program = file.program()
+    found: list[dict[str, Any] | None] = []
+    edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log)]
+    for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved:
+            snapshot = program.snapshot()
+            program = file.program()
+            program.restore(snapshot)
+            assert program.snapshot() == snapshot
+        found += evaluated(program, log[start:end], SCHEMA)
+    reference_program = file.reference()
+    wanted = [reference_program.row(*row) for row in log]
+    for row, one in zip(found, wanted, strict=True):
+        for name, value in (row or {}).items():
+            if isinstance(value, float) and one is not None and type(one[name]) is int:
+                # a default that is written as an integer
+                one[name] = float(one[name])
+    compare(found, wanted, file)
+
+
+def columns(text: str, cells: dict[str, list[Any]], times: list[int] | None = None) -> Any:
+    """The values of the streams of a file on rows of one trace."""
+    count = len(next(iter(cells.values())))
+    batch = pa.RecordBatch.from_pydict(
+        {name: cells.get(name, [None] * count) for name in SCHEMA.names}, SCHEMA
+    )
+    time_stamps = np.array(range(count) if times is None else times, np.int64)
+    found = File(text).program().evaluate(batch, time_stamps)
+    return {name: values.to_pylist() for name, values in found.items()}
+
+
+def test_an_instance_counts_its_own_rows() -> None:
+    text = "stream n = count[0,10]() per k\nstream hot = any(n > 1 over n)"
+    found = columns(text, {"k": [1, 2, 1, None, 2, 1]}, [0, 1, 2, 3, 11, 20])
+    assert found["n"] == [1, 1, 2, None, 2, 1]
+    assert found["hot"] == [False, False, True, True, True, True]
+
+
+def test_an_instance_that_ended_begins_again_with_an_empty_past() -> None:
+    text = """
+    stream views = views.last(or: 0) + 1 per k as id until m = id
+    stream living = count(true over views)
+    stream most = max(views over views)
+    stream first = views[1]
+    """
+    found = columns(text, {"k": [1, 1, 2, 2, 1, 2], "m": [None, None, 1, 2, None, None]})
+    assert found["views"] == [1, 2, 1, None, 1, 1]
+    assert found["living"] == [1, 1, 1, 0, 1, 2]
+    assert found["most"] == [1, 2, 1, None, 1, 1]
+    assert found["first"] == [1, 2, None, None, 1, 1]
+
+
+def test_until_without_a_parameter_ends_all_instances_of_the_trace() -> None:
+    text = "stream n = count[0,9]() per k until row.b\nstream living = count(true over n)"
+    found = columns(text, {"k": [1, 2, 3, 1], "b": [None, False, True, False]})
+    assert found == {"n": [1, 1, None, 1], "living": [1, 2, 0, 1]}
+
+
+def test_instances_begin_where_from_holds() -> None:
+    text = "stream n = count[0,9]() per k from row.b"
+    found = columns(text, {"k": [1, 2, 1, 1, 2], "b": [False, True, True, False, False]})
+    assert found["n"] == [None, 1, 1, 2, 2]
+
+
+def test_the_held_value_of_an_instance_outlives_rows_without_one() -> None:
+    text = "stream x = i per k as p on k = p and i > 1\nstream s = sum(x over x)\nstream o = x[m]"
+    cells = {"k": [1, 2, 1, 2], "i": [5, 7, 0, 2], "m": [2, 1, 1, 1]}
+    found = columns(text, cells)
+    assert found == {"x": [5, 7, None, 2], "s": [5, 12, 12, 7], "o": [None, 5, 5, 5]}
+
+
+def test_two_zeros_are_one_instance_and_nan_is_none() -> None:
+    text = "stream n = count[0,9]() per g\nstream living = count(true over n)"
+    found = columns(text, {"g": [0.0, -0.0, float("nan"), float("nan")]})
+    assert found == {"n": [1, 2, None, None], "living": [1, 1, 1, 1]}
+
+
+def test_integers_and_floats_name_the_same_instances() -> None:
+    text = "stream n = count[0,9]() per k as p until g = p\nstream f = x[k]\nstream x = 1 per g"
+    cells: dict[str, list[Any]] = {"k": [1, 2, 1], "g": [2.0, 1.5, 1.0]}
+    assert columns(text, cells) == {"n": [1, 1, None], "f": [None, 1, 1], "x": [1, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stream x = i per k\nstream y = x + 1", "x has a value for each of its instances"),
+        ("stream x = i per k\nstream y = x per m", "x has a value for each of its instances"),
+        ("stream x = i\nstream y = x[1]", "stream x has no instances"),
+        ("stream x = i\nstream y = any(x > 1 over x)", "stream x has no instances"),
+        ("stream x = i per k, m\nstream y = x[1]", "an instance of x has 2 values after per"),
+        (
+            "stream x = i per k\nstream y = x[s]",
+            "the value after per is an integer, but this is a text",
+        ),
+        (
+            "stream x = i per k as p until s = p",
+            "the value after per is an integer, but this is a text",
+        ),
+        ("stream x = i per k as p on row.b", "on is about rows that do not belong"),
+        ("stream x = i per k as p until p > 3", "until does not say which p it means"),
+        ("stream x = i per k as p, m as q until m = p", "until names p, but not q"),
+        ("stream x = i per k as p until x > 3", "stream x needs its own values"),
+        ("stream x = x[m] per k", "needs its own value at the same row"),
+        ("stream x = x[m].last() per k", "cannot depend on other instances of itself"),
+        ("stream x = max(x over x).last() per k", "needs its own value at the same row|cannot dep"),
+        (
+            "stream x = i per k\nstream y = any(x > i over x)",
+            "values of instances and constants only",
+        ),
+        ("stream x = i per k as p from count[0,5](m = p) > 1", "cannot use p in a window"),
+        ("stream u = 1 every 5\nstream x = u.last() per k", "its argument has ticks"),
+        ("stream x = 1 per k every 5", "both per and every"),
+        ("stream x = i per k\nstream u = 1 every 5\nstream y = x[u] every 5", "looked up at rows"),
+        ("stream x = s per k\nstream y = max(x over x)", "max of texts is not possible yet"),
+        (
+            "stream x = y.last(or: 0) + 1 per k\nstream y = x.last(or: 0) per k until row.b",
+            "read each other, but not per instance",
+        ),
+    ],
+)
+def test_what_is_not_possible_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        File(text).program()
+
+
+def log_of(seed: int, size: int, keys: int) -> list[Row]:
+    """Rows on which keys come and go."""
+    random = np.random.default_rng(seed)
+    found: list[Row] = []
+    for place in range(size):
+        near = place // 20
+        cells: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+        cells["k"] = int(random.integers(near, near + keys))
+        cells["m"] = int(random.integers(near - keys, near + keys))
+        cells["t"] = f"t{cells['k']}"
+        cells["s"] = f"t{cells['m']}"
+        cells["i"] = int(random.integers(5))
+        cells["f"] = float(random.choice([0.1, 1e16, -1e16, 0.5]))
+        found.append((place // 3, int(random.integers(3)), cells))
+    return found
+
+
+COMING_AND_GOING = """
+stream x = count[0,9]() per t as p until s = p
+stream y = y.last(or: 0) + i per t as p until s = p
+stream d = distinct[0,30](s) per t as p until s = p
+stream z = f per k as p until m = p
+stream w = sum(y over y)
+stream v = sum(z over z)
+stream a = max(x over x)
+stream e = min(z over z)
+stream o = y[s]
+"""
+
+
+def test_instances_that_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(3, 900, 5)
+    file = File(COMING_AND_GOING)
+    wanted = evaluated(file.program(), log, SCHEMA)
+    reference_program = file.reference()
+    compare(wanted[:120], [reference_program.row(*row) for row in log[:120]], file)
+    monkeypatch.setattr(instances_module, "_MOST_ENDED", 4)
+    monkeypatch.setattr(program_module, "_MANY_TEXTS", 10)
+    forgetting = file.program()
+    found = []
+    most = 0
+    for start in range(0, len(log), 30):
+        found += evaluated(forgetting, log[start : start + 30], SCHEMA)
+        forgetting.commit()
+        most = max(most, *(one.table.count - one.table.living for one in forgetting._families))
+    compare(found, wanted, file)
+    # what ended since the instances were looked through, without half of those that live
+    assert most < 200
+    assert len(forgetting._texts) < 200
+
+
+def test_evaluate_can_be_undone() -> None:
+    log = log_of(4, 300, 4)
+    program = File(COMING_AND_GOING).program()
+    wanted = evaluated(File(COMING_AND_GOING).program(), log, SCHEMA)
+    found = []
+    for start in range(0, len(log), 30):
+        batch = log[start : start + 30]
+        evaluated(program, batch[:17], SCHEMA)
+        program.undo()
+        evaluated(program, batch, SCHEMA)
+        program.undo()
+        found += evaluated(program, batch, SCHEMA)
+    compare(found, wanted, "undone")
+
+
+def test_traces_are_forgotten_with_their_instances() -> None:
+    program = File(
+        "stream n = count[0,9]() per k as p until m = p\nstream c = max(n over n)"
+    ).program()
+
+    def row(time: int, trace: int, k: int | None, m: int | None = None) -> Row:
+        return time, trace, {**dict.fromkeys(SCHEMA.names), "k": k, "m": m}
+
+    evaluated(program, [row(0, 0, 1), row(0, 1, 1), row(1, 2, 7), row(2, 1, 1)], SCHEMA)
+    assert program.settled(3).tolist() == [False, False, False]
+    evaluated(program, [row(2, 0, None, 1)], SCHEMA)
+    assert program.settled(3).tolist() == [True, False, False]
+    program.keep(np.array([2**32 - 1, 0, 1], np.uint32).tobytes())
+    found = evaluated(program, [row(3, 0, 1), row(3, 1, 7), row(3, 2, 1)], SCHEMA)
+    assert found == [{"n": 3, "c": 3}, {"n": 2, "c": 2}, {"n": 1, "c": 1}]
+
+
+def test_a_sum_over_instances_can_overflow() -> None:
+    file = File("stream x = i per k\nstream s = sum(x over x)")
+    program = file.program()
+    log: list[Row] = [
+        (time, 0, {**dict.fromkeys(SCHEMA.names), "k": key, "i": value})
+        for time, (key, value) in enumerate([(1, 2**62), (2, 2**62), (1, 0), (2, 2**62)])
+    ]
+    reference_program = file.reference()
+    compare(evaluated(program, log, SCHEMA), [reference_program.row(*row) for row in log], file)
+
+
+def test_a_row_that_overflows_later_is_not_held_against_another() -> None:
+    """The sum of the second row only overflows with the first, which is left out."""
+    file = File("stream x = sum[0,9](i)\nstream y = x + k")
+    log: list[Row] = [
+        (time, 0, {**dict.fromkeys(SCHEMA.names), "k": key, "i": value})
+        for time, (key, value) in enumerate([(2**63 - 1, 2**62), (0, 2**62), (0, 1)])
+    ]
+    reference_program = file.reference()
+    compare(
+        evaluated(file.program(), log, SCHEMA), [reference_program.row(*row) for row in log], file
+    )
+
+
+def test_damaged_snapshots_are_refused() -> None:
+    file = File(COMING_AND_GOING)
+    program = file.program()
+    evaluated(program, log_of(5, 100, 4), SCHEMA)
+    snapshot = program.snapshot()
+    with pytest.raises(SnapshotError, match="damaged"):
+        file.program().restore(snapshot[:-1])
+    with pytest.raises(SnapshotError, match="other streams"):
+        File("stream n = count[0,9]() per t").program().restore(snapshot)
