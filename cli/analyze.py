@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.bounds import Bound, FileBounds
     from mtlmon.policy import PolicyFile
-    from mtlmon.policy.definitions import Assumption
 
 __all__ = ["analyze"]
 
@@ -122,7 +121,7 @@ def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
     """Write the bounds for people."""
     blocks = []
     if bounds.assumptions:
-        blocks.append(f"assumed: {', '.join(map(assumption_text, bounds.assumptions))}\n")
+        blocks.append(f"assumed: {', '.join(map(str, bounds.assumptions))}\n")
     for bound in bounds.bounds:
         blocks.append(f"{title(bound)}\n{''.join(rows(bound))}")
     blocks.append("".join(f"{line}\n" for line in ending(bounds, limit)))
@@ -132,12 +131,6 @@ def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
     if hints:
         blocks.append("".join(f"hint: {hint}\n" for hint in hints))
     return "\n".join(blocks)
-
-
-def assumption_text(assumption: Assumption) -> str:
-    """Write an assumption as in the file."""
-    unit = "" if assumption.unit is None else f"/{assumption.unit}"
-    return f"{assumption.subject} <= {assumption.limit:,}{unit}"
 
 
 def title(bound: Bound) -> str:

@@ -247,7 +247,8 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
     if isinstance(file, Formula):
         return None, file
     (policy, *others) = file.policies
-    has_more = file.predicates or policy.key or policy.clock or policy.tolerance is not None
+    has_more = file.predicates or file.assumptions or policy.key or policy.clock
+    has_more = has_more or policy.tolerance is not None
     return None if others or has_more else (policy.name, policy.formula)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mtlmon.checking import PolicyCounts
+    from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.cli.arguments import Options
@@ -91,7 +92,8 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         return open_source(check, file, options)
 
     with closing(open_source(check, file, options)) as source:
-        return check_source(check, source, again, options)
+        watch = assumption_watch(file, source, options)
+        return check_source(check, source, again, options, watch)
 
 
 def check_source(
@@ -99,6 +101,7 @@ def check_source(
     source: Source,
     again: Callable[[], Source],
     options: Options,
+    assumptions: AssumptionWatch | None,
 ) -> int:
     """Check an open log; return the exit status.
 
@@ -107,6 +110,7 @@ def check_source(
         source: the open log.
         again: opens the log once more, for explanations.
         options: the options of the command line.
+        assumptions: tells which assumptions the log breaks; None if there are none.
     """
     logs = statuses(source)
     can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
@@ -121,7 +125,7 @@ def check_source(
         options.output, logs, options.formula_file, keeps=options.checkpoint is not None
     )
     signals = Signals(verdicts, is_held=options.checkpoint is not None)
-    work = PolicyWork(check, source, output, findings, logs, options)
+    work = PolicyWork(check, source, output, findings, logs, options, assumptions)
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
@@ -138,10 +142,24 @@ def check_source(
         pump,
         has_violation=lambda: any(map(is_violated, check.policies, check.counts)),
         report=report,
-        summary=lambda seconds: policies_summary(check, source, seconds),
+        summary=lambda seconds: policies_summary(check, source, seconds, assumptions),
         wants_summary=options.summary,
         end_time=options.end_time,
     )
+
+
+def assumption_watch(
+    file: Formula | PolicyFile, source: Source, options: Options
+) -> AssumptionWatch | None:
+    """Return what tells which assumptions of the file a log breaks; None if it assumes nothing."""
+    if not isinstance(file, PolicyFile) or not file.assumptions:
+        return None
+    from mtlmon.checking.assumptions import AssumptionWatch
+
+    if isinstance(source, TextLog):
+        return AssumptionWatch(file.assumptions, options.unit, [()])
+    unit = source.times.resolution or source.times.unit
+    return AssumptionWatch(file.assumptions, unit, source.partitions)
 
 
 def is_violated(policy: Policy, counts: PolicyCounts) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mtlmon.checking import LogCheck
+    from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.cli.arguments import Options
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogWork", "PolicyWork", "unreadable"]
 
-_Batch = TypeVar("_Batch")
+_Batch = TypeVar("_Batch", bound="TextBatch | EventBatch")
 
 # After this many rows of a live log, mention the columns that no row has had.
 ABSENT_ROWS = 100
@@ -60,13 +61,20 @@ class LogWork(Generic[_Batch]):
     Args:
         source: the log.
         batches: its batches.
+        assumptions: tells what the log breaks; None if nothing is assumed.
 
     Attributes:
         is_complete: whether the log has been read to its end.
     """
 
-    def __init__(self, source: Source, batches: Iterator[_Batch]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        batches: Iterator[_Batch],
+        assumptions: AssumptionWatch | None,
+    ) -> None:
         self.source = source
+        self.assumptions = assumptions
         self.is_complete = False
         self.batches = batches
         self.has_noted_absent = source.size is not None or isinstance(source, TextLog)
@@ -92,9 +100,13 @@ class LogWork(Generic[_Batch]):
             Failure: the log cannot be read.
         """
         try:
-            return next(self.batches, None)
+            batch = next(self.batches, None)
         except OSError as error:
             raise unreadable(error) from None
+        if self.assumptions is not None and batch is not None:
+            for message in self.assumptions.note(batch, self.source):
+                note(message)
+        return batch
 
     def note_absent(self) -> None:
         """Mention columns that are missing from a live log, whose end may never come."""
@@ -116,6 +128,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         findings: collects violations for explanations and the report; None if neither is wanted.
         logs: the status of the log's files by name.
         options: the options of the command line.
+        assumptions: tells which assumptions the log breaks; None if there are none.
 
     Attributes:
         is_complete: whether the log has been read to its end.
@@ -130,8 +143,10 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         findings: Findings | None,
         logs: Mapping[str, os.stat_result],
         options: Options,
+        assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, iter(source))
+        super().__init__(source, iter(source), assumptions)
+        self.keys_forgotten = 0
         self.check = check
         self.output = output
         self.findings = findings
@@ -169,6 +184,10 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         for _ in self.check.feed(batch, self.source):
             self.take()
             yield
+        forgotten = sum(self.check.keys_forgotten)
+        if self.assumptions is not None and forgotten != self.keys_forgotten:
+            self.assumptions.forget_keys()
+        self.keys_forgotten = forgotten
 
     def end(self, end_time: EndTime) -> Iterator[None]:
         """Check a last row without a line feed, and end the log; yield now and then."""

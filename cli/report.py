@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.drive.native import TextMonitor, TextResolver
@@ -165,7 +166,12 @@ def resolving_summary(resolver: TextResolver, seconds: float) -> str:
     return table(rows, resolver.event_count, "time-points", seconds)
 
 
-def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: float) -> str:
+def policies_summary(
+    check: LogCheck,
+    source: TextLog | TableEvents,
+    seconds: float,
+    assumptions: AssumptionWatch | None = None,
+) -> str:
     """Return counts and speed of a check of several policies or keys, aligned."""
     from mtlmon.checking import TextLog
     from mtlmon.syntax.report import visible
@@ -176,7 +182,7 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
-    rows += key_rows(check, source)
+    rows += key_rows(check, source) + broken_rows(assumptions)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
     if len(counts) == 1:
@@ -196,15 +202,27 @@ def policies_summary(check: LogCheck, source: TextLog | TableEvents, seconds: fl
     return "\n".join(lines)
 
 
-def streams_summary(source: TableEvents, memory: MemoryLimit, seconds: float) -> str:
+def streams_summary(
+    source: TableEvents,
+    memory: MemoryLimit,
+    seconds: float,
+    assumptions: AssumptionWatch | None = None,
+) -> str:
     """Return counts and speed of computing the values of streams, aligned."""
     rows = [("rows", source.rows, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
     if source.keys is not None:
         rows.append(("keys", len(source.keys), ""))
+    rows += broken_rows(assumptions)
     rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
     return table(rows, source.rows, "rows", seconds)
+
+
+def broken_rows(assumptions: AssumptionWatch | None) -> list[tuple[str, int, str]]:
+    """Return the row of a summary about broken assumptions, if there are any."""
+    count = 0 if assumptions is None else len(assumptions.broken)
+    return [("broken", count, "assumptions of the policy file")] if count else []
 
 
 def key_rows(check: LogCheck, source: TextLog | TableEvents) -> list[tuple[str, int, str]]:

@@ -19,7 +19,7 @@ from mtlmon.cli.arguments import (
 from mtlmon.cli.command import declared_policies
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_verdicts, read_formula
-from mtlmon.cli.policies import note_skipped, open_table_source, statuses
+from mtlmon.cli.policies import assumption_watch, note_skipped, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import Progress, is_terminal, streams_summary
@@ -32,6 +32,7 @@ from mtlmon.support.table_formats import FORMAT_NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.cli.pump import EndTime
     from mtlmon.tables import TableEvents
     from mtlmon.tables.events import EventBatch
@@ -86,13 +87,14 @@ def write_streams(arguments: Sequence[str]) -> int:
     ) as log:
         output = make_output(log, names, options)
         target = open_verdicts(options.output, statuses(log), options.formula_file)
-        work = StreamWork(log, output, memory)
+        watch = assumption_watch(file, log, options)
+        work = StreamWork(log, output, memory, watch)
         signals = Signals(target)
         return run_to_end(
             Pump(work, target, signals, Progress(0)),
             has_violation=lambda: False,
             report=lambda _, __: note_skipped(log),
-            summary=lambda seconds: streams_summary(log, memory, seconds),
+            summary=lambda seconds: streams_summary(log, memory, seconds, watch),
             wants_summary=options.summary,
         )
 
@@ -123,12 +125,19 @@ class StreamWork(LogWork["EventBatch"]):
         source: the log, opened with the streams.
         output: converts their values to bytes.
         memory: the limit on the memory that streams and keys hold.
+        assumptions: tells which assumptions the log breaks; None if there are none.
     """
 
     is_stopped = False
 
-    def __init__(self, source: TableEvents, output: StreamOutput, memory: MemoryLimit) -> None:
-        super().__init__(source, iter(source))
+    def __init__(
+        self,
+        source: TableEvents,
+        output: StreamOutput,
+        memory: MemoryLimit,
+        assumptions: AssumptionWatch | None,
+    ) -> None:
+        super().__init__(source, iter(source), assumptions)
         self.memory = memory
         self.output = output
         self.writer = output.writer

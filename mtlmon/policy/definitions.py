@@ -163,3 +163,6 @@ class Assumption:
         self.subject = subject
         self.limit = limit
         self.unit = unit
+
+    def __str__(self) -> str:
+        return f"{self.subject} <= {self.limit}{'' if self.unit is None else f'/{self.unit}'}"

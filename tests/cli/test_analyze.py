@@ -35,7 +35,7 @@ def test_bounds_are_written_for_people(rules: Path) -> None:
     assert (ended.status, ended.errors) == (0, "")
     lines = ended.output.splitlines()
     assert lines[:4] == [
-        "assumed: rate per key <= 2/s, keys <= 1,000",
+        "assumed: rate per key <= 2/s, keys <= 1000",
         "",
         "stream fails: rows of each ip",
         "  count[0,120](status = 401)  rows of the last 2m  11.4 KiB a key  12.6 MiB in all",
