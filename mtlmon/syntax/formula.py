@@ -9,13 +9,27 @@ from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import NoReturn
+    from collections.abc import Callable, Hashable, Mapping
+    from typing import NoReturn, Protocol, TypeAlias
 
     from mtlmon.syntax.build import Bound
 
-    # Operator, numbers of the operands, interval, name, span.
-    _Row = tuple[Operator, tuple[int, ...], Interval | None, str | None, "Span | None"]
+    class Terms(Hashable, Protocol):
+        """The arguments of a predicate, or a comparison, of whose language formulas know nothing.
+
+        Terms are immutable; they can be compared, hashed and pickled.
+        """
+
+        def parts(self, operands: tuple[Formula, ...]) -> list[str | Formula]:
+            """Return the text in pieces, with the operands among them."""
+
+    Value: TypeAlias = "Terms | tuple[str, ...] | None"
+
+    # Operator, numbers of the operands, interval, name, span; for first-order operators, the value.
+    _Row = (
+        tuple[Operator, tuple[int, ...], Interval | None, str | None, "Span | None"]
+        | tuple[Operator, tuple[int, ...], Interval | None, str | None, "Span | None", Value]
+    )
 
 
 class Span:
@@ -69,20 +83,23 @@ class Formula:
         operands: the operands, as many as the operator's arity.
         interval: the interval of a temporal operator, by default `Interval.FULL`; None for other
             operators.
-        name: the name of an atom; None for other operators.
+        name: the name of an atom or predicate; None for other operators.
         span: the place in the source text, or None if there is none.
+        value: the variables of a quantifier, the terms of a predicate or comparison; None for other
+            operators.
 
     Raises:
-        ValueError: operands, interval or name do not fit the operator.
+        ValueError: operands, interval, name or value do not fit the operator.
     """
 
-    __slots__ = ("_hash", "interval", "name", "operands", "operator", "span")
+    __slots__ = ("_hash", "interval", "name", "operands", "operator", "span", "value")
 
     operator: Operator
     operands: tuple[Formula, ...]
     interval: Interval | None
     name: str | None
     span: Span | None
+    value: Value
     _hash: int
 
     def __init__(
@@ -92,22 +109,27 @@ class Formula:
         interval: Interval | None = None,
         name: str | None = None,
         span: Span | None = None,
+        value: Value = None,
     ) -> None:
-        if len(operands) != operator.arity:
+        if len(operands) != operator.arity != ops.ANY_NUMBER:
             raise ValueError(f"{operator} takes {operator.arity} operands, not {len(operands)}")
         if operator.is_temporal:
             interval = Interval.FULL if interval is None else interval
         elif interval is not None:
             raise ValueError(f"{operator} takes no interval")
-        if bool(name) != (operator is ops.ATOM):
+        if bool(name) != (operator is ops.ATOM or operator is ops.PREDICATE):
             raise ValueError("an atom has a name that is not empty; other formulas have none")
+        if bool(value) != operator.is_first_order:
+            raise ValueError("operators of first-order logic have a value; others have none")
         set_slot: Callable[[Formula, str, object], None] = object.__setattr__
         set_slot(self, "operator", operator)
         set_slot(self, "operands", operands)
         set_slot(self, "interval", interval)
         set_slot(self, "name", name)
         set_slot(self, "span", span)
-        set_slot(self, "_hash", hash((operator.name, operands, interval, name)))
+        set_slot(self, "value", value)
+        content = (operator.name, operands, interval, name)
+        set_slot(self, "_hash", hash(content if value is None else (*content, value)))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Formula is immutable, {name} cannot be set")
@@ -264,6 +286,11 @@ class Formula:
         return atoms(self)
 
     @property
+    def is_first_order(self) -> bool:
+        """Whether it has quantifiers, atoms with arguments, or comparisons of variables."""
+        return any(node.operator.is_first_order for node in postorder(self))
+
+    @property
     def past_reach(self) -> int | None:
         """How far back in time a verdict can depend, in time units; None if there is no limit."""
         from mtlmon.analysis.reach import past_reach
@@ -291,9 +318,10 @@ def make(
     interval: Interval | None = None,
     name: str | None = None,
     span: Span | None = None,
+    value: Value = None,
 ) -> Formula:
     """Make a formula from an operator and separate operands, as in `make(ops.AND, f, g)`."""
-    return Formula(operator, operands, interval, name, span)
+    return Formula(operator, operands, interval, name, span, value)
 
 
 def atom(name: str) -> Formula:
@@ -333,7 +361,9 @@ def _equal(left: Formula, right: Formula) -> bool:
             continue
         if a._hash != b._hash or a.operator is not b.operator:
             return False
-        if a.name != b.name or a.interval != b.interval:
+        if a.name != b.name or a.interval != b.interval or a.value != b.value:
+            return False
+        if len(a.operands) != len(b.operands):
             return False
         if a.operands and (id(a), id(b)) not in compared:
             compared.add((id(a), id(b)))
@@ -348,12 +378,13 @@ def _to_rows(formula: Formula) -> list[_Row]:
     for node in postorder(formula):
         row_of[id(node)] = len(rows)
         operands = tuple(row_of[id(operand)] for operand in node.operands)
-        rows.append((node.operator, operands, node.interval, node.name, node.span))
+        row = (node.operator, operands, node.interval, node.name, node.span)
+        rows.append(row if node.value is None else (*row, node.value))
     return rows
 
 
 def _from_rows(rows: list[_Row]) -> Formula:
     nodes: list[Formula] = []
-    for operator, operands, interval, name, span in rows:
-        nodes.append(Formula(operator, tuple(nodes[i] for i in operands), interval, name, span))
+    for operator, operands, *others in rows:
+        nodes.append(Formula(operator, tuple(nodes[i] for i in operands), *others))
     return nodes[-1]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Protocol, TypeVar
 
+    from mtlmon.syntax.formula import Formula
+
     class _Piece(Protocol):
         kind: str
         end: int
@@ -31,10 +33,11 @@ if TYPE_CHECKING:
             """Whether a condition begins at the position, where an operand can be."""
 
         def read(self, text: str, position: int, end: int) -> Token:
-            """Return the condition as an atom, or an invalid token."""
+            """Return the condition as an atom, a leaf, a quantifier, or an invalid token."""
 
 
 ATOM = "atom"
+LEAF = "leaf"
 OPERATOR = "operator"
 NUMBER = "number"
 INVALID = "invalid"
@@ -47,7 +50,7 @@ class Token:
     """A token of a formula.
 
     Attributes:
-        kind: `ATOM`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `PUNCTUATION`.
+        kind: `ATOM`, `LEAF`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `PUNCTUATION`.
         start: the start of the token, which is text[start:end].
         end: the end of the token.
         value: the name of an atom, or the digits of a number; for an invalid token, the message of
@@ -74,6 +77,28 @@ class Token:
         self.value = value
         self.operator = operator
         self.hint = hint
+
+
+class LeafToken(Token):
+    """A part of a formula that has been read already: a predicate or a comparison of terms."""
+
+    __slots__ = ("formula",)
+
+    def __init__(self, start: int, end: int, formula: Formula) -> None:
+        super().__init__(LEAF, start, end)
+        self.formula = formula
+
+
+class QuantifierToken(Token):
+    """A quantifier with its variables, up to the point."""
+
+    __slots__ = ("variables",)
+
+    def __init__(
+        self, start: int, end: int, operator: Operator, variables: tuple[str, ...]
+    ) -> None:
+        super().__init__(OPERATOR, start, end, operator.word, operator)
+        self.variables = variables
 
 
 _SYMBOLS = sorted(
@@ -231,8 +256,9 @@ class _Lexer:
                 self.in_interval = True
                 return _token(text, match, limit)
         if self.wants_operand and self.conditions and self.conditions.begins(text, start, limit):
-            self.wants_operand = False
-            return self.conditions.read(text, start, limit)
+            token = self.conditions.read(text, start, limit)
+            self.wants_operand = token.operator is not None
+            return token
         token = _token(text, match, limit)
         if token.kind == ATOM and text[start] != '"' and self.is_operator(token, text, limit):
             token = Token(OPERATOR, start, token.end, token.value, SMALL_WORDS[token.value])

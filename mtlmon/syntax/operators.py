@@ -7,7 +7,10 @@ direction it looks. Operators are compared by identity: `formula.operator is ops
 from __future__ import annotations
 
 # How tightly operators bind; the larger, the tighter.
-_IFF, _IMPLIES, _UNARY_TEMPORAL, _BINARY_TEMPORAL, _OR, _AND, _NOT, _OPERAND = range(1, 9)
+_QUANTIFIER, _IFF, _IMPLIES, _UNARY_TEMPORAL, _BINARY_TEMPORAL, _OR, _AND, _NOT, _OPERAND = range(9)
+
+ANY_NUMBER = -1
+"""The arity of an operator that takes any number of operands."""
 
 
 class Operator:
@@ -17,11 +20,12 @@ class Operator:
         name: the name of the constant in this module, for instance `IFF`.
         word: the spelling that the printer writes, for instance `EQUIV`; empty for atoms.
         spellings: every spelling that the parser accepts; the first is `word`.
-        arity: the number of operands.
+        arity: the number of operands, or `ANY_NUMBER`.
         binding: how tightly it binds; the larger, the tighter.
         is_past: whether it is a temporal operator that looks back.
         is_future: whether it is a temporal operator that looks ahead.
         is_temporal: whether it is one of these, and so has an interval.
+        is_first_order: whether it is an operator of first-order logic, and so has a value.
         is_prefix: whether it is written before its single operand.
         groups_right: whether `a op b op c` is `a op (b op c)`.
     """
@@ -30,6 +34,7 @@ class Operator:
         "arity",
         "binding",
         "groups_right",
+        "is_first_order",
         "is_future",
         "is_past",
         "is_prefix",
@@ -48,6 +53,7 @@ class Operator:
         self.is_past = direction == "past"
         self.is_future = direction == "future"
         self.is_temporal = self.is_past or self.is_future
+        self.is_first_order = direction == "first-order"
         self.is_prefix = arity == 1
         self.groups_right = binding in {_IFF, _IMPLIES}
 
@@ -88,12 +94,24 @@ UNTIL = Operator("UNTIL", 2, _BINARY_TEMPORAL, "future", "UNTIL U")
 RELEASE = Operator("RELEASE", 2, _BINARY_TEMPORAL, "future", "RELEASE R")
 WEAK_UNTIL = Operator("WEAK_UNTIL", 2, _BINARY_TEMPORAL, "future", "WEAK_UNTIL W")
 
+FORALL = Operator("FORALL", 1, _QUANTIFIER, "first-order", "FORALL ∀")
+EXISTS = Operator("EXISTS", 1, _QUANTIFIER, "first-order", "EXISTS ∃")
+PREDICATE = Operator("PREDICATE", ANY_NUMBER, _OPERAND, "first-order", "")
+"""An atom with arguments; its operands are the formulas of the aggregates in them."""
+COMPARISON = Operator("COMPARISON", ANY_NUMBER, _OPERAND, "first-order", "")
+"""A comparison of terms; its operands are the formulas of the aggregates in them."""
+
+QUANTIFIERS = {
+    spelling: operator for operator in (FORALL, EXISTS) for spelling in operator.spellings
+}
+"""The quantifier for each spelling. They are operators in first-order formulas only."""
+
 OPERATORS = (
     *(TRUE, FALSE, ATOM, NOT, AND, OR, IMPLIES, IFF),
     *(PREVIOUS, ONCE, HISTORICALLY, SINCE, TRIGGER),
     *(NEXT, EVENTUALLY, ALWAYS, UNTIL, RELEASE, WEAK_UNTIL),
 )
-"""Every operator, in the order of the table."""
+"""Every operator of formulas without variables, in the order of the table."""
 
 BY_SPELLING = {spelling: operator for operator in OPERATORS for spelling in operator.spellings}
 """The operator for each spelling."""

@@ -22,7 +22,7 @@ from mtlmon.syntax.hints import (
     where_operand_is_missing,
     where_operator_is_missing,
 )
-from mtlmon.syntax.lexer import ATOM, END
+from mtlmon.syntax.lexer import ATOM, END, LeafToken, QuantifierToken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,6 +103,11 @@ class _Parser:
                 cursor.index += 1
                 self.waiting.append(_Waiting(index, None, None))
             elif operator is None or operator.arity == 2:
+                if isinstance(token, LeafToken):
+                    cursor.index += 1
+                    self.operands.append(token.formula)
+                    self.starts.append(index)
+                    return
                 raise self.operand_missing()
             elif operator.is_prefix:
                 self.read_operator_at_cursor(operator)
@@ -165,6 +170,31 @@ class _Parser:
             self.apply()
         if incoming and cut and middle is not None:
             raise self.ambiguous(cut, incoming, middle)
+        if incoming and incoming.groups_right and self.waiting:
+            self.require_beginning(incoming)
+
+    def require_beginning(self, incoming: Operator) -> None:
+        """Refuse an implication inside a quantifier that begins neither the text nor a parenthesis.
+
+        What is quantified would include it, although the quantifier is part of something smaller.
+        """
+        quantifiers = 0
+        for waiting in reversed(self.waiting):
+            if waiting.operator is None or waiting.operator not in (ops.FORALL, ops.EXISTS):
+                break
+            quantifiers += 1
+        begins = len(self.waiting) == quantifiers or self.waiting[~quantifiers].operator is None
+        if begins or not quantifiers:
+            return
+        cursor, token = self.cursor, self.cursor.token
+        first = self.waiting[-quantifiers]
+        assert first.operator is not None
+        message = (
+            f"{first.operator.word} before '{cursor.text_of(token)}' needs parentheses: "
+            "there are two readings"
+        )
+        hint = both_readings(cursor, first.index, self.starts[-1], incoming)
+        raise cursor.error(message, token, hint)
 
     def apply(self) -> None:
         """Apply the last waiting operator, whose last operand ends before the cursor."""
@@ -176,7 +206,12 @@ class _Parser:
         start = waiting.index if operator.is_prefix else self.starts[split]
         tokens, end = self.cursor.tokens, self.cursor.ahead(-1).end
         span = Span(tokens[start].start, end)
-        self.operands[split:] = [Formula(operator, operands, waiting.interval, None, span)]
+        value = None
+        if operator.is_first_order:
+            quantifier = tokens[waiting.index]
+            assert isinstance(quantifier, QuantifierToken)
+            value = quantifier.variables
+        self.operands[split:] = [Formula(operator, operands, waiting.interval, None, span, value)]
         self.starts[split:] = [start]
 
     def ambiguous(self, cut: Operator, incoming: Operator, middle: int) -> FormulaError:

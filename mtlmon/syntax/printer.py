@@ -47,7 +47,7 @@ def to_declarations(formula: Formula) -> str:
     lines: list[str] = []
     for node, times in zip(subformulas, uses, strict=True):
         operands = tuple(written[number_of[id(operand)]] for operand in node.operands)
-        shown = type(node)(node.operator, operands, node.interval, node.name)
+        shown = type(node)(node.operator, operands, node.interval, node.name, None, node.value)
         if times > 1 and operands:
             name = next(free)
             lines.append(f"let {name} = {to_text(shown)}")
@@ -70,6 +70,8 @@ def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
     right_end = {} if all_parentheses else _right_ends(formula)
     pieces: list[str] = []
     stack: list[Formula | str] = [formula]
+    # The number of pieces where the last quantifier at the beginning of its part ended.
+    begun = 0
     while stack:
         item = stack.pop()
         if isinstance(item, str):
@@ -77,6 +79,14 @@ def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
             continue
         parts: list[Formula | str] = []
         operator, operands = item.operator, item.operands
+        if operator.is_first_order:
+            begins = len(pieces) == begun or pieces[-1].endswith(("(", " OVER "))
+            parts = _first_order_parts(item, begins=begins, all_parentheses=all_parentheses)
+            if operator.is_prefix and begins:
+                pieces.append(str(parts.pop(0)))
+                begun = len(pieces)
+            stack.extend(reversed(parts))
+            continue
         for position, operand in enumerate(operands):
             if position == operator.arity - 1:
                 parts.append(_written(item))
@@ -111,6 +121,30 @@ def _written(formula: Formula) -> str:
     return (text, f"{text} ", f" {text} ")[formula.operator.arity]
 
 
+def _first_order_parts(
+    formula: Formula, *, begins: bool, all_parentheses: bool
+) -> list[Formula | str]:
+    """The pieces of a quantifier, predicate or comparison.
+
+    Args:
+        formula: the formula.
+        begins: whether a formula or a parenthesis begins with it; elsewhere, a quantifier needs
+            parentheses around an implication.
+        all_parentheses: whether every operand that has an operator gets parentheses.
+    """
+    if isinstance(formula.value, tuple):
+        (body,) = formula.operands
+        is_bare = not body.operands if all_parentheses else begins or not body.operator.groups_right
+        is_bare = is_bare or body.operator.binding == ops.TRUE.binding
+        operand: list[Formula | str] = [body] if is_bare else ["(", body, ")"]
+        return [f"{formula.operator.word} {', '.join(formula.value)}. ", *operand]
+    assert formula.value is not None
+    inner = formula.value.parts(formula.operands)
+    if formula.name is None:
+        return inner
+    return [f"{atom_text(formula.name)}(", *inner, ")"]
+
+
 def _last_is_bare(operator: Operator, operand: Operator) -> bool:
     """Whether the last operand needs no parentheses, as its operator does not end this one."""
     if operand.arity < 2:
@@ -133,7 +167,7 @@ def _right_ends(formula: Formula) -> dict[int, int]:
     for node in postorder(formula):
         operator = node.operator
         loosest = _CLOSED
-        if node.operands:
+        if operator.arity > 0:
             loosest = _NEVER_ENDED if operator.is_temporal else operator.binding
             last = node.operands[-1]
             if _last_is_bare(operator, last.operator):

@@ -62,7 +62,7 @@ def with_operands(node: Formula, operands: tuple[Formula, ...]) -> Formula:
     """Return the node with these operands, or the node itself if it has them already."""
     if all(map(_is, operands, node.operands)):
         return node
-    return Formula(node.operator, operands, node.interval)
+    return Formula(node.operator, operands, node.interval, node.name, None, node.value)
 
 
 def _rewritten(formula: Formula, rule: _Rule) -> Formula:

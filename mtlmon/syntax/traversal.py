@@ -77,4 +77,4 @@ def number_by(content: Callable[[Node], object], *roots: Node) -> tuple[list[Nod
 
 
 def _content(formula: Formula) -> object:
-    return formula.operator, formula.interval, formula.name
+    return formula.operator, formula.interval, formula.name, formula.value

@@ -50,7 +50,7 @@ _INTERVALS: st.SearchStrategy[Interval] = st.one_of(
 _OPERATORS = [
     row
     for row in vars(ops).values()
-    if isinstance(row, ops.Operator) and row.arity and row not in ops.NAMES
+    if isinstance(row, ops.Operator) and row.arity and row not in ops.NAMES | ops.OF_FORMULAS
 ]
 
 

@@ -79,8 +79,8 @@ class Evaluator:
             )
         else:
             operands = [self.column(operand) for operand in formula.operands]
-            beyond = _BEYOND[formula.operator](formula.interval, *(c.beyond for c in operands))
-            here = _AT[formula.operator]
+            beyond = BEYOND[formula.operator](formula.interval, *(c.beyond for c in operands))
+            here = AT[formula.operator]
             at = tuple(here(self, i, formula.interval, *operands) for i in range(len(self.times)))
             column = Column(at, beyond)
         self.columns[formula] = column
@@ -155,7 +155,7 @@ def evaluate(formula: Formula, prefix: Prefix) -> tuple[Truth, ...]:
 
 
 # The value at time-point i, given the columns of the operands.
-_AT: dict[Operator, Callable[..., Truth]] = {
+AT: dict[Operator, Callable[..., Truth]] = {
     ops.TRUE: lambda e, i, _: True,
     ops.FALSE: lambda e, i, _: False,
     ops.NOT: lambda e, i, _, f: negation(f.at[i]),
@@ -193,7 +193,7 @@ def _universal(interval: Interval, f: Truth, g: Truth) -> Truth:
 
 
 # The value at every time-point still to come, given that of the operands.
-_BEYOND: dict[Operator, Callable[..., Truth]] = {
+BEYOND: dict[Operator, Callable[..., Truth]] = {
     ops.TRUE: lambda _: True,
     ops.FALSE: lambda _: False,
     ops.NOT: lambda _, f: negation(f),

@@ -9,6 +9,8 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.syntax.traversal import number_by, postorder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Span
@@ -57,7 +59,24 @@ class Over(NamedTuple):
     stream: str
 
 
-Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over
+class Aggregate(NamedTuple):
+    """An aggregate over the valuations of a formula.
+
+    Attributes:
+        word: one of `mtlmon.policy.predicates.operators.FORMULA_AGGREGATES`.
+        formula: the number of the formula among the operands of the predicate or comparison that
+            the expression belongs to.
+        by: the variables whose values tell groups apart; None if all valuations are one group.
+    """
+
+    word: str
+    formula: int
+    by: tuple[str, ...] | None
+
+
+Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | Aggregate
+# Operator, numbers of the operands, value, span.
+_Row: TypeAlias = "tuple[Operator, tuple[int, ...], Value, Span | None]"
 
 
 class Expression:
@@ -69,9 +88,9 @@ class Expression:
     Attributes:
         operator: a row of `mtlmon.policy.predicates.operators`.
         operands: the operands, as many as the operator's arity.
-        value: the name of a column, stream, atom, let, parameter or INSTANCE, the value of a
-            constant (numbers with a fraction or an exponent are Decimals), the tuple of values of
-            IN and NOT_IN, a `Window`, `Offset` or `Over`, and otherwise None.
+        value: the name of a column, stream, atom, let, parameter, variable or INSTANCE, the value
+            of a constant (numbers with a fraction or an exponent are Decimals), the tuple of values
+            of IN and NOT_IN, a `Window`, `Offset`, `Over` or `Aggregate`, and otherwise None.
         span: the place in the source text, or None if there is none.
     """
 
@@ -116,7 +135,7 @@ class Expression:
     def members(self) -> tuple[Constant, ...]:
         """The value of IN and NOT_IN."""
         assert isinstance(self.value, tuple)
-        assert not isinstance(self.value, Window | Offset | Over)
+        assert not isinstance(self.value, Window | Offset | Over | Aggregate)
         return self.value
 
     @property
@@ -137,6 +156,12 @@ class Expression:
         assert isinstance(self.value, Over)
         return self.value
 
+    @property
+    def aggregate(self) -> Aggregate:
+        """The value of COUNT_FORMULA and AGGREGATE_FORMULA."""
+        assert isinstance(self.value, Aggregate)
+        return self.value
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"an Expression is immutable, {name} cannot be set")
 
@@ -150,6 +175,9 @@ class Expression:
         if not isinstance(other, Expression):
             return NotImplemented
         return _equal(self, other)
+
+    def __reduce__(self) -> tuple[Callable[[list[_Row]], Expression], tuple[list[_Row]]]:
+        return _from_rows, (_to_rows(self),)
 
     def __str__(self) -> str:
         from mtlmon.policy.predicates.printer import to_text
@@ -207,3 +235,21 @@ def _equal(left: Expression, right: Expression) -> bool:
         compared.add((id(a), id(b)))
         stack.extend(zip(a.operands, b.operands, strict=True))
     return True
+
+
+def _to_rows(expression: Expression) -> list[_Row]:
+    """A flat table of the nodes, to pickle expressions of any depth; shared nodes stay shared."""
+    rows: list[_Row] = []
+    row_of: dict[int, int] = {}
+    for node in postorder(expression):
+        row_of[id(node)] = len(rows)
+        operands = tuple(row_of[id(operand)] for operand in node.operands)
+        rows.append((node.operator, operands, node.value, node.span))
+    return rows
+
+
+def _from_rows(rows: list[_Row]) -> Expression:
+    nodes: list[Expression] = []
+    for operator, operands, value, span in rows:
+        nodes.append(Expression(operator, tuple(nodes[i] for i in operands), value, span))
+    return nodes[-1]

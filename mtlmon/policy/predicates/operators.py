@@ -48,6 +48,10 @@ class Operator:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickle the name, so that identity survives.
+        return _operator_called, (self.name,)
+
 
 def _function(
     name: str, argument: str, result: str, *, constants: int = 0, arity: int = 1
@@ -80,8 +84,11 @@ LET = Operator("LET", "", 0, OPERAND)
 PARAMETER = Operator("PARAMETER", "", 0, OPERAND)
 """The `NAME` of `per EXPR as NAME`."""
 
+VARIABLE = Operator("VARIABLE", "", 0, OPERAND)
+"""A variable of a first-order formula."""
+
 COLUMNS = frozenset({COLUMN, ROW_COLUMN})
-NAMES = frozenset({COLUMN, ROW_COLUMN, STREAM, ATOM, LET, PARAMETER})
+NAMES = frozenset({COLUMN, ROW_COLUMN, STREAM, ATOM, LET, PARAMETER, VARIABLE})
 """The operators whose value is a name and nothing else."""
 
 IF = Operator("IF", "if", 3, IF_BINDING)
@@ -158,6 +165,17 @@ OVER = Operator("OVER", "over", 1, OPERAND)
 INSTANCE = Operator("INSTANCE", "", ANY_NUMBER, OPERAND)
 """The held value of one instance of a stream: `views[7]`."""
 
+WILDCARD = Operator("WILDCARD", "", 0, OPERAND)
+"""An argument of a predicate that may be anything."""
+COUNT_FORMULA = Operator("COUNT_FORMULA", "", 0, OPERAND)
+"""`COUNT(FORMULA BY u)`, the number of valuations of a formula."""
+AGGREGATE_FORMULA = Operator("AGGREGATE_FORMULA", "", 1, OPERAND)
+"""`SUM(a OVER FORMULA BY u)`, an aggregate over the valuations of a formula."""
+OF_FORMULAS = frozenset({COUNT_FORMULA, AGGREGATE_FORMULA})
+"""The operators whose value is an `Aggregate`."""
+FORMULA_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN")
+"""The words of aggregates over formulas."""
+
 COMPARISONS = {
     **{operator.word: operator for operator in (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL)},
     **{operator.word: operator for operator in (GREATER, GREATER_EQUAL)},
@@ -217,3 +235,9 @@ MIRRORED = {
     GREATER_EQUAL: LESS_EQUAL,
 }
 """The equivalent comparison of swapped operands."""
+
+_BY_NAME = {row.name: row for row in list(globals().values()) if isinstance(row, Operator)}
+
+
+def _operator_called(name: str) -> Operator:
+    return _BY_NAME[name]

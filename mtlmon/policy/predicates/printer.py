@@ -13,11 +13,22 @@ from mtlmon.policy.predicates.operators import Operator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+FORMULA = "\0formula "
+"""What a piece begins with that stands for the formula of an aggregate."""
+
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def to_text(expression: Expression) -> str:
     """Write an expression as text from which the parser makes an equal expression."""
+    return "".join(pieces_of(expression))
+
+
+def pieces_of(expression: Expression) -> list[str]:
+    """Write an expression as pieces of text.
+
+    For the formula of an aggregate, there is a piece of `FORMULA` and its number.
+    """
     pieces: list[str] = []
     stack: list[Expression | str] = [expression]
     while stack:
@@ -26,7 +37,7 @@ def to_text(expression: Expression) -> str:
             pieces.append(item)
         else:
             stack.extend(reversed(_parts(item)))
-    return "".join(pieces)
+    return pieces
 
 
 def column_text(name: str) -> str:
@@ -58,6 +69,10 @@ def _parts(node: Expression) -> list[Expression | str]:
         return [column_text(node.name)]
     if operator is ops.CONSTANT:
         return [constant_text(node.constant)]
+    if operator is ops.WILDCARD:
+        return ["_"]
+    if operator in ops.OF_FORMULAS:
+        return _aggregate(node)
     if operator.binding == ops.OPERAND:
         return _call(node)
     if operator is ops.IF:
@@ -101,6 +116,13 @@ def _call(node: Expression) -> list[Expression | str]:
         constants += [] if default is None else [f", or: {constant_text(default)}"]
         return [f"{operator.word}{interval}(", *node.operands, *constants, ")"]
     return [operator.word, "(", *_separated(_arguments(node)), ")"]
+
+
+def _aggregate(node: Expression) -> list[Expression | str]:
+    word, formula, by = node.aggregate
+    over: list[Expression | str] = [*node.operands, " OVER "] if node.operands else []
+    groups = "" if by is None else f" BY {', '.join(by)}"
+    return [f"{word}(", *over, f"{FORMULA}{formula}", f"{groups})"]
 
 
 def _arguments(node: Expression) -> Sequence[Expression]:

@@ -1,0 +1,1 @@
+"""First-order formulas: atoms with arguments, comparisons of variables, quantifiers, aggregates."""
