@@ -307,6 +307,10 @@ class _Reader:
             if declaration.kind in {POLICY, FORMULA, TRIGGER}:
                 self.attempt(self.read_policy, declaration)
         self.file.policies = tuple(self.policies.values())
+        if self.file.streams:
+            from mtlmon.policy.templates import template_errors
+
+            self.errors += template_errors(self.file)
         kinds_found = {declaration.kind for declaration in self.declarations}
         is_missing = self.needs_policy and not kinds_found & {POLICY, FORMULA, TRIGGER}
         if not self.errors and is_missing:

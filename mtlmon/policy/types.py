@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.reading import PolicyFile
 
 
@@ -36,7 +37,32 @@ def with_streams(
         name: kinds.DECLARED[one.kind] for name, one in file.streams.items() if one.kind is not None
     }
     found, errors = find_kinds(streams, schema, environment, declared)
-    return environment._replace(streams=found), errors
+    environment = environment._replace(streams=found)
+    keys: dict[str, tuple[Kind, ...]] = {}
+    for name, stream in file.streams.items():
+        of_keys = []
+        for key, _ in stream.per:
+            part = file.predicate(key, name, "stream")
+            of_keys.append(check(part, schema, environment, wanted=None, is_of_one_row=False))
+        if stream.per:
+            pairs = zip(of_keys, stream.per, strict=True)
+            keys[name] = tuple(checked.kinds[id(key)] for checked, (key, _) in pairs)
+        errors += [error for checked in of_keys for error in checked.errors]
+    environment = environment._replace(keys=keys)
+    for name, stream in file.streams.items():
+        on = None if stream.clock is None else stream.clock.condition
+        own = environment._replace(
+            parameters={
+                one: kind
+                for (_, one), kind in zip(stream.per, keys.get(name, ()), strict=True)
+                if one is not None
+            }
+        )
+        for condition in (on, stream.start, stream.end):
+            if condition is not None:
+                part = file.predicate(condition, name, "stream")
+                errors += check(part, schema, own, is_of_one_row=False).errors
+    return environment, errors
 
 
 def errors_with_columns(

@@ -219,17 +219,16 @@ class StreamAtoms:
 def streams_of(file: PolicyFile) -> dict[str, Stream]:
     """Return the streams of a file as a program takes them."""
 
-    def condition(expression: Expression | None, name: str) -> Predicate | None:
-        return None if expression is None else file.predicate(expression, name, "stream")
-
     return {
         name: Stream(
             file.predicate(stream.expression, name, "stream"),
-            None if stream.clock is None else condition(stream.clock.condition, name),
+            None
+            if stream.clock is None or stream.clock.condition is None
+            else file.predicate(stream.clock.condition, name, "stream"),
             None if stream.kind is None else kinds.DECLARED[stream.kind],
-            per=tuple((file.predicate(key, name, "stream"), one) for key, one in stream.per),
-            start=condition(stream.start, name),
-            end=condition(stream.end, name),
+            per=stream.per,
+            start=stream.start,
+            end=stream.end,
         )
         for name, stream in file.streams.items()
     }

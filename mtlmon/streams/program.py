@@ -11,8 +11,9 @@ an aggregate may be of rows, and its results of ticks.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,18 @@ from mtlmon.policy.predicates.time_points import (
     explained,
     words_of,
 )
+from mtlmon.policy.templates import (
+    OF_INSTANCES,
+    TemplateError,
+    condition_of,
+    error_of,
+    keys_of,
+    lifetime_of,
+    parameters_of,
+    require_readable,
+    require_readable_clauses,
+    stream_of,
+)
 from mtlmon.streams.cells import Texts, cell_kind
 from mtlmon.streams.dependencies import Need, in_order, is_recursive, present_order
 from mtlmon.streams.instances import (
@@ -49,25 +62,18 @@ from mtlmon.streams.kernels import Kernel, NotPossible, extent_of
 from mtlmon.streams.layer import ChoiceTask, KernelTask, Layer, LayerError, Part, check_part
 from mtlmon.streams.points import NO_TICKS, Points, Ticking, tick_times
 from mtlmon.streams.recursion import Member, Memory, Recursion
-from mtlmon.streams.templates import (
-    Lifetime,
-    TemplateError,
-    condition_of,
-    keys_of,
-    lifetime_of,
-    parameters_of,
-)
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.time_points import Conflict
+    from mtlmon.policy.templates import Lifetime, Per
     from mtlmon.streams import native
     from mtlmon.streams.kernels import Extent
     from mtlmon.streams.layer import Task
@@ -92,9 +98,9 @@ class Stream(NamedTuple):
     on: Predicate | None = None
     kind: Kind | None = None
     period: int = ROWS
-    per: tuple[tuple[Predicate, str | None], ...] = ()
-    start: Predicate | None = None
-    end: Predicate | None = None
+    per: Per = ()
+    start: Expression | None = None
+    end: Expression | None = None
 
 
 class _Name(NamedTuple):
@@ -139,6 +145,7 @@ class _Builder:
         )
         self._periods: dict[int, None] = {}
         # The numbers of families, which are negative, and the families that have a place.
+        self._per = {name: stream.per for name, stream in streams.items()}
         self._frames: dict[Lifetime, int] = {}
         self._placed_families: dict[int, tuple[Family, int]] = {}
 
@@ -168,13 +175,12 @@ class _Builder:
 
     def output(self, predicate: Predicate, period: int) -> str:
         """Place an expression, and return the name of its column."""
-        expression = predicate.expression
-        if expression.operator is ops.STREAM and predicate.role == "stream":
-            # The value of a stream as such is, at each row, that of the row's instance.
-            name = self._name(expression, period, predicate)
+        if _is_value(predicate):
+            # At each row, it is that of the row's instance.
+            name = self._name(predicate.expression, period, predicate)
             if name.period < ROWS:
                 return self._at_rows(self._known[name], predicate, name.period)[0]
-        placed = self._place(expression, predicate, period)
+        placed = self._place(predicate.expression, predicate, period)
         return self._column(placed, predicate, period)[0]
 
     def finish(self) -> list[Layer]:
@@ -188,15 +194,30 @@ class _Builder:
         found: dict[_Name, list[Need[_Name]]] = {}
         open_names: list[_Name] = []
         for root, period in roots:
+            if not _is_value(root):
+                with self._template_errors(root):
+                    require_readable(root.expression, (), self._per)
             open_names += [need.name for need in self._names(root, period)]
         while open_names:
             name = open_names.pop()
             if name not in found:
+                self._require_readable(name)
                 parts = [(part, name.period) for part in self._parts(name.name)]
                 parts += [(part, ROWS) for part in self._parts_of_lifetime(name.name)]
                 found[name] = [need for part in parts for need in self._names(*part)]
                 open_names += [need.name for need in found[name]]
         return found
+
+    def _require_readable(self, name: _Name) -> None:
+        """Require that the expressions of a stream or definition say which instances they read."""
+        stream = self._streams.get(name.name)
+        for part in self._parts(name.name):
+            with self._template_errors(part):
+                keys = () if stream is None else keys_of(stream.per)
+                require_readable(part.expression, keys, self._per)
+        if stream is not None:
+            with self._template_errors(stream.value):
+                require_readable_clauses(stream, self._per)
 
     def _parts(self, name: str) -> list[Predicate]:
         """The value of a stream or definition, and where it exists."""
@@ -205,7 +226,8 @@ class _Builder:
         stream = self._streams[name]
         on = stream.on
         if on is not None and stream.per:
-            condition = self._of_template(condition_of, stream)
+            with self._template_errors(on):
+                condition = condition_of(stream.per, on.expression)
             on = None if condition is None else on.with_expression(condition)
         return [stream.value] if on is None else [stream.value, on]
 
@@ -214,15 +236,16 @@ class _Builder:
         if name not in self._streams:
             return []
         stream = self._streams[name]
-        others = [one for one in (stream.start, stream.end) if one is not None]
-        return [*(key for key, _ in stream.per), *others]
+        found = [*keys_of(stream.per), stream.start, stream.end]
+        return [stream.value.with_expression(one) for one in found if one is not None]
 
-    def _of_template(self, function: Callable[[Stream], _Result], stream: Stream) -> _Result:
-        """Call a function of a stream with `per`."""
+    @contextmanager
+    def _template_errors(self, origin: Predicate) -> Iterator[None]:
+        """Give the errors of templates a place in the text of an expression."""
         try:
-            return function(stream)
+            yield
         except TemplateError as error:
-            raise self._error(error.origin, error.node, error.message, error.hint) from None
+            raise error_of(error, origin.text, origin.source) from None
 
     def _frame(self, name: str) -> int:
         """The number of the family that a stream belongs to; `ROWS` if it has no instances."""
@@ -235,7 +258,8 @@ class _Builder:
             )
             hint = "leave out every: the values of an instance are held between its rows"
             raise self._error(stream.value, stream.value.expression, message, hint)
-        lifetime = self._of_template(lifetime_of, stream)
+        with self._template_errors(stream.value):
+            lifetime = lifetime_of(stream.per, stream.start, stream.end)
         return self._frames.setdefault(lifetime, -1 - len(self._frames))
 
     def _names(self, predicate: Predicate, period: int) -> list[Need[_Name]]:
@@ -255,8 +279,8 @@ class _Builder:
             seen.add((id(node), is_past, period))
             if node.operator in _NAMED:
                 found[Need(self._name(node, period, predicate), is_past)] = None
-            elif node.operator in _OF_INSTANCES:
-                name = self._name_of_instances(node, predicate)
+            elif node.operator in OF_INSTANCES:
+                name = self._name_of_instances(node)
                 found[Need(name, is_past)] = None
                 if node.operator is ops.OVER:
                     period = name.period
@@ -277,16 +301,9 @@ class _Builder:
         stream = self._streams[node.name]
         return _Name(node.name, self._frame(node.name) if stream.per else stream.period)
 
-    def _name_of_instances(self, node: Expression, origin: Predicate) -> _Name:
+    def _name_of_instances(self, node: Expression) -> _Name:
         """The stream whose instances a node reads."""
-        name = _stream_of(node)
-        if name not in self._streams:
-            raise self._error(origin, node, f"{name} is not defined")
-        if not self._streams[name].per:
-            message = f"stream {column_text(name)} has no instances"
-            hint = f"declare it: stream {column_text(name)} = ... per EXPRESSION"
-            raise self._error(origin, node, message, hint)
-        return _Name(name, self._frame(name))
+        return _Name(stream_of(node), self._frame(stream_of(node)))
 
     def _argument_period(self, node: Expression, origin: Predicate, own: int) -> int:
         """The time-points of the argument of an aggregate or offset.
@@ -401,7 +418,7 @@ class _Builder:
             return _read(column, node)
 
         for node in postorder(part.expression):
-            if node.operator in _OF_INSTANCES and self._name_of_instances(node, part) in own:
+            if node.operator in OF_INSTANCES and self._name_of_instances(node) in own:
                 message = "a stream cannot depend on other instances of itself"
                 raise self._error(part, node, message, "name an instance of another stream")
             if node.operator in _NAMED and (name := self._name(node, period, part)) in own:
@@ -512,7 +529,6 @@ class _Builder:
         if name.period == period:
             return placed
         if name.period < ROWS:
-            self._require_readable(node, origin, period)
             column, layer = self._at_rows(placed, origin, name.period)
             return _Placed(_read(column, node), max(layer, self._first_layer(period)))
         if period < ROWS:
@@ -549,30 +565,28 @@ class _Builder:
         """Place the instances of a stream; returns them, and their layer."""
         layer = 0
 
-        def key_column(expression: Expression, origin: Predicate) -> KeyColumn:
+        origin = stream.value
+
+        def key_column(expression: Expression) -> KeyColumn:
             nonlocal layer
             placed = self._place(expression, origin, ROWS)
             column, lowest = self._column(placed, origin, ROWS)
             layer = max(layer, lowest)
             return KeyColumn(column, self._kind(placed.expression, origin))
 
-        origins = [key for key, _ in stream.per]
-        keys = [key_column(*pair) for pair in zip(lifetime.keys, origins, strict=True)]
-        start = None
-        if lifetime.start is not None and stream.start is not None:
-            start = key_column(lifetime.start, stream.start).name
+        keys = [key_column(key) for key in lifetime.keys]
+        start = None if lifetime.start is None else key_column(lifetime.start).name
         ends = None
-        if stream.end is not None:
-            end = stream.end
-            condition = None if lifetime.end is None else key_column(lifetime.end, end).name
-            end_keys = [key_column(one, end) for one in lifetime.end_keys]
+        if lifetime.has_end:
+            condition = None if lifetime.end is None else key_column(lifetime.end).name
+            end_keys = [key_column(one) for one in lifetime.end_keys]
             for one, key, node in zip(end_keys, keys, lifetime.end_keys, strict=False):
-                self._require_comparable(one, key, end, node)
+                self._require_comparable(one, key, origin, node)
             ends = Ends(condition, end_keys or None)
         try:
             family = Family(frame, keys, start, ends, self._texts)
         except NotPossible as error:
-            raise self._error(origins[0], origins[0].expression, str(error)) from None
+            raise self._error(origin, lifetime.keys[0], str(error)) from None
         self._layer(layer).tasks.append(FamilyTask(family))
         return family, layer
 
@@ -588,22 +602,9 @@ class _Builder:
     def _parameter(self, node: Expression, origin: Predicate, frame: int) -> _Placed:
         """Place a parameter: the value after `per`."""
         assert origin.name is not None
-        number = parameters_of(self._streams[origin.name])[node.name]
+        number = parameters_of(self._streams[origin.name].per)[node.name]
         key = self._family(frame)[0].keys[number]
         return _Placed(_read(key.name, node), self._first_layer(frame))
-
-    def _require_readable(self, node: Expression, origin: Predicate, period: int) -> None:
-        """Raise an error for a stream with instances where it is not known which one is meant."""
-        found = keys_of(self._streams[node.name])
-        if any(found == one.keys for one, frame in self._frames.items() if frame == period):
-            return
-        shown = column_text(node.name)
-        message = f"stream {shown} has a value for each of its instances"
-        hint = (
-            f"name one, as in {shown}[...], or all, as in any(... over {shown}); "
-            "streams with the same per read it as it is"
-        )
-        raise self._error(origin, node, message, hint)
 
     def _at_rows(self, placed: _Placed, origin: Predicate, frame: int) -> tuple[str, int]:
         """Make an expression of instances a column of rows, null for rows without an instance."""
@@ -620,18 +621,13 @@ class _Builder:
         self, node: Expression, operands: list[_Placed], origin: Predicate, period: int
     ) -> _Placed:
         """Place `s[EXPRESSION]`."""
-        name = self._name_of_instances(node, origin)
+        name = self._name_of_instances(node)
         if period > ROWS:
             if any(operand.operator is not ops.CONSTANT for operand in node.operands):
                 message = f"an instance of {column_text(node.name)} is looked up at rows"
                 raise self._error(origin, node, message, f"declare a stream: stream x = {node}")
             return self._place(_at_last_row(node), origin, period)
         family, layer = self._family(name.period)
-        if len(family.keys) != len(operands):
-            count = len(family.keys)
-            values = "one value" if count == 1 else f"{count} values"
-            message = f"an instance of {column_text(node.name)} has {values} after per"
-            raise self._error(origin, node, message, f"not {len(operands)}")
         replaced = _with_operands(node, operands)
         key_of = (min(period, ROWS), replaced)
         if key_of not in self._columns:
@@ -658,7 +654,7 @@ class _Builder:
         if period > ROWS:
             return self._place(_at_last_row(node), origin, period)
         if (ROWS, node) not in self._columns:
-            frame = self._name_of_instances(node, origin).period
+            frame = self._name_of_instances(node).period
             family, _ = self._family(frame)
             placed = self._place(self._held(node, origin, frame), origin, frame)
             whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
@@ -781,10 +777,8 @@ class _Placed(NamedTuple):
 
 
 _NAMED = {ops.STREAM, ops.ATOM, ops.LET}
-_OF_INSTANCES = {ops.OVER, ops.INSTANCE}
 # What does not have one value for each instance, whatever the row.
-_NOT_HELD = {ops.PARAMETER, *_NAMED, *_OF_INSTANCES, *ops.COLUMNS, *MEMORY}
-_Result = TypeVar("_Result")
+_NOT_HELD = {ops.PARAMETER, *_NAMED, *OF_INSTANCES, *ops.COLUMNS, *MEMORY}
 _MAGIC = b"MTLMON-STREAMS-2"
 _DIGEST_BYTES = 8
 _FORGOTTEN = 2**32 - 1
@@ -794,9 +788,9 @@ _MANY_TICKS = 2**30
 _MANY_TEXTS = 65_536
 
 
-def _stream_of(node: Expression) -> str:
-    """The stream whose instances a node reads."""
-    return node.over.stream if node.operator is ops.OVER else node.name
+def _is_value(wanted: Predicate) -> bool:
+    """Whether the value of a stream as such is wanted, rather than an expression that reads it."""
+    return wanted.expression.operator is ops.STREAM and wanted.role == "stream"
 
 
 def _at_last_row(node: Expression) -> Expression:

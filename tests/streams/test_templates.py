@@ -84,9 +84,9 @@ class File:
                     stream.value.expression,
                     expression(stream.on),
                     stream.period,
-                    tuple((key.expression, one) for key, one in stream.per),
-                    expression(stream.start),
-                    expression(stream.end),
+                    stream.per,
+                    stream.start,
+                    stream.end,
                 )
                 for name, stream in self.streams.items()
             },
@@ -317,7 +317,9 @@ def test_integers_and_floats_name_the_same_instances() -> None:
         ("stream x = i per k as p on row.b", "on is about rows that do not belong"),
         ("stream x = i per k as p until p > 3", "until does not say which p it means"),
         ("stream x = i per k as p, m as q until m = p", "until names p, but not q"),
-        ("stream x = i per k as p until x > 3", "stream x needs its own values"),
+        ("stream x = i per k as p until x > 3", "until cannot read x, which has instances itself"),
+        ("stream x = i per k as p from x > 3", "stream x needs its own values"),
+        ("stream y = i per k\nstream x = i per k until y > 3", "until cannot read y"),
         ("stream x = x[m] per k", "needs its own value at the same row"),
         ("stream x = x[m].last() per k", "cannot depend on other instances of itself"),
         ("stream x = max(x over x).last() per k", "needs its own value at the same row|cannot dep"),

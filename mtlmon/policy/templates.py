@@ -1,0 +1,328 @@
+"""Streams with `per`: when their instances begin and end, and who can read them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.predicates.time_points import MEMORY
+from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy.reading import PolicyFile
+
+Per: TypeAlias = "tuple[tuple[Expression, str | None], ...]"
+"""The expressions behind `per`, each with the name of its parameter or None."""
+
+OF_INSTANCES = frozenset({ops.OVER, ops.INSTANCE})
+"""The operators that read instances of a stream."""
+
+
+class Lifetime(NamedTuple):
+    """When the instances of a stream begin and end; streams that share it share their instances.
+
+    Attributes:
+        keys: the expressions whose values tell instances apart.
+        start: where an instance may begin, at the rows that belong to it; None for all of them.
+        has_end: whether instances end.
+        end: the rows where instances end; None for all rows.
+        end_keys: the key of the instance that ends; () if all of the trace end.
+    """
+
+    keys: tuple[Expression, ...]
+    start: Expression | None
+    has_end: bool
+    end: Expression | None
+    end_keys: tuple[Expression, ...]
+
+
+class TemplateError(Exception):
+    """What is not possible with instances; the caller makes an error with a place of it."""
+
+    def __init__(self, node: Expression, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.node = node
+        self.message = message
+        self.hint = hint
+
+
+def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> Lifetime:
+    """Return when the instances of a stream with `per` begin and end.
+
+    Args:
+        per: the expressions that tell instances apart, each with the name of its parameter or None.
+        start: what is written behind `from`, or None.
+        end: what is written behind `until`, or None.
+
+    Raises:
+        TemplateError: `until` names some instances, but neither one nor all of the trace.
+    """
+    keys = keys_of(per)
+    own = dict(zip(_names(per), keys, strict=True))
+    for clause in (start, end):
+        if clause is not None:
+            _require_present(clause)
+    start = None if start is None else _replaced(start, own)
+    if end is None:
+        return Lifetime(keys, start, False, None, ())
+    rest = _conjuncts(end)
+    found: dict[str, Expression] = {}
+    for conjunct in list(rest):
+        name, other = _named_by(conjunct)
+        if name is not None and name not in found:
+            found[name] = other
+            rest.remove(conjunct)
+    named = [node for node in postorder(*rest) if node.operator is ops.PARAMETER]
+    if found:
+        constants = {name: key for name, key in own.items() if key.operator is ops.CONSTANT}
+        found = {**constants, **found}
+    if found and len(found) < len(keys):
+        missing = next(name for name in own if name not in found)
+        message = f"until names {', '.join(found)}, but not {missing}"
+        hint = "it ends one instance, and names all of its values, or all instances of the trace"
+        raise TemplateError(end, message, hint)
+    if named and not found:
+        message = f"until does not say which {named[0].name} it means"
+        hint = f"write until EXPRESSION = {named[0].name}, and other conditions with and"
+        raise TemplateError(named[0], message, hint)
+    # The instance that ends has these values.
+    parts = [_replaced(one, found) for one in rest]
+    end_keys = tuple(found[name] for name in own) if found else ()
+    return Lifetime(keys, start, True, _conjunction(parts), end_keys)
+
+
+def condition_of(per: Per, on: Expression | None) -> Expression | None:
+    """Return where a stream with `per` has a value, at the rows that belong to an instance.
+
+    Args:
+        per: the expressions that tell instances apart, each with the name of its parameter or None.
+        on: what is written behind `on`, or None.
+
+    Returns:
+        The condition; None for all of these rows.
+
+    Raises:
+        TemplateError: `on` is also about other rows.
+    """
+    if on is None:
+        return None
+    own = dict(zip(_names(per), keys_of(per), strict=True))
+    rest = _conjuncts(on)
+    found = set()
+    for conjunct in list(rest):
+        name, other = _named_by(conjunct)
+        if name is not None and own.get(name) == other:
+            found.add(name)
+            rest.remove(conjunct)
+    for (key, name), own_name in zip(per, own, strict=True):
+        if own_name not in found:
+            message = "on is about rows that do not belong to the instance, which is not possible"
+            shown = name or "id"
+            hint = f"write per {key} as {shown} on {key} = {shown} and ..."
+            raise TemplateError(on, f"{message} yet", hint)
+    return _conjunction(rest)
+
+
+def require_readable(
+    expression: Expression, keys: tuple[Expression, ...], streams: Mapping[str, Per]
+) -> None:
+    """Require that an expression says which instances it reads.
+
+    Args:
+        expression: the expression.
+        keys: what tells the instances apart that it belongs to; () if it belongs to none.
+        streams: for each stream what tells its instances apart.
+
+    Raises:
+        TemplateError: it reads a stream with instances as if that had one value, or instances of a
+            stream that has none.
+    """
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node.operator in OF_INSTANCES:
+            name = stream_of(node)
+            shown = column_text(name)
+            if not streams.get(name):
+                message = f"stream {shown} has no instances"
+                raise TemplateError(
+                    node, message, f"declare it: stream {shown} = ... per EXPRESSION"
+                )
+            if node.operator is ops.OVER:
+                continue
+            count = len(streams[name])
+            if len(node.operands) != count:
+                values = "one value" if count == 1 else f"{count} values"
+                message = f"an instance of {shown} has {values} after per"
+                raise TemplateError(node, message, f"not {len(node.operands)}")
+        if node.operator is ops.STREAM and keys_of(streams.get(node.name, ())) not in ((), keys):
+            shown = column_text(node.name)
+            message = f"stream {shown} has a value for each of its instances"
+            hint = (
+                f"name one, as in {shown}[...], or all, as in any(... over {shown}); "
+                "streams with the same per read it as it is"
+            )
+            raise TemplateError(node, message, hint)
+        stack += reversed(node.operands)
+
+
+class Clauses(Protocol):
+    """The clauses of a stream with `per`, as in `definitions.Stream`."""
+
+    @property
+    def per(self) -> Per: ...
+
+    @property
+    def start(self) -> Expression | None: ...
+
+    @property
+    def end(self) -> Expression | None: ...
+
+
+def require_readable_clauses(stream: Clauses, streams: Mapping[str, Per]) -> None:
+    """Require that the clauses of a stream say which instances they read.
+
+    Raises:
+        TemplateError: they do not, or `until` reads a stream with the same `per`.
+    """
+    keys = keys_of(stream.per)
+    for key in keys:
+        require_readable(key, (), streams)
+    if stream.start is not None:
+        # It is evaluated at rows of the instance.
+        require_readable(stream.start, keys, streams)
+    if stream.end is None:
+        return
+    for node in _outside_instances(stream.end):
+        if node.operator is ops.STREAM and keys_of(streams.get(node.name, ())) == keys:
+            message = f"until cannot read {column_text(node.name)}, which has instances itself"
+            hint = "until is about columns, atoms, streams without per, and instances by name"
+            raise TemplateError(node, message, hint)
+    require_readable(stream.end, (), streams)
+
+
+def _outside_instances(expression: Expression) -> list[Expression]:
+    """The nodes of an expression, without the arguments of OVER."""
+    found = []
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if node.operator is not ops.OVER:
+            stack += node.operands
+    return found
+
+
+def template_errors(file: PolicyFile) -> list[FormulaError]:
+    """Find what is not possible with the instances of a file's streams."""
+    streams = {name: stream.per for name, stream in file.streams.items()}
+    checks: list[Callable[[], object]] = []
+    for stream in file.streams.values():
+        on = None if stream.clock is None else stream.clock.condition
+        if stream.per:
+            checks.append(partial(lifetime_of, stream.per, stream.start, stream.end))
+            checks.append(partial(condition_of, stream.per, on))
+        for one in (stream.expression, *([] if on is None else [on])):
+            checks.append(partial(require_readable, one, keys_of(stream.per), streams))
+        checks.append(partial(require_readable_clauses, stream, streams))
+    for predicate in file.atoms.values():
+        checks.append(partial(require_readable, predicate.expression, (), streams))
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except TemplateError as error:
+            errors.append(error_of(error, file.text, file.source))
+    return errors
+
+
+def error_of(error: TemplateError, text: str, source: str) -> FormulaError:
+    """Return an error with its place in a text."""
+    place = 0 if error.node.span is None else error.node.span.start
+    return formula_error(
+        text, place, error.message, source=source, hint=error.hint, kind=PolicyError
+    )
+
+
+def keys_of(per: Per) -> tuple[Expression, ...]:
+    """Return the expressions behind `per`."""
+    return tuple(key for key, _ in per)
+
+
+def parameters_of(per: Per) -> dict[str, int]:
+    """Return the number of the key that each parameter stands for."""
+    return {name: number for number, (_, name) in enumerate(per) if name is not None}
+
+
+def stream_of(node: Expression) -> str:
+    """Return the stream whose instances a node reads."""
+    return node.over.stream if node.operator is ops.OVER else node.name
+
+
+def _names(per: Per) -> list[str]:
+    """The names of the parameters; a key without a name has one that no parameter has."""
+    return [f"the value of {key}" if name is None else name for key, name in per]
+
+
+def _conjunction(parts: list[Expression]) -> Expression | None:
+    found = None
+    for part in parts:
+        found = part if found is None else Expression(ops.AND, (found, part), None, part.span)
+    return found
+
+
+def _require_present(clause: Expression) -> None:
+    """Refuse parameters in the arguments of aggregates and offsets, which are of the trace."""
+    for node in postorder(clause):
+        if node.operator in MEMORY:
+            for one in postorder(node):
+                if one.operator is ops.PARAMETER:
+                    message = f"from and until cannot use {one.name} in a window of the trace"
+                    hint = "count what belongs to an instance in a stream with the same per"
+                    raise TemplateError(one, message, hint)
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
+    """The operands of the ANDs at the top."""
+    found: list[Expression] = []
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if node.operator is ops.AND:
+            stack += reversed(node.operands)
+        else:
+            found.append(node)
+    return found
+
+
+def _named_by(condition: Expression) -> tuple[str | None, Expression]:
+    """For `X = p`, return p and X; p is None for other conditions."""
+    if condition.operator is ops.EQUAL:
+        for one, other in (condition.operands, condition.operands[::-1]):
+            is_free = all(node.operator is not ops.PARAMETER for node in postorder(other))
+            if one.operator is ops.PARAMETER and is_free:
+                return one.name, other
+    return None, condition
+
+
+def _replaced(root: Expression, values: Mapping[str, Expression]) -> Expression:
+    """Replace parameters by expressions."""
+    built: dict[int, Expression] = {}
+    for node in postorder(root):
+        if node.operator is ops.PARAMETER and node.name in values:
+            built[id(node)] = values[node.name]
+            continue
+        operands = tuple(built[id(operand)] for operand in node.operands)
+        if all(one is other for one, other in zip(operands, node.operands, strict=True)):
+            built[id(node)] = node
+        else:
+            built[id(node)] = Expression(node.operator, operands, node.value, node.span)
+    return built[id(root)]
