@@ -146,7 +146,7 @@ def header(policy: Policy) -> list[str]:
     if policy.key is not None:
         lines.append(f"key: {', '.join(map(column_text, policy.key)) or 'none'}")
     if policy.clock is not None:
-        lines.append(f"on {policy.clock} (not possible yet)")
+        lines.append(f"on {policy.clock}")
     if policy.tolerance is not None:
         lines.append(f"at most {float(100 * policy.tolerance):g}% violations")
     return ["\n".join(lines)] if lines else []

@@ -182,6 +182,7 @@ class Findings:
             self.check.event_count,
             self.options.end_time,
             self.check.partitions.of_policies,
+            self.check.clocks,
         )
 
     def write_report(

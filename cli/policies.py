@@ -31,7 +31,7 @@ from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.checking import PolicyCounts
     from mtlmon.checking.assumptions import AssumptionWatch
@@ -282,7 +282,7 @@ def open_table_source(
     partitions: Sequence[Sequence[str]],
     memory: MemoryLimit,
     *,
-    atoms_of_partitions: Sequence[Sequence[str]] | None = None,
+    atoms_of_partitions: Sequence[Mapping[int, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
 ) -> TableEvents:
     """Open the tables that the options name; the other arguments are those of `open_tables`.
@@ -324,18 +324,26 @@ def text_atoms(
     check: LogCheck, file: Formula | PolicyFile, path: str
 ) -> tuple[tuple[str, ...], TextStreams | None]:
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
-    if not isinstance(file, PolicyFile) or not file.atoms:
+    at_ticks = {
+        period: names
+        for needed in check.atoms_of_partitions
+        for period, names in needed.items()
+        if period
+    }
+    if not isinstance(file, PolicyFile) or not (file.atoms or at_ticks):
         return check.atoms, None
     from mtlmon.policy.needs import needs_of
 
     defined = [name for name in check.atoms if name in file.atoms]
-    if not defined:
+    if not defined and not at_ticks:
         return check.atoms, None
     from mtlmon.checking.text_streams import TextStreams
 
-    needs = needs_of(file, check.atoms)
+    others = [name for names in at_ticks.values() for name in names]
+    needs = needs_of(file, [*check.atoms, *others])
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
-    return named, TextStreams(file, defined, needs_of(file, defined).log_atoms, file.unit, path)
+    log_atoms = needs_of(file, [*defined, *others]).log_atoms
+    return named, TextStreams(file, defined, at_ticks, log_atoms, file.unit, path)
 
 
 def take_signals_from_arrow() -> None:

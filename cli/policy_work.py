@@ -198,9 +198,9 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             if not self.check.is_stopped:
                 self.tail = self.next_batch()
         if not self.check.is_stopped:
-            self.check.end(self.source, end_time)
-            self.take()
-            yield
+            for _ in self.check.end(self.source, end_time):
+                self.take()
+                yield
         self.is_complete = not self.check.is_stopped
 
     def take(self) -> None:
@@ -232,8 +232,8 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether `snapshot` can be called: always, until the log has ended."""
-        return not self.has_ended
+        """Whether `snapshot` can be called: not between the ticks before a row, nor at the end."""
+        return not self.has_ended and not self.check.is_within_row
 
     def settle(self) -> bool:
         """Do nothing: a check is always between two events."""

@@ -13,6 +13,7 @@ from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.time_points import ROWS, period_in_units
 from mtlmon.policy.types import errors_with_columns
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import Kept, Load, kept_by, kept_instances, key_bytes
@@ -20,7 +21,7 @@ from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -124,13 +125,9 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     of_policies: dict[int, list[Kept]] = {}
     for partition, columns in enumerate(partitions.columns):
         own = [number for number, one in enumerate(partitions.of_policies) if one == partition]
-        atoms = dict.fromkeys(
-            name
-            for number in own
-            for name in file.policies[number].formula.atoms
-            if name in file.atoms
-        )
-        names = [name for name in file.streams if name in needs_of(file, atoms).streams]
+        atoms = _atoms_of(file, [file.policies[number] for number in own])
+        needs = needs_of(file, [name for some in atoms.values() for name in some])
+        names = [name for name in file.streams if name in needs.streams]
         kept = _kept(file, atoms, (), columns, schema)
         streams += (_of_stream(file, name, columns, kept) for name in names)
         for number in own:
@@ -144,7 +141,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     columns = file.key or ()
     unused = [name for name in file.streams if name not in used]
     if unused:
-        kept = _kept(file, (), unused, columns, schema)
+        kept = _kept(file, {}, unused, columns, schema)
         streams += (_of_stream(file, name, columns, kept) for name in unused)
     policies = [
         _of_policy(file, policy, partitions.columns[partition], of_policies.get(number, []))
@@ -162,13 +159,27 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     return FileBounds((*streams, *policies, *keys), file.assumptions)
 
 
+def _atoms_of(file: PolicyFile, policies: Iterable[Policy]) -> dict[int, list[str]]:
+    """The atoms that policies need, at rows under `ROWS` and at ticks under their period."""
+    found: dict[int, dict[str, None]] = {}
+    for policy in policies:
+        clock, period = policy.clock, ROWS
+        if clock is not None and clock.period is not None:
+            period = period_in_units(clock.period, file.environment.unit)
+        names = found.setdefault(period, {})
+        names |= dict.fromkeys(name for name in policy.formula.atoms if name in file.atoms)
+        if clock is not None and clock.atom in file.atoms:
+            names[clock.atom] = None
+    return {period: list(names) for period, names in found.items()}
+
+
 def _load(file: PolicyFile, columns: Sequence[str]) -> Load:
     return Load(file.assumptions, file.environment.unit, has_keys=bool(columns))
 
 
 def _kept(
     file: PolicyFile,
-    atoms: Iterable[str],
+    atoms: Mapping[int, Sequence[str]],
     streams: Sequence[str],
     columns: tuple[str, ...],
     schema: pa.Schema,
@@ -177,10 +188,14 @@ def _kept(
 
     The keys are "stream" or "atom", and a name.
     """
-    needs = needs_of(file, atoms, streams)
-    programs = StreamAtoms(
-        file, [needs.remembering], needs.log_atoms, file.environment, streams
-    ).programs(schema)
+    needs = needs_of(file, [name for some in atoms.values() for name in some], streams)
+    wanted = {
+        period: [name for name in some if period != ROWS or name in needs.remembering]
+        for period, some in atoms.items()
+    }
+    programs = StreamAtoms(file, [wanted], needs.log_atoms, file.environment, streams).programs(
+        schema
+    )
     owners: dict[int, tuple[str, str]] = {}
     for name, predicate in file.atoms.items():
         owners |= {id(node): ("atom", name) for node in postorder(predicate.expression)}

@@ -14,11 +14,14 @@ from mtlmon.explanation.parts import TraceParts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from mtlmon.checking.sources import EventBatch, EventSource
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.explanation.trace import EndTime, Trace
     from mtlmon.policy import Policy
+    from mtlmon.policy.definitions import Clock
 
 __all__ = ["Violation", "explain_violations"]
 
@@ -47,6 +50,7 @@ def explain_violations(
     event_count: int,
     end_time: EndTime = None,
     partition_of: Sequence[int] | None = None,
+    clocks: Sequence[Clock | None] | None = None,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -58,58 +62,110 @@ def explain_violations(
         event_count: how many events of the log were checked.
         end_time: the end time that the check used.
         partition_of: for each policy, the number of its partition; None if there is only one.
+        clocks: for each policy its time-points, as `LogCheck.clocks`; None if all are on all rows.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
             enough of the log has been read.
     """
-    # by partition and number of the trace
-    traces: dict[tuple[int, int], list[tuple[int, TraceParts]]] = {}
+    at_ticks: dict[Clock, tuple[str, ...]] = {}
+    for one, clock in zip(policies, clocks or (), strict=clocks is not None):
+        if clock is not None and clock.period is not None:
+            known_atoms = at_ticks.get(clock, ())
+            at_ticks[clock] = tuple(dict.fromkeys((*known_atoms, *one.formula.atoms)))
+    # by partition, time-points, and number of the trace
+    traces: dict[tuple[int, Clock | None, int], list[tuple[int, TraceParts]]] = {}
     for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
         names = [(one.time_stamp, one.offset) for one in group]
-        parts = TraceParts(policies[policy].formula, names, atoms)
         partition = 0 if partition_of is None else partition_of[policy]
-        traces.setdefault((partition, number), []).append((policy, parts))
-    wanted: dict[int, list[int]] = {}
-    for partition, number in traces:
-        wanted.setdefault(partition, []).append(number)
-    clock = 0
+        clock = None if clocks is None else clocks[policy]
+        own_atoms = atoms if clock is None else at_ticks.get(clock, atoms)
+        parts = TraceParts(policies[policy].formula, names, own_atoms)
+        traces.setdefault((partition, clock, number), []).append((policy, parts))
+    wanted: dict[tuple[int, Clock | None], list[int]] = {}
+    for partition, clock, number in traces:
+        wanted.setdefault((partition, clock), []).append(number)
+
+    def added(batch: EventBatch, count: int) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+        for (partition, clock), numbers in wanted.items():
+            order = atoms if clock is None else at_ticks.get(clock, atoms)
+            chosen = _chosen(batch, count, partition, clock, numbers, order)
+            for number, time_stamp, letter in chosen:
+                for policy, parts in traces[partition, clock, number]:
+                    for part in parts.add(time_stamp, letter):
+                        yield from _explained(policies[policy], policy, number, *part)
+
+    last = 0
+    is_done = not traces
     for batch in source if traces else ():
         count = min(len(batch.time_stamps), event_count)
         event_count -= count
-        for partition, numbers in wanted.items():
-            for number, time_stamp, letter in _chosen(batch, count, partition, numbers):
-                for policy, parts in traces[partition, number]:
-                    for part in parts.add(time_stamp, letter):
-                        yield from _explained(policies[policy], policy, number, *part)
+        yield from added(batch, count)
         if count:
-            clock = int(batch.time_stamps[count - 1])
-        if not event_count or all(one.is_done for some in traces.values() for _, one in some):
+            last = int(batch.time_stamps[count - 1])
+        is_done = all(one.is_done for some in traces.values() for _, one in some)
+        if is_done or (count and not event_count):
             break
         for some in traces.values():
             for _, parts in some:
                 parts.drop()
-    known = end_time_of_all(clock, end_time)
-    for (_, number), some in traces.items():
+    known = end_time_of_all(last, end_time)
+    if not is_done and any(one is not None and one.period is not None for _, one in wanted):
+        limit = last if known is None else last + 1 if known == "inf" else known + 1
+        for batch in source.ticks_until(limit):
+            yield from added(batch, 0)
+    for (_, _, number), some in traces.items():
         for policy, parts in some:
             for part in parts.end(known):
                 yield from _explained(policies[policy], policy, number, *part)
 
 
 def _chosen(
-    batch: EventBatch, count: int, partition: int, wanted: Sequence[int]
+    batch: EventBatch,
+    count: int,
+    partition: int,
+    clock: Clock | None,
+    wanted: Sequence[int],
+    atoms: Sequence[str],
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield trace, time-stamp and letter of the first `count` events, for wanted traces only."""
-    own = batch.numbers_of(partition)
-    numbers = np.asarray(np.zeros(count, np.uint32) if own is None else own[:count])
+    """Yield trace, time-stamp and letter of the events that come with the first `count` rows.
+
+    Only those of wanted traces are yielded. Letters have the atoms in the given order.
+    """
+    if clock is None:
+        own = batch.numbers_of(partition)
+        numbers = np.asarray(np.zeros(count, np.uint32) if own is None else own[:count])
+        letters, stamps = batch.letters_of(partition), np.asarray(batch.time_stamps)
+        own_atoms = batch.atoms
+    else:
+        points = batch.chosen(partition, clock)
+        end = len(points)
+        if len(batch.time_stamps):
+            end = int(np.searchsorted(points.places, count))
+        numbers = points.numbers[:end]
+        letters, stamps = points.letters, points.time_stamps
+        own_atoms = points.atoms
     # For each trace number, whether it is wanted; False for all higher numbers.
     is_wanted = np.zeros(max(wanted) + 2, bool)
     is_wanted[list(wanted)] = True
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
-    words = batch.letters_of(partition)[places].tolist()
-    letters = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
-    stamps = np.asarray(batch.time_stamps)[places].tolist()
-    return zip(numbers[places].tolist(), stamps, letters, strict=True)
+    words = _reordered(letters[places], own_atoms, atoms).tolist()
+    found = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
+    return zip(numbers[places].tolist(), stamps[places].tolist(), found, strict=True)
+
+
+def _reordered(
+    letters: NDArray[np.uint64], own: Sequence[str], wanted: Sequence[str]
+) -> NDArray[np.uint64]:
+    """Letters with their atoms in another order."""
+    if tuple(own[: len(wanted)]) == tuple(wanted):
+        return letters
+    found = np.zeros((len(letters), max(1, (len(wanted) + 63) // 64)), np.uint64)
+    for number, name in enumerate(wanted):
+        place = own.index(name)
+        bits = letters[:, place // 64] >> np.uint64(place % 64) & np.uint64(1)
+        found[:, number // 64] |= bits << np.uint64(number % 64)
+    return found
 
 
 def _explained(

@@ -17,6 +17,7 @@ from mtlmon.drive.native import (
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.policy.definitions import Clock
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
     from typing import SupportsIndex
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from mtlmon.arrays.native import EventColumns
     from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers, TimeStamps
+    from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.drive.native import FirstViolation, PolicyLines, VerdictRows
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
@@ -35,14 +40,18 @@ if TYPE_CHECKING:
 __all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
 
 _MAGIC = b"mtlmon check"
-_VERSION = 2
+_VERSION = 3
 _DIGEST_BYTES = 8
 # Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
 _NUMBERS = struct.Struct("<?Qqq")
 # For each partition: the number of keys of a check that is stopped (-1 for others), when to look
 # for idle keys, and how many were forgotten.
 _KEY_NUMBERS = struct.Struct("<qQQ")
+# For each policy that is not on all rows, its time-points if the check is stopped (-1 for others).
+_EVENT_NUMBER = struct.Struct("<q")
 
+# Stands for rows among the periods of ticks.
+_ROWS = 0
 # Look for idle keys when there are this many, and twice as many as after the last time.
 _IDLE_KEYS = 1 << 16
 # The number of events, times policies, to process before verdicts are taken out.
@@ -60,6 +69,30 @@ def _short_digest(data: bytes) -> bytes:
     from hashlib import blake2b
 
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def _clock_of(policy: Policy) -> Clock | None:
+    """The time-points of a policy, with a period in units of time; None for all rows.
+
+    Raises:
+        FormulaError: the period has a unit, but that of the time-stamps is not known.
+    """
+    clock = policy.clock
+    if clock is None or clock.period is None or isinstance(clock.period, int):
+        return clock
+    from mtlmon.policy.predicates.time_points import period_in_units
+
+    return Clock(period=period_in_units(clock.period, None))
+
+
+def _events_between(places: NDArray[np.uint32], first: int, last: int, row_count: int) -> int:
+    """How many events come with the rows from `first` to `last`, exclusive; all without rows."""
+    import numpy as np
+
+    if not row_count:
+        return len(places)
+    start, end = np.searchsorted(places, [first, last])
+    return int(end - start)
 
 
 def _or_minus_one(number: int | None) -> int:
@@ -144,7 +177,7 @@ class LogCheck:
         threads: how many threads may share the policies; None means one for each processor.
 
     Attributes:
-        atoms: the atoms of the policies, in order of first occurrence.
+        atoms: the atoms that the policies need at rows, in order of first occurrence.
         partitions: how the policies divide the log into traces; the source has the same partitions.
         monitors: the native monitors, by policy.
         first_time_stamp: the first time-stamp of the log, or None before the first event.
@@ -179,10 +212,9 @@ class LogCheck:
         threads: int | None = None,
     ) -> None:
         self.policies = tuple(policies)
-        if any(policy.clock is not None for policy in policies):
-            from mtlmon.policy.needs import refuse_clocks
-
-            refuse_clocks(policies)
+        self._clocks = [_clock_of(policy) for policy in self.policies]
+        self._has_clocks = any(clock is not None for clock in self._clocks)
+        self._has_ticks = any(one is not None and one.period is not None for one in self._clocks)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
@@ -199,7 +231,11 @@ class LogCheck:
             self.memory.note("expressions", held)
             self.memory.check()
         self.memory.note("expressions", 0)
-        self.atoms = tuple(dict.fromkeys(name for one in self.monitors for name in one.atoms))
+        self.atoms = tuple(
+            dict.fromkeys(
+                name for needed in self.atoms_of_partitions for name in needed.get(_ROWS, ())
+            )
+        )
         self._wants_first = verdicts == "first"
         self._selection = (verdicts, resolve, collect, keep_keys)
         # Kept violations refer to keys by number.
@@ -230,6 +266,10 @@ class LogCheck:
         count = len(self.partitions.columns)
         self._idle_keys = [_IDLE_KEYS] * count
         self.position = 0
+        # Whether some ticks before the next row have been checked; there is no snapshot then.
+        self.is_within_row = False
+        # Once the check has stopped: for each policy that is not on all rows, its time-points.
+        self._events_at_stop: list[int | None] = [None] * len(self.policies)
         # once the check has stopped: the numbers of keys up to the first violation, by partition
         self._keys: list[int] | None = None
         self._clock: int | None = None
@@ -254,9 +294,9 @@ class LogCheck:
         """The counts by policy."""
         first = self._native.first
         if self.is_stopped and first is not None:
-            events = first.event_count
             return [
-                PolicyCounts(events, *first.counts(number)) for number in range(len(self.policies))
+                PolicyCounts(first.event_count if own is None else own, *first.counts(number))
+                for number, own in enumerate(self._events_at_stop)
             ]
         counters = [one.counters for one in self.monitors]
         return [PolicyCounts(one["events"], one["true"], one["false"]) for one in counters]
@@ -268,12 +308,25 @@ class LogCheck:
         return first.event_count if self.is_stopped and first is not None else self.position
 
     @property
-    def atoms_of_partitions(self) -> list[list[str]]:
-        """For each partition, the atoms of its policies."""
-        atoms: list[dict[str, None]] = [{} for _ in self.partitions.columns]
-        for partition, one in zip(self.partitions.of_policies, self.monitors, strict=True):
-            atoms[partition].update(dict.fromkeys(one.atoms))
-        return [list(some) for some in atoms]
+    def atoms_of_partitions(self) -> list[dict[int, list[str]]]:
+        """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
+        atoms: list[dict[int, dict[str, None]]] = [{} for _ in self.partitions.columns]
+        partitions = self.partitions.of_policies
+        for partition, one, clock in zip(partitions, self.monitors, self._clocks, strict=True):
+            period = _ROWS
+            if clock is not None and clock.period is not None:
+                assert isinstance(clock.period, int)
+                period = clock.period
+            needed = atoms[partition].setdefault(period, {})
+            needed.update(dict.fromkeys(one.atoms))
+            if clock is not None and clock.atom is not None:
+                needed[clock.atom] = None
+        return [{period: list(some) for period, some in one.items()} for one in atoms]
+
+    @property
+    def clocks(self) -> list[Clock | None]:
+        """For each policy its time-points, with periods in units of time; None for all rows."""
+        return list(self._clocks)
 
     @property
     def state_bytes(self) -> list[int]:
@@ -336,8 +389,7 @@ class LogCheck:
         finally:
             self.close()
         if not self.is_stopped:
-            self.end(source, end_time)
-            yield
+            yield from self.end(source, end_time)
 
     def feed(self, batch: EventBatch, source: EventSource) -> Generator[None, None, None]:
         """Check the next events of the log, for callers that replace `run` by their own loop.
@@ -352,23 +404,26 @@ class LogCheck:
         """
         if self._native.first is not None and any(one is not None for one in source.key_tables):
             self._native.first.with_keys()
-        events = [
-            batch.events_of(one.atoms, partition)
-            for one, partition in zip(self.monitors, self.partitions.of_policies, strict=True)
-        ]
+        events, own_numbers, places = self._time_points(batch)
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []
         for partition in range(len(self.partitions.columns)):
             own = batch.numbers_of(partition)
             numbers.append(memoryview(bytes(4 * count)).cast("I") if own is None else own)
-        of_policies = [numbers[partition] for partition in self.partitions.of_policies]
-        for first in range(0, count, self.slice_events):
+        of_policies = [
+            numbers[partition] if chosen is None else chosen
+            for partition, chosen in zip(self.partitions.of_policies, own_numbers, strict=True)
+        ]
+        # A batch without rows has ticks that come before the next row.
+        self.is_within_row = not count
+        for first in range(0, max(count, 1), self.slice_events):
             time_stamps = batch.time_stamps[first : first + self.slice_events]
-            if self.first_time_stamp is None:
+            if self.first_time_stamp is None and count:
                 self.first_time_stamp = int(time_stamps[0])
             keys = self.key_counts
+            events_before = self._event_counts()
             try:
-                self._feed(events, of_policies, first, time_stamps)
+                self._feed(events, of_policies, first, time_stamps, places, count)
             finally:
                 self._look_for_first()
             if self.is_stopped:
@@ -377,6 +432,10 @@ class LogCheck:
                     max(before, int(max(known[first:last], default=0)) + 1)
                     for before, known in zip(keys, numbers, strict=True)
                 ]
+                self._events_at_stop = [
+                    None if own is None else before + _events_between(own, first, last, count)
+                    for before, own in zip(events_before, places, strict=True)
+                ]
             self.position += len(time_stamps)
             yield
             if self.is_stopped:
@@ -384,8 +443,8 @@ class LogCheck:
         # Only now have all verdicts with numbers of keys been taken out.
         self._forget_idle(source)
 
-    def end(self, source: EventSource, end_time: EndTime = None) -> None:
-        """End the log: no more events come. After this, there may be verdicts to take out.
+    def end(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
+        """End the log: no more events come. Whenever this yields, there may be verdicts.
 
         Args:
             source: the log.
@@ -395,10 +454,48 @@ class LogCheck:
         if clock is None:
             return
         following = clock_at_end(clock, end_time)
+        if self._has_ticks:
+            limit = clock + 1 if following is None else following
+            for batch in source.ticks_until(limit):
+                yield from self.feed(batch, source)
+                if self.is_stopped:
+                    return
         self._end_clock = clock if following is None else following
         self._native.finish(self._end_clock, following is None)
         self._clock = None
         self._look_for_first()
+        yield
+
+    def _event_counts(self) -> list[int]:
+        """How many time-points each policy has had, if that may be needed."""
+        if not self._has_clocks or not self._wants_first:
+            return [0] * len(self.monitors)
+        return [one.counters["events"] for one in self.monitors]
+
+    def _time_points(
+        self, batch: EventBatch
+    ) -> tuple[
+        list[EventColumns], list[NDArray[np.uint32] | None], list[NDArray[np.uint32] | None]
+    ]:
+        """Return the events of each policy; and, unless they are all rows, trace and place."""
+        events: list[EventColumns] = []
+        numbers: list[NDArray[np.uint32] | None] = []
+        places: list[NDArray[np.uint32] | None] = []
+        chosen: dict[tuple[int, Clock], ChosenPoints] = {}
+        partitions = self.partitions.of_policies
+        for one, partition, clock in zip(self.monitors, partitions, self._clocks, strict=True):
+            if clock is None:
+                events.append(batch.events_of(one.atoms, partition))
+                numbers.append(None)
+                places.append(None)
+                continue
+            if (partition, clock) not in chosen:
+                chosen[partition, clock] = batch.chosen(partition, clock)
+            points = chosen[partition, clock]
+            events.append(points.events_of(one.atoms))
+            numbers.append(points.numbers)
+            places.append(points.places)
+        return events, numbers, places
 
     def snapshot(self) -> bytes:
         """Return the state of the check after `position` events as bytes for `restore`.
@@ -406,11 +503,13 @@ class LogCheck:
         The snapshot does not include the texts of the keys.
 
         Raises:
-            MtlmonError: verdicts wait to be taken out, an event was interrupted, or the log has
-                ended.
+            MtlmonError: verdicts wait to be taken out, an event was interrupted, some ticks before
+                a row have been checked (`is_within_row`), or the log has ended.
         """
         if self._end_clock is not None:
             raise MtlmonError("no snapshot after the end of the log")
+        if self.is_within_row:
+            raise MtlmonError("no snapshot between the ticks before a row")
         head = b"".join(_short_digest(repr(value).encode()) for _, value in self._settings())
         numbers = _NUMBERS.pack(
             self.is_stopped,
@@ -421,6 +520,8 @@ class LogCheck:
         keys = [None] * len(self._idle_keys) if self._keys is None else self._keys
         for count, idle, forgotten in zip(keys, self._idle_keys, self.keys_forgotten, strict=True):
             numbers += _KEY_NUMBERS.pack(_or_minus_one(count), idle, forgotten)
+        for events in self._events_at_stop:
+            numbers += _EVENT_NUMBER.pack(_or_minus_one(events))
         body = head + numbers + policies_snapshot(self._native)
         return _MAGIC + bytes([_VERSION]) + _short_digest(body) + body
 
@@ -453,15 +554,18 @@ class LogCheck:
             if body[place : place + _DIGEST_BYTES] != _short_digest(repr(value).encode()):
                 raise SnapshotError(f"the snapshot is of {what}")
             place += _DIGEST_BYTES
-        after = place + _NUMBERS.size + _KEY_NUMBERS.size * len(self._idle_keys)
+        events_at = place + _NUMBERS.size + _KEY_NUMBERS.size * len(self._idle_keys)
+        after = events_at + _EVENT_NUMBER.size * len(self.policies)
         if len(body) < after:
             raise SnapshotError("the snapshot is damaged: it does not describe a state")
         is_stopped, position, clock, first = _NUMBERS.unpack_from(body, place)
-        parts = _KEY_NUMBERS.iter_unpack(body[place + _NUMBERS.size : after])
+        parts = _KEY_NUMBERS.iter_unpack(body[place + _NUMBERS.size : events_at])
         keys, idle, forgotten = (list(one) for one in zip(*parts, strict=True))
         restore_policies(self._native, body[after:])
         if is_stopped and (self._native.first is None or not self._native.first.is_found):
             raise SnapshotError("the snapshot is damaged: it does not describe a state")
+        found = _EVENT_NUMBER.iter_unpack(body[events_at:after])
+        self._events_at_stop = [_or_none(number) for (number,) in found]
         self.is_stopped = is_stopped
         self.position = position
         self._keys = None if min(keys) < 0 else keys
@@ -477,6 +581,7 @@ class LogCheck:
         return [
             ("other policies or another mode", (texts, modes)),
             ("policies with other keys", self.partitions),
+            ("policies on other time-points", list(map(str, self._clocks))),
             ("another selection of verdicts", self._selection),
             ("another period after which all keys advance", self._advance_every),
         ]
@@ -492,15 +597,18 @@ class LogCheck:
         numbers: list[StreamNumbers],
         first: int,
         time_stamps: TimeStamps,
+        places: list[NDArray[np.uint32] | None],
+        row_count: int,
     ) -> None:
-        """Process the events from `first` on, which have these time-stamps.
+        """Process the rows from `first` on, which have these time-stamps, and what comes with them.
 
-        Between events of different periods of `advance_every`, all keys advance.
+        Between rows of different periods of `advance_every`, all keys advance.
         """
         every = self._advance_every
-        if every is None:
-            self._feed_policies(events, numbers, first, len(time_stamps))
-            self._clock = int(time_stamps[-1])
+        if every is None or not len(time_stamps):
+            self._feed_policies(events, numbers, first, len(time_stamps), places, row_count)
+            if len(time_stamps):
+                self._clock = int(time_stamps[-1])
             return
         import numpy as np
 
@@ -510,12 +618,22 @@ class LogCheck:
         starts = sorted({0, *changes})
         for start, end in zip(starts, [*starts[1:], len(periods)], strict=True):
             if start in changes:
-                self._native.advance(int(time_stamps[start]))
-            self._feed_policies(events, numbers, first + start, end - start)
+                # Ticks that come with this row are below it.
+                bound = self._clock if self._has_ticks else int(time_stamps[start])
+                self._native.advance(bound or 0)
+            row = first + start
+            self._feed_policies(events, numbers, row, end - start, places, row_count)
+            self._clock = int(time_stamps[end - 1])
         self._clock = int(time_stamps[-1])
 
     def _feed_policies(
-        self, events: list[EventColumns], numbers: list[StreamNumbers], first: int, count: int
+        self,
+        events: list[EventColumns],
+        numbers: list[StreamNumbers],
+        first: int,
+        count: int,
+        places: list[NDArray[np.uint32] | None],
+        row_count: int,
     ) -> None:
         """Process `count` events; if that takes long, let threads share the policies from now on.
 
@@ -523,7 +641,10 @@ class LogCheck:
         two threads take 20 % more processor time, and the check is not done any sooner.
         """
         start = time.perf_counter()
-        self._native.feed(events, numbers, first, count)
+        if self._has_clocks:
+            self._native.feed(events, numbers, first, count, places=places, rows=row_count)
+        else:
+            self._native.feed(events, numbers, first, count)
         if self._may_share and time.perf_counter() - start > _SHARED_SECONDS:
             self._may_share = False
             self._executor = self._native.executor = _executor(len(self.monitors), self._threads)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns, KeyTable
+    from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.policy.definitions import Clock
 
     TimeStamps = NDArray[np.int64] | memoryview
     StreamNumbers = NDArray[np.uint32] | memoryview
@@ -27,8 +29,15 @@ class EventBatch(Protocol):
     def time_stamps(self) -> TimeStamps:
         """The time-stamps of the events."""
 
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms of letters, in the order of their bits."""
+
     def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
         """Return the number of each event's trace in a partition; None if it has one trace."""
+
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """Return the time-points of a clock in a partition."""
 
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
@@ -57,6 +66,9 @@ class EventSource(Protocol):
     @property
     def clock(self) -> int | None:
         """The largest time-stamp so far, or None before the first event."""
+
+    def ticks_until(self, limit: int) -> Iterator[EventBatch]:
+        """Yield batches without rows, with the ticks below a time that follow the last row."""
 
     def __iter__(self) -> Iterator[EventBatch]: ...
 

@@ -14,13 +14,16 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.text.head import LogHead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from mtlmon.checking.event_digest import EventDigest
     from mtlmon.checking.text_streams import TextStreams
+    from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.policy.definitions import Clock
+    from mtlmon.streams.atoms import TickAtoms
 
 __all__ = ["TextLog"]
 
@@ -39,6 +42,7 @@ class TextBatch:
     Attributes:
         time_stamps: the time-stamps of the events.
         is_tail: whether this is a last line without a line feed, which may still be incomplete.
+        ticks: the ticks of each period that come before these events, with the atoms there.
     """
 
     is_tail = False
@@ -48,8 +52,9 @@ class TextBatch:
     ) -> None:
         self.time_stamps = memoryview(times).cast("B").cast("q")
         self._masks = memoryview(masks).cast("B").cast("Q")
-        self._words = len(self._masks) // len(self.time_stamps)
+        self._words = max(1, (len(atoms) + 63) // 64)
         self._atoms = tuple(atoms)
+        self.ticks: Mapping[int, TickAtoms] = {}
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -65,13 +70,22 @@ class TextBatch:
         """Return None, as there is one trace."""
 
     def before(self, count: int) -> TextBatch:
-        """Return the first `count` events, at least one."""
+        """Return the first `count` events."""
         return TextBatch(self.time_stamps[:count], self._masks[: count * self._words], self._atoms)
 
     def behind(self, count: int) -> TextBatch:
         """Return the events after the first `count` ones; at least one event must be left."""
         masks = self._masks[count * self._words :]
-        return TextBatch(self.time_stamps[count:], masks, self._atoms)
+        batch = TextBatch(self.time_stamps[count:], masks, self._atoms)
+        batch.ticks = {period: one.behind(count) for period, one in self.ticks.items()}
+        return batch
+
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """Return the time-points of a clock."""
+        from mtlmon.checking.time_points import chosen_points
+
+        ticks = None if not isinstance(clock.period, int) else self.ticks.get(clock.period)
+        return chosen_points(self, self._atoms, partition, clock, ticks)
 
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
@@ -224,20 +238,35 @@ class TextLog(BatchReader[TextBatch]):
             if not times:
                 return
             batch = TextBatch(times, masks, self._atoms)
-            if self._streams is not None:
-                batch = self._streams.added_to(batch)
+            if self._streams is None:
+                yield from self._counted(batch)
+                continue
+            for piece in self._streams.pieces(batch):
                 self._memory.note("streams", self._streams.held_bytes)
-            count = len(batch.time_stamps)
-            self.rows += count
-            if self.digest is not None:
-                self.digest.add(count, batch.columns)
-            if self.to_skip:
-                skipped = min(count, self.to_skip)
-                self.to_skip -= skipped
-                yield None
-                if skipped == count:
-                    continue
-                batch = batch.behind(skipped)
-            yield batch
-            if self._streams is not None and self._streams.error is not None:
+                yield from self._counted(piece)
+            if self._streams.error is not None:
                 raise self._streams.error
+
+    def _counted(self, batch: TextBatch) -> Iterator[TextBatch | None]:
+        """Yield a batch, preceded by None if its first events are skipped, or None alone."""
+        count = len(batch.time_stamps)
+        self.rows += count
+        if self.digest is not None and count:
+            self.digest.add(count, batch.columns)
+        if self.to_skip:
+            skipped = min(count, self.to_skip)
+            self.to_skip -= skipped
+            yield None
+            if skipped == count:
+                return
+            batch = batch.behind(skipped)
+        yield batch
+
+    def ticks_until(self, limit: int) -> Iterator[TextBatch]:
+        """Yield batches without events, with the ticks below a time that follow the last event.
+
+        Raises:
+            MtlmonError: integers overflow at a tick.
+        """
+        if self._streams is not None:
+            yield from self._streams.ticks_until(limit)

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.text_logs import TextBatch
-from mtlmon.errors import MtlmonError, RowError
+from mtlmon.errors import MtlmonError, RowError, TickError
 from mtlmon.policy.predicates.environment import UTC, Environment
+from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.streams.atoms import StreamAtoms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.policy import PolicyFile
 
@@ -27,6 +28,7 @@ class TextStreams:
     Args:
         file: the policy file that defines the atoms.
         names: the names of the atoms to compute.
+        at_ticks: the names of the atoms to compute at ticks, by the period of these.
         log_atoms: the atoms that the log's lines name and these atoms use.
         unit: the unit of the time-stamps, if it is known.
         path: the name of the log in messages.
@@ -39,6 +41,7 @@ class TextStreams:
         self,
         file: PolicyFile,
         names: Sequence[str],
+        at_ticks: Mapping[int, Sequence[str]],
         log_atoms: Sequence[str],
         unit: str | None,
         path: str,
@@ -47,7 +50,9 @@ class TextStreams:
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
-        self._streams = StreamAtoms(file, [self._names], log_atoms, environment)
+        wanted = {ROWS: self._names, **at_ticks}
+        self._streams = StreamAtoms(file, [wanted], log_atoms, environment)
+        self._atoms: tuple[str, ...] = ()
         self._path = path
         self.error: MtlmonError | None = None
 
@@ -56,37 +61,89 @@ class TextStreams:
         """The number of bytes that the states of all streams take."""
         return self._streams.held_bytes
 
-    def added_to(self, batch: TextBatch) -> TextBatch:
-        """Return the batch with these atoms added.
+    def pieces(self, batch: TextBatch) -> Iterator[TextBatch]:
+        """Yield the events of a batch with these atoms added, in pieces with few ticks.
 
-        If integers overflow at an event, the batch ends before it, and `error` is set.
+        If integers overflow at an event or before it, the pieces end before it, and `error` is set.
+        """
+        while len(batch.time_stamps) and self.error is None:
+            times = np.frombuffer(batch.time_stamps, np.int64)
+            self._streams.prepared(*self._rows(batch))
+            count = self._streams.piece(times, [None])
+            if not count:
+                yield from self._some_ticks(int(times[0]))
+                continue
+            piece = batch if count == len(times) else batch.before(count)
+            found = self._computed(piece)
+            if found is not None:
+                yield found
+            if count == len(times):
+                return
+            batch = batch.behind(count)
+
+    def ticks_until(self, limit: int) -> Iterator[TextBatch]:
+        """Yield batches without events, with the ticks below a time.
 
         Raises:
-            MtlmonError: integers overflow at the first event.
+            MtlmonError: integers overflow at a tick.
         """
-        times = np.frombuffer(batch.time_stamps, np.int64)
+        while self._streams.ticks_end < limit:
+            yield from self._some_ticks(limit)
+            if self.error is not None:
+                raise self.error
+
+    def _some_ticks(self, limit: int) -> Iterator[TextBatch]:
+        """Yield a batch with some ticks before the next event, or set `error`."""
+        try:
+            found = self._streams.some_ticks(limit)
+        except TickError as error:
+            self._set_error(error.time_stamp, error.reason)
+            return
+        batch = TextBatch(b"", b"", self._atoms)
+        (batch.ticks,) = found.ticks
+        yield batch
+
+    def _set_error(self, time_stamp: int, reason: str) -> None:
+        self.error = MtlmonError(f"{self._path}: at time-stamp {time_stamp}: {reason}")
+
+    def _rows(self, batch: TextBatch) -> tuple[pa.RecordBatch, dict[str, pa.BooleanArray]]:
+        """The times of events, and where atoms of the log hold."""
         words = batch.letters_of(0)
         held = {
             name: pa.array(_bits(words, batch.atoms.index(name)) != 0)
             for name in self._streams.log_atoms
         }
-        rows = pa.RecordBatch.from_arrays([pa.array(times)], [DEFAULT_TIME])
+        times = np.frombuffer(batch.time_stamps, np.int64)
+        return pa.RecordBatch.from_arrays([pa.array(times)], [DEFAULT_TIME]), held
+
+    def _computed(self, batch: TextBatch) -> TextBatch | None:
+        """Return a batch with the atoms added; up to where integers overflow, if they do.
+
+        None if nothing is left then.
+        """
+        times = np.frombuffer(batch.time_stamps, np.int64)
+        rows = self._streams.prepared(*self._rows(batch))
         try:
-            (found,) = self._streams.evaluate(rows, times, [None], held).atoms
-        except RowError as error:
-            first = error.rows[0]
-            shown = f"{self._path}: at time-stamp {times[first]}: {error.reason}"
-            self.error = MtlmonError(shown)
-            if not first:
-                raise self.error from None
-            return self.added_to(batch.before(first))
-        atoms = (*batch.atoms, *self._names)
+            computed = self._streams.evaluate(rows, times, [None])
+        except (RowError, TickError) as error:
+            if isinstance(error, TickError):
+                first = error.place
+                self._set_error(error.time_stamp, error.reason)
+            else:
+                first = error.rows[0]
+                self._set_error(int(times[first]), error.reason)
+            return self._computed(batch.before(first)) if first else None
+        (found,) = computed.atoms
+        words = batch.letters_of(0)
+        self._atoms = atoms = (*batch.atoms, *self._names)
         masks = np.zeros((len(times), max(1, (len(atoms) + 63) // 64)), np.uint64)
         masks[:, : words.shape[1]] = words
         for number, name in enumerate(self._names, len(batch.atoms)):
             bits = np.asarray(found[name]).astype(np.uint64) << np.uint64(number % 64)
             masks[:, number // 64] |= bits
-        return TextBatch(batch.time_stamps, masks.data.cast("B"), atoms)
+        result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms)
+        (result.ticks,) = computed.ticks
+        return result
 
 
 def _bits(

@@ -14,28 +14,34 @@ if TYPE_CHECKING:
 class Clock:
     """The time-points of a policy or stream, if they are not all rows.
 
-    Exactly one of the attributes is not None.
+    Either `condition` or `period` is not None.
 
     Attributes:
         condition: the time-points are the rows where this is true.
         period: the time-points are the ticks at the multiples of this.
+        atom: for a condition of a policy, the name of the atom that it is; otherwise None.
     """
 
-    __slots__ = ("condition", "period")
+    __slots__ = ("atom", "condition", "period")
 
     def __init__(
-        self, condition: Expression | None = None, period: int | Duration | None = None
+        self,
+        condition: Expression | None = None,
+        period: int | Duration | None = None,
+        atom: str | None = None,
     ) -> None:
         self.condition = condition
         self.period = period
+        self.atom = atom
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Clock):
             return NotImplemented
-        return (self.condition, self.period) == (other.condition, other.period)
+        own = self.condition, self.period, self.atom
+        return own == (other.condition, other.period, other.atom)
 
     def __hash__(self) -> int:
-        return hash((self.condition, self.period))
+        return hash((self.condition, self.period, self.atom))
 
     def __str__(self) -> str:
         if self.period is not None:

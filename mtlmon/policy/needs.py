@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.syntax.printer import atom_text
-from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -111,24 +110,8 @@ def meant_equivalences(file: PolicyFile) -> dict[str, str]:
     return hints
 
 
-def refuse_ticks(file: PolicyFile, streams: Iterable[str]) -> None:
-    """Refuse streams with ticks, which nothing evaluates yet.
-
-    Raises:
-        PolicyError: one of the streams is such a stream.
-    """
-    for name in sorted(streams):
-        stream = file.streams[name]
-        if stream.clock is not None and stream.clock.period is not None:
-            message = f"stream {name} has the clause every, which is not possible yet"
-            hint = "streams have values at rows, or on those where a condition is true"
-            raise formula_error(
-                file.text, stream.place, message, source=file.source, hint=hint, kind=PolicyError
-            )
-
-
 def refuse_clocks(policies: Iterable[Policy]) -> None:
-    """Refuse policies on other time-points than the rows, which nothing evaluates yet.
+    """Refuse policies on other time-points than the rows, which Spark does not evaluate.
 
     Raises:
         MtlmonError: there is one.

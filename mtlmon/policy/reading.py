@@ -40,7 +40,7 @@ from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from mtlmon.policy.needs import Needs
     from mtlmon.policy.predicates.environment import Environment
@@ -125,10 +125,13 @@ class PolicyFile:
 
     @property
     def atoms_needed(self) -> tuple[str, ...]:
-        """The atoms that occur in policies, in order of first occurrence."""
-        return tuple(
-            dict.fromkeys(name for policy in self.policies for name in policy.formula.atoms)
-        )
+        """The atoms that occur in policies and their clocks, in order of first occurrence."""
+        found: dict[str, None] = {}
+        for policy in self.policies:
+            found |= dict.fromkeys(policy.formula.atoms)
+            if policy.clock is not None and policy.clock.atom is not None:
+                found[policy.clock.atom] = None
+        return tuple(found)
 
     @property
     def log_atoms(self) -> tuple[str, ...]:
@@ -311,11 +314,20 @@ class _Reader:
             from mtlmon.policy.templates import template_errors
 
             self.errors += template_errors(self.file)
+        if not self.errors and any(one.clock is not None for one in self.clocked()):
+            from mtlmon.policy.clock_errors import clock_errors
+
+            self.errors += clock_errors(self.file)
         kinds_found = {declaration.kind for declaration in self.declarations}
         is_missing = self.needs_policy and not kinds_found & {POLICY, FORMULA, TRIGGER}
         if not self.errors and is_missing:
             hint = "write policy NAME: FORMULA"
             self.errors.append(self.error(len(self.text), "there is no policy", hint))
+
+    def clocked(self) -> Iterator[Policy | Stream]:
+        """Yield what can have time-points other than rows."""
+        yield from self.file.policies
+        yield from self.file.streams.values()
 
     def read_all(self, kinds: Collection[str], read: Callable[[Declaration], None]) -> None:
         """Read the declarations of some kinds, in order."""
@@ -540,6 +552,17 @@ class _Reader:
             self.define(name, self.resolved(expression), None)
         return name
 
+    def atom_of(self, condition: Expression) -> str:
+        """Return the name of the atom that a condition, whose names are resolved, is."""
+        from mtlmon.policy.predicates import operators as ops
+
+        if condition.operator is ops.ATOM:
+            return condition.name
+        name = str(condition)
+        if name not in self.file.atoms:
+            self.define(name, condition, None)
+        return name
+
     def read_let(self, declaration: Declaration) -> None:
         if self.named[declaration.name] is declaration:
             self.written[declaration.name] = self.formula(declaration)
@@ -590,6 +613,8 @@ class _Reader:
         if declaration.header[0] != declaration.header[1]:
             reader = self.clauses(*declaration.header)
             clauses.read(reader, self, is_trigger=declaration.kind == TRIGGER)
+            if clauses.clock is not None and clauses.clock.condition is not None:
+                clauses.clock.atom = self.atom_of(clauses.clock.condition)
         message_text = None
         if declaration.kind == TRIGGER:
             written, message_text = self.read_trigger(declaration)

@@ -2,44 +2,87 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.errors import MtlmonError, RowError, SnapshotError
-from mtlmon.policy.needs import needs_of, refuse_ticks
+from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
+from mtlmon.policy.needs import needs_of
 from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.time_points import ROWS, period_in_units
 from mtlmon.streams.program import Stream, StreamProgram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.definitions import Stream as DeclaredStream
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.streams.points import Ticks
 
 # No column of a table and no atom is called like this.
 _LOG_ATOM = "\0atom "
 _VALUES = "\0values of "
 
+MOST_TICKS = 1 << 17
+"""About how many ticks are computed at once."""
+
+
+class TickAtoms(NamedTuple):
+    """Where atoms hold at the ticks of a period.
+
+    Attributes:
+        ticks: the ticks.
+        atoms: for each atom where it holds, without nulls.
+    """
+
+    ticks: Ticks
+    atoms: dict[str, pa.BooleanArray]
+
+    def behind(self, count: int) -> TickAtoms:
+        """Return the ticks that do not come before the first `count` rows."""
+        first = int(np.searchsorted(self.ticks.places, count))
+        ticks = self.ticks.chosen(slice(first, None))
+        ticks = ticks._replace(places=ticks.places - count)
+        return TickAtoms(ticks, {name: one.slice(first) for name, one in self.atoms.items()})
+
+
+class Values(NamedTuple):
+    """Values of streams.
+
+    Attributes:
+        time_stamps: the times of all rows and ticks.
+        numbers: the numbers of their traces.
+        columns: for each stream its values there; null where it has none.
+    """
+
+    time_stamps: NDArray[np.int64]
+    numbers: NDArray[np.uint32]
+    columns: dict[str, pa.Array]
+
 
 class Computed(NamedTuple):
-    """What is computed for some rows.
+    """What is computed for some rows, and for the ticks before them.
 
     Attributes:
         atoms: for each partition, the rows where its atoms hold, without nulls.
-        values: the values of the streams that are asked for, in the first partition.
+        ticks: for each partition, where its atoms hold at the ticks of each period.
+        values: the values of the streams that are asked for, in the first partition; None if none
+            are asked for.
     """
 
     atoms: list[dict[str, pa.BooleanArray]]
-    values: dict[str, pa.Array]
+    ticks: list[dict[int, TickAtoms]]
+    values: Values | None
 
 
 class StreamAtoms:
@@ -50,32 +93,43 @@ class StreamAtoms:
 
     Args:
         file: the policy file.
-        wanted: for each partition, the names of the atoms that its policies need.
+        wanted: for each partition, the names of the atoms that its policies need: at rows under
+            `ROWS`, and at ticks under their period.
         log_atoms: the atoms of the log that these atoms use.
         environment: the time column and its unit, and the zone.
         values: the names of the streams whose values are asked for.
+
+    Attributes:
+        log_atoms: as given.
+        has_ticks: whether anything has values at ticks.
     """
 
     def __init__(
         self,
         file: PolicyFile,
-        wanted: Sequence[Sequence[str]],
+        wanted: Sequence[Mapping[int, Sequence[str]]],
         log_atoms: Sequence[str],
         environment: Environment,
         values: Sequence[str] = (),
     ) -> None:
         self._environment = environment
         self._file = file
-        self._wanted = [tuple(names) for names in wanted]
+        self._wanted = [{period: tuple(names) for period, names in some.items()} for some in wanted]
         self._values = tuple(values)
+        names = [name for some in wanted for one in some.values() for name in one]
+        streams = needs_of(file, names, values).streams
+        self.has_ticks = any(period for some in wanted for period in some) or any(
+            (clock := file.streams[name].clock) is not None and clock.period is not None
+            for name in streams
+        )
         self.log_atoms = tuple(log_atoms)
         self._schema: pa.Schema | None = None
         self._programs: list[StreamProgram | None] = [None] * len(self._wanted)
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all atoms that are computed."""
-        return frozenset(name for names in self._wanted for name in names)
+        """The names of all atoms that are computed at rows."""
+        return frozenset(name for some in self._wanted for name in some.get(ROWS, ()))
 
     @property
     def held_bytes(self) -> int:
@@ -104,24 +158,16 @@ class StreamAtoms:
         if program is not None:
             program.keep(numbers)
 
-    def evaluate(
-        self,
-        batch: pa.RecordBatch,
-        time_stamps: NDArray[np.int64],
-        numbers: Sequence[NDArray[np.uint32] | None],
-        held: Mapping[str, pa.BooleanArray],
-    ) -> Computed:
-        """Compute where the atoms hold at the next rows of the log, and remember these rows.
+    def prepared(
+        self, batch: pa.RecordBatch, held: Mapping[str, pa.BooleanArray]
+    ) -> pa.RecordBatch:
+        """Return rows in the form that the other methods take.
 
         Args:
             batch: the rows.
-            time_stamps: their time-stamps.
-            numbers: for each partition, the number of each row's trace, or None for one trace.
             held: for each atom of the log, the rows where it holds.
 
         Raises:
-            RowError: integers overflow in some rows. Nothing has been remembered; call this again
-                without these rows.
             PolicyError: a column does not exist, or its type does not fit.
             MtlmonError: a column has another type than before.
         """
@@ -129,26 +175,121 @@ class StreamAtoms:
         for name in self.log_atoms:
             batch = batch.append_column(_LOG_ATOM + name, held[name])
         self._compile(batch.schema)
-        results = Computed([], {})
+        return batch
+
+    def piece(
+        self,
+        time_stamps: NDArray[np.int64],
+        numbers: Sequence[NDArray[np.uint32] | None],
+    ) -> int:
+        """Return how many of the next rows to evaluate at once, so that ticks stay few.
+
+        If this is 0, there are too many ticks before the first row: `some_ticks` computes some.
+        """
+        programs = self._ticking_programs(numbers)
+        if not programs or not len(time_stamps):
+            return len(time_stamps)
+        counts = sum(program.tick_count(time_stamps, own) for program, own in programs)
+        return int(np.searchsorted(counts, MOST_TICKS, "right"))
+
+    @property
+    def ticks_end(self) -> float:
+        """A time below which all ticks have been computed; infinity if there are no ticks."""
+        ends = [one.ticks_end for one in self._programs if one is not None]
+        return min(ends, default=inf)
+
+    def some_ticks(self, limit: int) -> Computed:
+        """Compute the next ticks below a time; no further row is below it.
+
+        Raises:
+            TickError: integers overflow at a tick.
+        """
+        times = [
+            time
+            for program in self._programs
+            if program is not None and (time := program.time_behind(MOST_TICKS)) is not None
+        ]
+        until = min([limit, *times])
+        assert self._schema is not None
+        rows = self._schema.empty_table().to_batches()
+        nothing = rows[0] if rows else pa.RecordBatch.from_pylist([], self._schema)
+        none = [np.empty(0, np.uint32)] * len(self._programs)
+        return self.evaluate(nothing, np.empty(0, np.int64), none, until)
+
+    def evaluate(
+        self,
+        batch: pa.RecordBatch,
+        time_stamps: NDArray[np.int64],
+        numbers: Sequence[NDArray[np.uint32] | None],
+        until: int | None = None,
+    ) -> Computed:
+        """Compute where the atoms hold at the next rows of the log, and remember these rows.
+
+        Args:
+            batch: the rows, as returned by `prepared`.
+            time_stamps: their time-stamps.
+            numbers: for each partition, the number of each row's trace, or None for one trace.
+            until: as for `StreamProgram.evaluate`.
+
+        Raises:
+            RowError: integers overflow in some rows. Nothing has been remembered; call this again
+                without these rows.
+            TickError: integers overflow at a tick. Nothing has been remembered.
+        """
+        results = Computed([], [], None)
         done: list[StreamProgram] = []
         try:
-            for program, own in zip(self._programs, numbers, strict=True):
+            for program, own, wanted in zip(self._programs, numbers, self._wanted, strict=True):
                 if program is None:
                     results.atoms.append({})
+                    results.ticks.append({})
                     continue
-                found = program.evaluate(batch, time_stamps, own)
+                found = program.evaluate(batch, time_stamps, own, until)
                 done.append(program)
-                for name in self._values:
-                    if _VALUES + name in found:
-                        results.values[name] = found.pop(_VALUES + name)
+                if self._values and len(done) == 1:
+                    results = results._replace(values=self._values_of(program, found))
                 results.atoms.append(
-                    {name: pc.fill_null(one, False) for name, one in found.items()}
+                    {name: pc.fill_null(found[name], False) for name in wanted.get(ROWS, ())}
                 )
-        except RowError:
+                results.ticks.append(
+                    {
+                        period: TickAtoms(
+                            program.ticks_of(period),
+                            {
+                                name: pc.fill_null(found[_at_ticks(name, period)], False)
+                                for name in names
+                            },
+                        )
+                        for period, names in wanted.items()
+                        if period != ROWS
+                    }
+                )
+        except (RowError, TickError):
             for program in done:
                 program.undo()
             raise
         return results
+
+    def _values_of(self, program: StreamProgram, found: Mapping[str, pa.Array]) -> Values:
+        """The values of the streams that are asked for."""
+        points = program.points
+        columns = {
+            name: points.spread(self._period(name), found[_VALUES + name]) for name in self._values
+        }
+        return Values(*points.all_points, columns)
+
+    def _ticking_programs(
+        self, numbers: Sequence[NDArray[np.uint32] | None]
+    ) -> list[tuple[StreamProgram, NDArray[np.uint32] | None]]:
+        return [
+            (program, own)
+            for program, own in zip(self._programs, numbers, strict=True)
+            if program is not None and program.periods
+        ]
+
+    def _period(self, name: str) -> int:
+        """Where a stream has values: `ROWS`, or the period of its ticks."""
+        return _period_of(self._file.streams[name], self._environment.unit)
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give columns without any value the types that they had before."""
@@ -167,7 +308,7 @@ class StreamAtoms:
         first, *others = self._wanted
         self._programs = [
             self._program(first, self._values, schema),
-            *(self._program(names, (), schema) for names in others),
+            *(self._program(some, (), schema) for some in others),
         ]
         for old, new in zip(before, self._programs, strict=True):
             if old is not None and new is not None:
@@ -178,24 +319,35 @@ class StreamAtoms:
         self._schema = schema
 
     def _program(
-        self, names: Sequence[str], values: Sequence[str], schema: pa.Schema
+        self, names: Mapping[int, Sequence[str]], values: Sequence[str], schema: pa.Schema
     ) -> StreamProgram | None:
-        if not names and not values:
+        if not any(names.values()) and not values and not set(names) - {ROWS}:
             return None
         file = self._file
-        refuse_ticks(file, needs_of(file, names, values).streams)
-        wanted = {name: file.atoms[name] for name in names}
+        wanted = {name: file.atoms[name] for name in names.get(ROWS, ())}
+        periods: dict[str, int] = {}
+        for period, some in names.items():
+            for name in some if period != ROWS else ():
+                atom = file.atoms.get(name) or file.predicate(_atom(name), None)
+                wanted[_at_ticks(name, period)] = atom
+                periods[_at_ticks(name, period)] = period
+            if period != ROWS:
+                # a policy without atoms has time-points, too
+                true = file.predicate(Expression(ops.CONSTANT, (), True), None)
+                wanted[_at_ticks("", period)] = true
+                periods[_at_ticks("", period)] = period
         for name in values:
             value = Expression(ops.STREAM, (), name, file.streams[name].expression.span)
             wanted[_VALUES + name] = file.predicate(value, name, "stream")
-        streams = streams_of(file)
+            periods[_VALUES + name] = self._period(name)
+        streams = streams_of(file, self._environment.unit)
         definitions = {name: self._held(file.atoms[name].expression) for name in file.atoms}
         for name in self.log_atoms:
             definitions[name] = file.predicate(_column(_LOG_ATOM + name), name)
         for name, formula in file.lets.items():
             if future_operator(formula) is None:
                 definitions[name] = file.predicate(as_expression(formula, _atom), name)
-        return StreamProgram(wanted, streams, schema, definitions, self._environment)
+        return StreamProgram(wanted, streams, schema, definitions, self._environment, periods)
 
     def _held(self, expression: Expression) -> Predicate:
         """The expression that is true where an atom holds, and false elsewhere."""
@@ -216,8 +368,13 @@ class StreamAtoms:
         return "the columns of the log change their types, but streams need one type for each"
 
 
-def streams_of(file: PolicyFile) -> dict[str, Stream]:
-    """Return the streams of a file as a program takes them."""
+def streams_of(file: PolicyFile, unit: str | None = None) -> dict[str, Stream]:
+    """Return the streams of a file as a program takes them.
+
+    Args:
+        file: the policy file.
+        unit: the unit of the time-stamps, if it is known.
+    """
 
     return {
         name: Stream(
@@ -226,12 +383,25 @@ def streams_of(file: PolicyFile) -> dict[str, Stream]:
             if stream.clock is None or stream.clock.condition is None
             else file.predicate(stream.clock.condition, name, "stream"),
             None if stream.kind is None else kinds.DECLARED[stream.kind],
+            _period_of(stream, unit),
             per=stream.per,
             start=stream.start,
             end=stream.end,
         )
         for name, stream in file.streams.items()
     }
+
+
+def _period_of(stream: DeclaredStream, unit: str | None) -> int:
+    clock = stream.clock
+    if clock is None or clock.period is None:
+        return ROWS
+    return period_in_units(clock.period, unit)
+
+
+def _at_ticks(name: str, period: int) -> str:
+    """The name of an atom at ticks among what a program computes."""
+    return f"\0every {period} {name}"
 
 
 def _column(name: str) -> Expression:

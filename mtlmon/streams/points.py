@@ -101,7 +101,7 @@ class Ticking:
             begins = _with_rows(begins, numbers, count)
         if not len(begins):
             return NO_TICKS, self
-        start = self.done if self.has_row.any() else int(time_stamps[0]) if count else limit
+        start = self._start(int(time_stamps[0]) if count else limit)
         times = multiples(self.periods, start, limit)
         following = Ticking(self.periods, max(self.done, limit), begins < _NEVER)
         if not len(times):
@@ -113,12 +113,22 @@ class Ticking:
     def tick_count(self, limits: Integers) -> Integers:
         """Return, for each of some times, about how many ticks a trace has below it from now on.
 
-        Ticks of two periods at one time count twice.
+        Ticks of two periods at one time count twice. Without rows so far, the first of the times is
+        that of the first row.
         """
+        start = self._start(int(limits[0]))
         counts = np.zeros(len(limits), np.int64)
         for period in self.periods:
-            counts += np.maximum(0, -(-limits // period) - -(-self.done // period))
+            counts += np.maximum(0, -(-limits // period) - -(-start // period))
         return counts
+
+    def time_behind(self, count: int) -> int:
+        """Return a time below which a trace has about so many ticks from now on."""
+        least = self.periods[0]
+        return (-(-self.done // least) + max(1, count // len(self.periods))) * least
+
+    def _start(self, first: int) -> int:
+        return self.done if self.has_row.any() else first
 
     def snapshot(self) -> bytes:
         """Return what is remembered as bytes for `restored`."""
@@ -214,6 +224,27 @@ class Points:
         """Return the ticks of a period."""
         return self.ticks.chosen(self._ticks_of(period))
 
+    @property
+    def all_points(self) -> tuple[Integers, Numbers]:
+        """The times of all rows and ticks, and the numbers of their traces."""
+        count = self.row_count + len(self.ticks)
+        times = np.empty(count, np.int64)
+        numbers = np.zeros(count, np.uint32)
+        rows, ticks = self._places(ROWS), self._all_tick_places()
+        times[rows], times[ticks] = self._time_stamps, self.ticks.time_stamps
+        if self._numbers is not None:
+            numbers[rows] = self._numbers
+        numbers[ticks] = self.ticks.numbers
+        return times, numbers
+
+    def spread(self, period: int, values: pa.Array) -> pa.Array:
+        """Return values at rows or ticks as values at all time-points, null at the others."""
+        if not len(self.ticks) and period == ROWS:
+            return values
+        index = np.full(self.row_count + len(self.ticks), -1)
+        index[self._places(period)] = np.arange(len(values))
+        return values.take(pa.array(index, mask=index < 0))
+
     def common(self, period: int, other: int) -> Integers:
         """Return which ticks of a period are those of another one, which is a multiple."""
         return np.flatnonzero(self.ticks.time_stamps[self._ticks_of(period)] % other == 0)
@@ -284,13 +315,7 @@ class Points:
         arguments, results = self._places(argument), self._places(result)
         is_met[arguments] = is_met[results] = True
         index = np.cumsum(is_met) - 1
-        times = np.empty(count, np.int64)
-        numbers = np.zeros(count, np.uint32)
-        rows, ticks = self._places(ROWS), self._all_tick_places()
-        times[rows], times[ticks] = self._time_stamps, self.ticks.time_stamps
-        if self._numbers is not None:
-            numbers[rows] = self._numbers
-        numbers[ticks] = self.ticks.numbers
+        times, numbers = self.all_points
         met = int(np.count_nonzero(is_met))
         batch = native.Batch(times[is_met], numbers[is_met], met, self._clock)
         is_result = np.zeros(met, np.uint8)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from decimal import Decimal
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
@@ -982,15 +983,40 @@ class StreamProgram:
         """Return the ticks of a period that the last call of `evaluate` has computed."""
         return NO_TICKS if self._points is None else self._points.ticks_of(period)
 
-    def tick_count(self, time_stamps: NDArray[np.int64], traces: int) -> NDArray[np.int64]:
-        """Return how many ticks there are at most from now on, below each of some times.
+    @property
+    def points(self) -> Points:
+        """The rows and ticks that the last call of `evaluate` has computed."""
+        assert self._points is not None
+        return self._points
+
+    def tick_count(
+        self, time_stamps: NDArray[np.int64], numbers: NDArray[np.uint32] | None
+    ) -> NDArray[np.int64]:
+        """Return how many ticks `evaluate` computes at most before each of the next rows.
 
         Args:
-            time_stamps: the times, at least those of the rows so far.
-            traces: how many traces there are at most.
+            time_stamps: the time-stamps of the rows, at least one.
+            numbers: the numbers of their traces, as for `evaluate`.
         """
+        if not self.periods:
+            return np.zeros(len(time_stamps), np.int64)
+        traces = 1 if numbers is None else int(numbers.max()) + 1
         counts = self._ticking.tick_count(time_stamps)
         return np.minimum(counts, _MANY_TICKS) * max(traces, len(self._ticking.has_row))
+
+    @property
+    def ticks_end(self) -> float:
+        """A time below which all ticks have been computed; infinity if there are no ticks."""
+        return self._ticking.done if self._ticking.has_row.any() else inf
+
+    def time_behind(self, count: int) -> int | None:
+        """Return a time below which all traces have about so many ticks from now on.
+
+        Each trace has at least one. None if there are no ticks.
+        """
+        if not self._ticking.has_row.any():
+            return None
+        return self._ticking.time_behind(count // max(1, len(self._ticking.has_row)))
 
     def commit(self) -> None:
         """Let `undo` return to the present state from now on; `evaluate` begins with it."""

@@ -12,8 +12,9 @@ import pyarrow as pa
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.checking.sources import BatchReader
+from mtlmon.checking.time_points import ChosenPoints, chosen_points
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
 from mtlmon.policy import compile_predicates
 from mtlmon.policy.needs import meant_equivalences, needs_of
 from mtlmon.streams.atoms import StreamAtoms
@@ -23,7 +24,7 @@ from mtlmon.support.option_names import PYTHON
 from mtlmon.tables.columns.keys import number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
-from mtlmon.tables.columns.usable import RowCheck
+from mtlmon.tables.columns.usable import RowCheck, UsableRows
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.formats.binary import BinaryReader
 from mtlmon.tables.formats.blocks import BadRow, Block
@@ -46,9 +47,10 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import EventColumns
     from mtlmon.policy import PolicyFile, Predicate
+    from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.streams.atoms import Computed, Values
     from mtlmon.support.option_names import OptionNames
-    from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.formats.files import Tables
 
 _Item = TypeVar("_Item")
@@ -69,8 +71,8 @@ class EventBatch:
         rows: the numbers of the rows in the file, from 1; None if the events have been sorted.
         is_tail: whether this is the last row of a log without a line feed, which may still be
             incomplete.
-        values: the values of the streams that `open_tables` was asked for, with a column for each;
-            None if it was not asked for any.
+        values: the values of the streams that `open_tables` was asked for, at the rows and at the
+            ticks before them; None if it was not asked for any.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class EventBatch:
         source: str | None,
         rows: NDArray[np.int64] | range | None,
         is_tail: bool = False,
-        values: pa.RecordBatch | None = None,
+        values: Values | None = None,
     ) -> None:
         self.is_tail = is_tail
         self.values = values
@@ -106,6 +108,11 @@ class EventBatch:
         return self._numbers[partition]
 
     @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms of letters, in the order of their bits."""
+        return self._atoms
+
+    @property
     def first_row(self) -> int | None:
         """The number of the first row in the file, from 1; None if there is none."""
         return int(self.rows[0]) if self.rows is not None and len(self.rows) else None
@@ -118,6 +125,13 @@ class EventBatch:
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
         return self._letters.words(len(self), len(self._atoms), partition)
+
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """Return the time-points of a clock in a partition."""
+        ticks = None
+        if isinstance(clock.period, int) and self._letters.of_ticks:
+            ticks = self._letters.of_ticks[partition].get(clock.period)
+        return chosen_points(self, self._atoms, partition, clock, ticks)
 
     def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
         """Return the events as input for a monitor that has only these atoms, in this order."""
@@ -178,6 +192,8 @@ class TableEvents(BatchReader[EventBatch]):
         self._predicates = {name: predicates[name] for name in atoms if name in predicates}
         self._environment = environment
         self._streams = streams
+        # without its rows
+        self._last_block: Block | None = None
         # No event is called like an atom that streams compute.
         computed = () if streams is None else streams.names
         read = [f" {name}" if name in computed else name for name in atoms]
@@ -349,21 +365,11 @@ class TableEvents(BatchReader[EventBatch]):
                     self._note_seen(rows)
                 count = len(rows.time_stamps)
                 skipped = min(count, self.to_skip)
-                numbers: list[NDArray[np.uint32] | None] | None = None
                 if self._streams is not None:
-                    # Rows that are skipped are remembered, too.
-                    numbers = self._with_streams(rows, self._streams)
-                    count = len(rows.time_stamps)
-                    skipped = min(count, self.to_skip)
-                    self._add_to_digest(rows, self.key_tables, numbers)
-                    self.to_skip -= skipped
-                    if skipped:
-                        yield None
-                        if skipped == count:
-                            continue
-                        rows.drop(skipped)
-                        numbers = [None if own is None else own[skipped:] for own in numbers]
-                elif skipped:
+                    self._last_block = rows.block._replace(batch=rows.block.batch.slice(0, 0))
+                    yield from self._with_streams(rows, self._streams)
+                    continue
+                if skipped:
                     if self.digest is not None:
                         # Of the keys, only the texts matter.
                         tables = self._new_key_tables()
@@ -373,54 +379,142 @@ class TableEvents(BatchReader[EventBatch]):
                     if skipped == count:
                         continue
                     rows.drop(skipped)
-                if numbers is None:
-                    numbers = self._numbers(rows, self.key_tables)
-                    if not skipped:
-                        self._add_to_digest(rows, self.key_tables, numbers)
-                block = rows.block
-                yield EventBatch(
-                    rows.letters,
-                    self._atoms,
-                    rows.time_stamps,
-                    numbers,
-                    block.path,
-                    rows.numbers,
-                    block.is_tail,
-                    rows.values,
-                )
+                numbers = self._numbers(rows, self.key_tables)
+                if not skipped:
+                    self._add_to_digest(rows, self.key_tables, numbers)
+                yield self._batch(rows, numbers)
+
+    def _batch(self, rows: UsableRows, numbers: Sequence[NDArray[np.uint32] | None]) -> EventBatch:
+        block = rows.block
+        return EventBatch(
+            rows.letters,
+            self._atoms,
+            rows.time_stamps,
+            numbers,
+            block.path,
+            rows.numbers,
+            block.is_tail,
+            rows.values,
+        )
 
     def _with_streams(
         self, rows: UsableRows, streams: StreamAtoms
-    ) -> list[NDArray[np.uint32] | None]:
-        """Compute what depends on other rows; return the numbers of the rows' keys.
+    ) -> Generator[EventBatch | None, None, None]:
+        """Compute what depends on other rows, in pieces with few ticks.
 
         Rows on which a stream has no value are dropped.
         """
-        while True:
+        if not streams.has_ticks:
+            yield from self._computed(rows, streams)
+            return
+        is_last = False
+        while not is_last:
             numbers = self._numbers(rows, self.key_tables)
-            count = len(rows.time_stamps)
-            held = {
-                name: rows.letters.held(self._atoms.index(name), count)
-                for name in streams.log_atoms
-            }
+            time_stamps = np.ascontiguousarray(rows.time_stamps)
+            streams.prepared(rows.batch, self._held(rows, streams))
+            count = streams.piece(time_stamps, numbers)
+            is_last = count == len(time_stamps)
+            if not count and not is_last:
+                yield self._ticks_alone(rows.block, streams, int(time_stamps[0]))
+                continue
+            piece = rows if is_last else rows.taken(count)
+            numbers = [None if own is None else own[:count] for own in numbers]
+            yield from self._computed(piece, streams, numbers)
+            if piece.error is not None:
+                # the rows behind it no longer count
+                rows.error = piece.error
+                return
+
+    def _computed(
+        self,
+        rows: UsableRows,
+        streams: StreamAtoms,
+        known: list[NDArray[np.uint32] | None] | None = None,
+    ) -> Generator[EventBatch | None, None, None]:
+        """Compute what depends on other rows, and yield a batch of them.
+
+        None precedes the batch if its first rows are skipped, or replaces it if all are.
+
+        Args:
+            rows: the rows.
+            streams: computes the atoms.
+            known: the numbers of the rows' keys, if they are known.
+        """
+        while True:
+            numbers = self._numbers(rows, self.key_tables) if known is None else known
+            known = None
+            batch = streams.prepared(rows.batch, self._held(rows, streams))
+            time_stamps = np.ascontiguousarray(rows.time_stamps)
             try:
-                found = streams.evaluate(
-                    rows.batch, np.ascontiguousarray(rows.time_stamps), numbers, held
-                )
+                found = streams.evaluate(batch, time_stamps, numbers)
             except RowError as refused:
                 self._check.drop_refused(rows, refused)
-                continue
-            self._check.keep_errors()
-            rows.letters.of_traces = [
-                {self._atoms.index(name): array for name, array in arrays.items()}
-                for arrays in found.atoms
-            ]
-            if found.values:
-                rows.values = pa.RecordBatch.from_arrays(
-                    list(found.values.values()), names=list(found.values)
-                )
-            self._memory.note("streams", streams.held_bytes)
-            return numbers
+            except TickError as refused:
+                self._check.stop_at_tick(rows, refused)
+            else:
+                break
+        self._check.keep_errors()
+        self._set_computed(rows, found)
+        self._memory.note("streams", streams.held_bytes)
+        # Rows that are skipped are remembered, too.
+        count = len(rows.time_stamps)
+        if count:
+            self._add_to_digest(rows, self.key_tables, numbers)
+        skipped = min(count, self.to_skip)
+        self.to_skip -= skipped
+        if skipped:
+            yield None
+            if skipped == count:
+                return
+            rows.drop(skipped)
+            numbers = [None if own is None else own[skipped:] for own in numbers]
+        yield self._batch(rows, numbers)
+
+    def _ticks_alone(self, block: Block, streams: StreamAtoms, limit: int) -> EventBatch | None:
+        """Compute some ticks that come before the next row; None if that is skipped."""
+        rows = UsableRows(block, np.empty(0, np.int64))
+        rows.batch = block.batch.slice(0, 0)
+        try:
+            found = streams.some_ticks(limit)
+        except TickError as refused:
+            self._check.stop_at_tick(rows, refused)
+            assert rows.error is not None
+            raise rows.error from None
+        self._set_computed(rows, found)
+        self._memory.note("streams", streams.held_bytes)
+        if self.to_skip:
+            return None
+        none = np.empty(0, np.uint32)
+        numbers = [None if keys is None else none for keys in self.key_tables]
+        return self._batch(rows, numbers)
+
+    def ticks_until(self, limit: int) -> Generator[EventBatch, None, None]:
+        """Yield batches without rows, with the ticks below a time that follow the last row.
+
+        Raises:
+            TableError: integers overflow at a tick.
+        """
+        if self._streams is None or self._last_block is None:
+            return
+        while self._streams.ticks_end < limit:
+            batch = self._ticks_alone(self._last_block, self._streams, limit)
+            assert batch is not None
+            yield batch
+
+    def _held(self, rows: UsableRows, streams: StreamAtoms) -> dict[str, pa.BooleanArray]:
+        """Where the atoms of the log hold."""
+        count = len(rows.time_stamps)
+        return {
+            name: rows.letters.held(self._atoms.index(name), count) for name in streams.log_atoms
+        }
+
+    def _set_computed(self, rows: UsableRows, found: Computed) -> None:
+        rows.letters.of_traces = [
+            {self._atoms.index(name): array for name, array in arrays.items()}
+            for arrays in found.atoms
+        ]
+        rows.letters.of_ticks = found.ticks
+        rows.values = found.values
 
     def _add_to_digest(
         self,
@@ -525,7 +619,7 @@ def open_tables(
     *,
     predicates: Mapping[str, Predicate] | None = None,
     policies: PolicyFile | None = None,
-    atoms_of_partitions: Sequence[Sequence[str]] | None = None,
+    atoms_of_partitions: Sequence[Mapping[int, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
     format: str | None = None,
     time: str | None = None,
@@ -560,8 +654,8 @@ def open_tables(
             `PolicyFile.predicates`.
         policies: instead of `predicates`, the policy file that defines atoms. Only then can they
             depend on other rows.
-        atoms_of_partitions: with `policies`, the atoms that are needed for each of the partitions;
-            by default, all for each.
+        atoms_of_partitions: with `policies`, the atoms that are needed for each of the partitions:
+            at rows under 0, and at the ticks of a period under the period; by default, all at rows.
         streams: with `policies`, the streams whose values batches have, as `EventBatch.values`. The
             traces are those of the first partition.
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
@@ -622,7 +716,14 @@ def open_tables(
     defined = set(predicates)
     needs = None
     if policies is not None:
-        needs = needs_of(policies, atoms, streams)
+        at_ticks = [
+            name
+            for some in atoms_of_partitions or ()
+            for period, names in some.items()
+            for name in names
+            if period
+        ]
+        needs = needs_of(policies, [*atoms, *at_ticks], streams)
         used = list(needs.columns)
         defined = set(policies.atoms)
         atoms += [name for name in needs.log_atoms if name not in atoms]
@@ -637,15 +738,19 @@ def open_tables(
     times = Times(time_unit, time_format, resolution)
     environment = environment_of(selection, times, None if policies is None else policies.zone)
     stream_atoms = None
-    if policies is not None and needs is not None and (needs.remembering or streams):
+    has_ticks = any(period for some in atoms_of_partitions or () for period in some)
+    if policies is not None and needs and (needs.remembering or streams or has_ticks):
         if sort:
             raise MtlmonError(
                 "windows and streams look at rows in the order of the log, before they are sorted: "
                 "sort the log first"
             )
         wanted = [
-            [name for name in needs.remembering if name in some]
-            for some in atoms_of_partitions or [atoms] * len(partitions)
+            {
+                period: [name for name in names if period or name in needs.remembering]
+                for period, names in some.items()
+            }
+            for some in atoms_of_partitions or [{0: atoms}] * len(partitions)
         ]
         stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams)
     return TableEvents(

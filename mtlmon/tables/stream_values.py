@@ -23,7 +23,7 @@ _FIXED = ("time", "time_text")
 
 
 class StreamTable:
-    """Creates record batches of the values of streams, with a row for each event.
+    """Creates record batches of the values of streams, with a row for each event and each tick.
 
     The columns are `time`, the time-stamp; `time_text`, the time as the log writes it, if that is
     different; a text column for each key column of the first partition; and a column for each
@@ -53,14 +53,14 @@ class StreamTable:
 
     def batches(self, events: EventBatch) -> Iterator[pa.RecordBatch]:
         """Return the rows of a batch of events; the types are those that the streams have there."""
-        assert events.values is not None
-        columns = {"time": pa.array(events.time_stamps)}
+        values = events.values
+        assert values is not None
+        columns = {"time": pa.array(values.time_stamps)}
         if not self._source.times.is_plain:
-            columns["time_text"] = time_texts(self._source.times, events.time_stamps)
+            columns["time_text"] = time_texts(self._source.times, values.time_stamps)
         for place, name in enumerate(self._keys):
-            assert events.numbers is not None
-            columns[name] = key_texts(self._source.keys, events.numbers, place)
-        columns |= zip(self._streams, events.values.columns, strict=True)
+            columns[name] = key_texts(self._source.keys, values.numbers, place)
+        columns |= zip(self._streams, values.columns.values(), strict=True)
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         if self._schema is None:
             self._schema = batch.schema

@@ -78,7 +78,8 @@ class Relay:
         if self.log.events:
             self.log.clock = self.log.events[self.check.position - 1][0]
         if not self.check.is_stopped:
-            self.check.end(self.log, end_time)
+            for _ in self.check.end(self.log, end_time):
+                pass
             self.take()
         return self.lines.decode().splitlines()
 
@@ -237,7 +238,8 @@ def test_when_there_is_no_snapshot() -> None:
     snapshot = check.snapshot()
     with pytest.raises(MtlmonError, match="before its first event"):
         check.restore(snapshot)
-    check.end(log)
+    for _ in check.end(log):
+        pass
     check.verdicts.taken()
     with pytest.raises(MtlmonError, match="after the end"):
         check.snapshot()

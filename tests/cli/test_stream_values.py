@@ -235,8 +235,8 @@ def test_streams_from_standard_input(tmp_path: Path) -> None:
         (["{s}", "{t}", "--key", "z"], "no column 'z' for the key"),
         (["{s}", "{t}", "--tim", "z"], "did you mean --time?"),
         (["{empty}", "{t}"], "declares no streams: write stream NAME = EXPRESSION"),
-        (["{ticks}", "{t}"], "stream b has the clause every, which is not possible yet"),
-        (["{instances}", "{t}"], "stream c has the clause per, which is not possible yet"),
+        (["{ticks}", "{t}"], "stream b is every 10, but x is of rows"),
+        (["{instances}", "{t}"], "stream c has both per and every"),
         (["{s}", "{t}", "-o", "{t}"], "is both the log and the file for the verdicts"),
     ],
 )
@@ -245,8 +245,8 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
         "s": "stream a = count[0,5]()\n",
         "t": "ts\n1\n",
         "empty": "policy p: q\n",
-        "ticks": "unit s\nstream b = count[0,5]() every 10s\n",
-        "instances": "stream c = count[0,5]() per ts\n",
+        "ticks": "unit s\nstream b = count[0,5]() + x every 10s\n",
+        "instances": "stream c = count[0,5]() per ts every 10\n",
     }
     paths = {}
     for name, text in files.items():

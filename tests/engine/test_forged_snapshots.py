@@ -227,7 +227,8 @@ for _ in range(1500):
     try:
         checked(check, log)
         if not check.is_stopped:
-            check.end(log, "last")
+            for _ in check.end(log, "last"):
+                pass
     except MtlmonError:
         pass
     check.close()

@@ -351,7 +351,7 @@ policy brute_force "8 failures: then a success" per ip:
 policy four_eyes per doc, `user id`: publish IMPLIES ONCE[0,7d] approve
 policy whole per none at most 1.5% severity high: publish
 policy slow on rows where path = "/a:b": latency < 5   # a comment: nothing
-policy alive on every 1min: seen
+policy alive on every 1min: p99 > 0.5
 trigger late per ip: latency > 9 message "{ip} is late"
 let hot = fails >= 8 and also
 let also = tried
@@ -397,6 +397,8 @@ def test_a_file_with_everything_of_tables_and_streams() -> None:
         "status = 200",
         "latency < 5",
         "latency > 9",
+        "p99 > 0.5",
+        'path = "/a:b"',
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.syntax.durations import Duration
+from mtlmon.syntax.durations import Duration, DurationInterval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -170,6 +170,18 @@ def exists_at(period: Period, others: Period) -> bool:
         return others % period == 0
     # one of them is in the unit of the time-stamps, which is not known yet
     return True
+
+
+def period_in_units(period: Period, unit: str | None) -> int:
+    """Return a period as a number of units of the time-stamps.
+
+    Raises:
+        FormulaError: the unit is not known, or the period is not a whole number of units.
+    """
+    if not isinstance(period, Duration):
+        return period
+    interval = DurationInterval(period, period)
+    return interval.lower if unit is None else interval.in_unit(unit, "every").lower
 
 
 def words_of(period: Period) -> str:

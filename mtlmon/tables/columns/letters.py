@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy import CompiledPredicates, Predicate
+    from mtlmon.streams.atoms import TickAtoms
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
 
@@ -35,14 +36,17 @@ class Letters:
         booleans: Boolean columns without nulls, by the number of the atom.
         of_traces: for each partition of the log into traces, the atoms that depend on other rows of
             the trace, as in `booleans`; empty if there are none.
+        of_ticks: for each partition, the ticks of each period that come before these rows, with the
+            atoms there.
     """
 
-    __slots__ = ("booleans", "names", "of_traces")
+    __slots__ = ("booleans", "names", "of_ticks", "of_traces")
 
     def __init__(self, names: NDArray[np.uint64] | None, booleans: dict[int, pa.Array]) -> None:
         self.names = names
         self.booleans = booleans
         self.of_traces: list[dict[int, pa.Array]] = []
+        self.of_ticks: list[dict[int, TickAtoms]] = []
 
     def events(
         self, time_stamps: NDArray[np.int64], atoms: Sequence[int], partition: int = 0
@@ -69,6 +73,9 @@ class Letters:
         names = None if self.names is None else self.names[count:]
         letters = Letters(names, _sliced(self.booleans, count))
         letters.of_traces = [_sliced(arrays, count) for arrays in self.of_traces]
+        letters.of_ticks = [
+            {period: one.behind(count) for period, one in ticks.items()} for ticks in self.of_ticks
+        ]
         return letters
 
     def of_rows(self, is_kept: NDArray[np.bool_]) -> Letters:

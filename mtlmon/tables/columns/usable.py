@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError
+from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
 from mtlmon.tables.columns.arrow_text import shown_value
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.times import MISSING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.streams.atoms import Values
     from mtlmon.tables.columns.letters import LetterReader
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
@@ -53,7 +54,8 @@ class UsableRows:
         batch: the usable rows.
         time_stamps: the time-stamps of these rows.
         letters: the letters of these rows, once they have been read.
-        values: the values of streams at these rows; None if none are asked for.
+        values: the values of streams at these rows, and at the ticks before them; None if none are
+            asked for.
         error: the error to raise after these rows, or None.
     """
 
@@ -62,7 +64,7 @@ class UsableRows:
         self.batch: pa.RecordBatch = block.batch
         self.time_stamps = time_stamps
         self.letters = Letters(None, {})
-        self.values: pa.RecordBatch | None = None
+        self.values: Values | None = None
         self.error: TableError | None = None
         # Their indices in the block; None if they are its first rows.
         self._places: NDArray[np.int64] | None = None
@@ -94,8 +96,15 @@ class UsableRows:
         self.batch = self.batch.slice(count)
         self.time_stamps = self.time_stamps[count:]
         self.letters = self.letters.behind(count)
-        self.values = None if self.values is None else self.values.slice(count)
         self._places = self._places[count:]
+
+    def taken(self, count: int) -> UsableRows:
+        """Remove the first rows, and return them; their letters have been read."""
+        first = UsableRows(self.block, self.time_stamps)
+        first.batch, first.letters, first._places = self.batch, self.letters, self._places
+        first.cut(count)
+        self.drop(count)
+        return first
 
     def keep(self, is_kept: NDArray[np.bool_]) -> None:
         """Keep only some rows."""
@@ -272,6 +281,13 @@ class RowCheck:
             return rows.block.error(rows.place(row), name + refused.reason)
 
         self._drop(rows, is_bad, error_at)
+
+    def stop_at_tick(self, rows: UsableRows, refused: TickError) -> None:
+        """Remove the rows behind a tick at which an expression has no value, whatever is asked."""
+        rows.error = TableError(
+            f"at the tick {refused.time_stamp}: {refused.reason}", path=rows.block.path
+        )
+        rows.cut(refused.place)
 
     def _drop(
         self,
