@@ -38,6 +38,8 @@ cdef struct State:
     uint64_t clock              # no event is below it
     uint64_t event_count
     uint64_t stamp              # number of the last event or advance
+    # the number of the evaluation that made the structures, if nothing has changed them since, or 0
+    uint64_t evaluation
 
 
 cdef struct Moment:
@@ -64,6 +66,8 @@ cdef class Engine:
     cdef bint is_shared                 # whether other code sees to the compaction of the workspace
     cdef bint kinds_are_exact           # whether no two kinds of variables share a bit
     cdef Expression *values             # by instruction
+    cdef uint64_t evaluation            # how many events have been evaluated
+    cdef PastRows past                  # None if all instructions are evaluated at every event
     cdef Expression *fixed_images       # by fixed slot
     cdef FamilyEvent *family_events     # by family
     cdef uint32_t *present_members      # by instruction: its obligation from the last event
@@ -88,6 +92,13 @@ cdef class Engine:
     cdef void set_room(self, MemoryLimit memory) noexcept nogil
 
     cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil
+    cdef int _evaluate_rows(
+        self, State *state, const uint64_t *letter, Moment *moment, const uint32_t *rows,
+        uint32_t count
+    ) except -1 nogil
+    cdef int _evaluate_changed(
+        self, PastRows past, State *state, const uint64_t *letter, Moment *moment
+    ) except -1 nogil
     cdef Expression _operand(self, uint32_t operand) noexcept nogil
     cdef int _evaluate(
         self, State *state, const Instruction *instruction, uint32_t number, Moment *moment

@@ -146,6 +146,9 @@ cdef class Engine:
             program.fixed_slot_count + KINDS_OF_FAMILY * program.family_count <= 64
         )
         self.values = <Expression *> zeros(instructions, sizeof(Expression))
+        self.evaluation = 1
+        if self.network is None:
+            self.past = rows_of_the_past(program)
         self.present_members = <uint32_t *> zeros(instructions, sizeof(uint32_t))
         self.fixed_images = <Expression *> zeros(program.fixed_slot_count, sizeof(Expression))
         self.family_events = <FamilyEvent *> zeros(program.family_count, sizeof(FamilyEvent))
@@ -164,24 +167,21 @@ cdef class Engine:
     cdef int step(self, State *state, uint64_t time_stamp, const uint64_t *letter) except -1 nogil:
         """Process an event; its verdicts are then in the history. The clock is not checked."""
         cdef Moment moment
-        cdef uint32_t i
-        cdef const Instruction *instruction
-        cdef Expression *values = self.values
         if state.network != NULL:
             return self.network.step(state, time_stamp, letter)
         self._begin(state, time_stamp, &moment)
-        for i in range(1, self.program.instruction_count):
-            instruction = &self.program.instructions[i]
-            if instruction.operation == OP_ATOM:
-                values[i] = (letter[instruction.index >> 6] >> (instruction.index & 63)) & 1
-            elif instruction.operation == OP_AND:
-                values[i] = conjunction(
-                    self.workspace,
-                    values[instruction.left >> 1] ^ (instruction.left & 1),
-                    values[instruction.right >> 1] ^ (instruction.right & 1),
-                )
-            else:
-                self._evaluate(state, instruction, i, &moment)
+        if self.past is not None and state.evaluation == self.evaluation and (
+            not self.past.is_paused()
+        ):
+            state.evaluation = 0
+            self._evaluate_changed(self.past, state, letter, &moment)
+        else:
+            state.evaluation = 0
+            self._evaluate_rows(
+                state, letter, &moment, NULL, self.program.instruction_count - 1
+            )
+        self.evaluation += 1
+        state.evaluation = self.evaluation
         if state.history.pending_count:
             self._find_absorption(self.workspace, state)
             update_pending(
@@ -197,7 +197,7 @@ cdef class Engine:
         state.event_count += 1
         add_time_point(
             self.workspace, &state.history, time_stamp, state.offset,
-            values[self.program.root >> 1] ^ (self.program.root & 1)
+            self._operand(self.program.root)
         )
         finish_verdicts(&state.history)
         return self._tidy(state)
@@ -209,6 +209,7 @@ cdef class Engine:
         if state.network != NULL:
             return self.network.advance(state, time_stamp)
         self._begin(state, time_stamp, &moment)
+        state.evaluation = 0
         if state.event_count:
             for i in range(1, self.program.instruction_count):
                 self._pass_time(
@@ -228,6 +229,7 @@ cdef class Engine:
         if state.network != NULL:
             return self.network.end(state)
         self._begin(state, state.clock, &moment)
+        state.evaluation = 0
         update_pending(
             self.workspace, &state.history, state.clock, UINT64_MAX, nothing_follows, &moment
         )
@@ -238,12 +240,16 @@ cdef class Engine:
         """The least `advance` that can change something pending; UINT64_MAX if none can."""
         cdef const History *history = &state.history
         cdef const Instruction *instruction
-        cdef uint64_t change = history.next_due
+        cdef uint64_t change = UINT64_MAX
         cdef uint32_t i
         if state.network != NULL:
             return self.network.next_change(state)
         if history.pending_count == 0:
             return UINT64_MAX
+        # The history's `next_due` may be that of an entry that is no longer pending.
+        for i in range(history.threshold_count):
+            if history.thresholds[i].cursor != NONE:
+                change = min(change, due_time(history, &history.thresholds[i]))
         if history.active_count:
             change = min(change, history.groups[history.active[0]].due)
         for i in range(1, self.program.instruction_count):
@@ -251,6 +257,62 @@ cdef class Engine:
             if instruction.operation == OP_NEXT and instruction.upper != UNBOUNDED():
                 change = min(change, state.time_stamp + instruction.upper + 1)
         return max(change, state.clock + 1)
+
+    cdef int _evaluate_rows(
+        self, State *state, const uint64_t *letter, Moment *moment, const uint32_t *rows,
+        uint32_t count
+    ) except -1 nogil:
+        """Compute the values of some subformulas at an event, or of all if `rows` is NULL."""
+        cdef uint32_t i, k
+        cdef const Instruction *instruction
+        cdef Expression *values = self.values
+        for k in range(count):
+            i = k + 1 if rows == NULL else rows[k]
+            instruction = &self.program.instructions[i]
+            if instruction.operation == OP_ATOM:
+                values[i] = (letter[instruction.index >> 6] >> (instruction.index & 63)) & 1
+            elif instruction.operation == OP_AND:
+                values[i] = conjunction(
+                    self.workspace,
+                    values[instruction.left >> 1] ^ (instruction.left & 1),
+                    values[instruction.right >> 1] ^ (instruction.right & 1),
+                )
+            else:
+                self._evaluate(state, instruction, i, moment)
+        return 0
+
+    cdef int _evaluate_changed(
+        self, PastRows past, State *state, const uint64_t *letter, Moment *moment
+    ) except -1 nogil:
+        """Compute the values of all subformulas; `values` are those of the state's last event."""
+        cdef uint32_t w, row
+        cdef uint32_t evaluated = 0
+        cdef const Instruction *instruction
+        cdef Expression *values = self.values
+        cdef Expression before
+        past.begin(self.evaluation, letter, moment.time_stamp)
+        for w in range(past.word_count):
+            while past.marked[w]:
+                row = 64 * w + lowest_bit(past.marked[w])
+                past.marked[w] &= past.marked[w] - 1
+                evaluated += 1
+                instruction = &self.program.instructions[row]
+                before = values[row]
+                if instruction.operation == OP_AND:
+                    # Its operands are constants.
+                    values[row] = self._operand(instruction.left) & (
+                        self._operand(instruction.right)
+                    )
+                elif instruction.operation == OP_ATOM:
+                    values[row] = letter[instruction.index >> 6] >> (instruction.index & 63) & 1
+                else:
+                    past.leave_steady(row)
+                    self._evaluate(state, instruction, row, moment)
+                    past.plan(row, state.witnesses, values)
+                if values[row] != before:
+                    past.mark_users(row)
+        past.finish(moment.time_stamp, evaluated, self.evaluation + 1)
+        return self._evaluate_rows(state, letter, moment, past.others, past.other_count)
 
     cdef void _begin(self, State *state, uint64_t time_stamp, Moment *moment) noexcept nogil:
         cdef uint32_t i
@@ -426,6 +488,8 @@ cdef class Engine:
             + (<size_t> self.number_capacity + self.named_capacity) * sizeof(uint32_t)
             + self.mentions.capacity * sizeof(uint64_t)
         )
+        if self.past is not None:
+            held.of[HELD_OPERATORS] += self.past.held_bytes()
         if self.network is not None:
             held.of[HELD_TRANSITIONS] += self.network.held_bytes()
 

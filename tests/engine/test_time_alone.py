@@ -103,6 +103,17 @@ def test_only_expressions_change_where_a_window_opens() -> None:
     assert monitor.next_change == 16
 
 
+def test_what_is_decided_does_not_wait_for_time() -> None:
+    monitor = Monitor("(EVENTUALLY[0,3] p) EQUIV q")
+    monitor.step(21)
+    monitor.step(22, {"p"})
+    monitor.step(24, {"q"})
+    assert monitor.next_change == 28
+    restored = Monitor("(EVENTUALLY[0,3] p) EQUIV q")
+    restored.restore(monitor.snapshot())
+    assert restored.next_change == 28
+
+
 @given(
     formula=st.one_of(formulas(), sandwiches(), compounds()),
     trace=traces(advances=True),

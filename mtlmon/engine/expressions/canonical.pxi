@@ -258,6 +258,7 @@ cdef bint read_expressions(Engine engine, State *state, WordReader *reader) exce
     """
     cdef const Instruction *instruction
     cdef uint32_t i
+    state.evaluation = 0
     for i in range(state.family_count):
         if not read_family(&state.families[i], state.clock, reader):
             return False

@@ -366,6 +366,7 @@ cdef int restore(Engine engine, State *state, const uint64_t *words) except -1 n
     """Rebuild the structures of a state whose key, registers and time-stamps are known."""
     cdef uint32_t i
     cdef const Instruction *instruction
+    state.evaluation = 0
     if state.network != NULL:
         state.clock = state.time_stamp
         read_network(
