@@ -1,0 +1,287 @@
+"""Policy files with streams per instance, on logs in files, against plain loops and DuckDB."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+import pyarrow as pa
+
+import mtlmon.streams.instances as instances_module
+from mtlmon.checking import log_check
+from mtlmon.tables import check_tables
+from tests.cli.process import mtlmon
+from tests.cli.test_kills import run_killed
+from tests.streams.test_files import write
+
+Row = dict[str, Any]
+
+POLICIES = """\
+unit s
+key shop
+atom   returned = kind = "return"
+stream freq     = count[0,1m]() per product
+stream views    = views.last(or: 0) + 1 per product as id until gone = id
+stream spent    = sum[0,5m](amount) per product as id, client as who from amount > 2
+stream most     = max(views over views)
+trigger hot: any(freq > 5 over freq) message "{most} views"
+policy calm: NOT most.last(or: 0) - most >= 2
+policy spent: NOT sum(spent over spent) > 150
+policy known: NOT views[wanted] > 4 OR ONCE[0,2m] returned
+policy all per none: count(true over freq) <= 13
+"""
+
+
+def make_rows(count: int, seed: int) -> list[Row]:
+    chosen = random.Random(seed)
+    clock = 0
+    found = []
+    for _ in range(count):
+        clock += chosen.choice([0, 0, 1, 1, 2, 5])
+        near = clock // 300
+        product = near + chosen.randrange(6)
+        found.append(
+            {
+                "ts": clock,
+                "shop": f"s{chosen.randrange(3)}",
+                "product": None if chosen.random() < 0.1 else f"p{product}",
+                "client": chosen.randrange(3),
+                "amount": None if chosen.random() < 0.1 else chosen.randrange(9),
+                "gone": f"p{near + chosen.randrange(4) - 2}" if chosen.random() < 0.3 else None,
+                "wanted": f"p{near + chosen.randrange(8)}",
+                "kind": chosen.choice(["return", "sale", "sale", "sale"]),
+            }
+        )
+    return found
+
+
+class Shop:
+    """What is known of the rows of one shop, or of all."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, list[int]] = {}
+        self.freq: dict[str, int] = {}
+        self.views: dict[str, int] = {}
+        self.amounts: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        self.spent: dict[tuple[str, int], int | None] = {}
+        self.most: int | None = None
+        self.returns: list[int] = []
+
+    def row(self, row: Row) -> dict[str, bool]:
+        """The verdicts on the next row."""
+        now, product = row["ts"], row["product"]
+        if row["kind"] == "return":
+            self.returns.append(now)
+        self.views.pop(row["gone"], None)
+        if product is not None:
+            times = self.times.setdefault(product, [])
+            times.append(now)
+            self.freq[product] = sum(now - one <= 60 for one in times)
+            if row["gone"] != product:
+                self.views[product] = self.views.get(product, 0) + 1
+            key = product, row["client"]
+            amount = row["amount"]
+            if key in self.amounts or (amount is not None and amount > 2):
+                amounts = self.amounts.setdefault(key, [])
+                amounts += [] if amount is None else [(now, amount)]
+                inside = [one for time, one in amounts if now - time <= 300]
+                # the last value is held where there is none
+                self.spent[key] = sum(inside) if inside else self.spent.get(key)
+        # `most.last` is the last value that is not null
+        before, self.most = self.most, max(self.views.values(), default=None)
+        falls = self.most is not None and (before or 0) - self.most >= 2
+        if self.most is None:
+            self.most = before
+        spent = sum(one for one in self.spent.values() if one is not None)
+        return {
+            "hot": all(one <= 5 for one in self.freq.values()),
+            "calm": not falls,
+            "spent": spent <= 150,
+            "known": self.views.get(row["wanted"], 0) <= 4
+            or any(now - one <= 120 for one in self.returns),
+            "all": len(self.freq) <= 13,
+        }
+
+
+def expected(rows: list[Row]) -> list[tuple[str, str | None, int, bool]]:
+    shops: dict[str | None, Shop] = {}
+    found = []
+    for row in rows:
+        for name, shop in [(row["shop"], row["shop"]), (None, None)]:
+            verdicts = shops.setdefault(shop, Shop()).row(row)
+            for policy, verdict in verdicts.items():
+                if (policy == "all") is (name is None):
+                    found.append((policy, name, row["ts"], verdict))
+    return sorted(found, key=str)
+
+
+def found_in(table: pa.Table) -> list[tuple[str, str | None, int, bool]]:
+    names = ("policy", "shop", "time", "verdict")
+    return sorted((tuple(row[name] for name in names) for row in table.to_pylist()), key=str)
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows)
+
+
+@pytest.mark.parametrize("size", [1, 23, 4000])
+def test_batches(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances_module, "_MOST_ENDED", 3)
+    rows = make_rows(900 if size == 1 else 3000, 2)
+    table = table_of(rows)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=size))
+    found = found_in(check_tables(reader, POLICIES, resolve=True, end_time="inf").to_arrow())
+    assert found == expected(rows)
+    for policy in () if size == 1 else ("hot", "calm", "spent", "known", "all"):
+        assert {one[3] for one in found if one[0] == policy} == {False, True}, policy
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_the_command(suffix: str, tmp_path: Path) -> None:
+    rows = make_rows(2000, 3)
+    policies = tmp_path / "p.mtl"
+    policies.write_text(POLICIES)
+    path = write(rows, tmp_path / f"log.{suffix}")
+    done = mtlmon("--resolve", "--verdicts", "false", str(policies), path)
+    assert done.status == 1, done.errors
+    found = []
+    for line in done.output.splitlines():
+        policy, shop, verdict = line.split("\t")
+        found.append((policy, shop or None, int(verdict.split(":")[0]), False))
+    assert sorted(found, key=str) == [one for one in expected(rows) if not one[3]]
+
+
+def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
+    source = random.Random(6)
+    policies, output, checkpoint = (tmp_path / one for one in ("p.mtl", "output", "state"))
+    policies.write_text(POLICIES)
+    log = Path(write(make_rows(15_000, 4), tmp_path / "log.csv"))
+    arguments = ["--format", "csv", "--resolve", "-o", str(output), str(policies)]
+    assert mtlmon(*arguments, str(log)).status == 1
+    verdicts = output.read_bytes()
+    output.unlink()
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "1000"]
+    run_killed([*resumed, *arguments], log, checkpoint, 3, source)
+    assert output.read_bytes() == verdicts
+
+
+def test_values_of_streams(tmp_path: Path) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies.write_text("stream n = count[0,9]() per a\nstream m = n[b]\n")
+    log.write_text("ts,a,b\n1,x,x\n2,x,y\n3,y,x\n4,,y\n")
+    done = mtlmon("streams", str(policies), str(log))
+    assert [json.loads(line) for line in done.output.splitlines()] == [
+        {"time": 1, "n": 1, "m": 1},
+        {"time": 2, "n": 2, "m": None},
+        {"time": 3, "n": 1, "m": 2},
+        {"time": 4, "n": None, "m": 1},
+    ]
+
+
+def test_text_logs(tmp_path: Path) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log"
+    policies.write_text(
+        "stream n = count[0,5]() per ts % 2 as odd until stop\n"
+        "policy few: NOT any(n > 2 over n)\n"
+        "policy live: count(true over n) = 2\n"
+    )
+    log.write_text("@1 a\n@2 a\n@3 a\n@5 a\n@6 stop\n@7 a\n")
+    done = mtlmon("--verdicts", "false", str(policies), str(log))
+    assert done.output.splitlines() == [
+        *("live\t1:0 false", "few\t5:0 false", "live\t6:0 false", "live\t7:0 false")
+    ]
+
+
+FORGETFUL = """\
+key k
+stream n = count[0,20]() per g until ends = g
+stream sums = sum[0,9](x) per g as h until ends = h and x > 3
+policy few: NOT any(n > 3 over n)
+policy small: NOT max(sums over sums) > 22
+"""
+
+
+@pytest.mark.parametrize("text", [FORGETFUL, FORGETFUL.replace("ends = g", "x > 4")])
+def test_forgotten_keys_change_no_verdict(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = random.Random(1)
+    rows, clock = [], 0
+    for number in range(3000):
+        clock += chosen.choice([0, 0, 1, 1, 2])
+        key = number // 10 + chosen.randrange(12)
+        group = chosen.randrange(2)
+        rows.append(
+            {"ts": clock, "k": key, "g": group, "x": chosen.randrange(7), "ends": 1 - group}
+        )
+    text = text.replace("per g until ends = g", "per g as h until ends = h")
+    table = pa.Table.from_pylist(rows)
+    kept = check_tables(table, text)
+    wanted = sorted(map(str, kept.to_arrow().to_pylist()))
+    assert sum(kept.log_check.keys_forgotten) == 0
+    monkeypatch.setattr(log_check, "_IDLE_KEYS", 8)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=50))
+    forgetting = check_tables(reader, text)
+    assert sorted(map(str, forgetting.to_arrow().to_pylist())) == wanted
+    assert {"True", "False"} == {one.split("'verdict': ")[1].split(",")[0] for one in wanted}
+
+
+def test_aggregates_over_instances_are_those_of_duckdb() -> None:
+    """A sum over held values is the running sum of their changes."""
+    duckdb = pytest.importorskip("duckdb")
+    chosen = random.Random(8)
+    clock = 0
+    rows = []
+    for number in range(20_000):
+        clock += chosen.choice([1, 1, 2, 30])
+        rows.append(
+            {
+                "number": number,
+                "ts": clock,
+                "shop": chosen.randrange(4),
+                "product": int(chosen.expovariate(0.05)),
+                "amount": chosen.randrange(-50, 50),
+            }
+        )
+    table = pa.Table.from_pylist(rows)
+    connection = duckdb.connect()
+    connection.register("log", table)
+    of_product = "PARTITION BY shop, product ORDER BY number"
+    of_shop = "PARTITION BY shop ORDER BY number"
+    wanted = connection.sql(f"""
+        WITH counted AS (
+            SELECT *, count(*) OVER (
+                PARTITION BY shop, product ORDER BY ts
+                RANGE BETWEEN 600 PRECEDING AND CURRENT ROW
+            ) AS n, sum(amount) OVER ({of_product}) AS total FROM log
+        ), changes AS (
+            SELECT *, n - coalesce(lag(n) OVER ({of_product}), 0) AS change_n,
+                total - coalesce(lag(total) OVER ({of_product}), 0) AS change_total,
+                (row_number() OVER ({of_product}) = 1)::INT AS begins,
+                (n > 5)::INT - coalesce((lag(n) OVER ({of_product}) > 5)::INT, 0) AS change_hot
+            FROM counted
+        )
+        SELECT n, sum(change_n) OVER ({of_shop}) AS s, sum(change_total) OVER ({of_shop}) AS t,
+            sum(begins) OVER ({of_shop}) AS living, sum(change_hot) OVER ({of_shop}) AS hot
+        FROM changes ORDER BY number
+    """).fetchall()
+    from tests.streams.test_templates import File
+
+    file = File(
+        "stream n = count[0,600]() per product\n"
+        "stream sums = sum[0,*)(amount) per product\n"
+        "stream s = sum(n over n)\n"
+        "stream t = sum(sums over sums)\n"
+        "stream living = count(true over n)\n"
+        "stream hot = count(n > 5 over n)\n"
+    )
+    batch = table.combine_chunks().to_batches()[0]
+    time_stamps = batch["ts"].to_numpy()
+    shops = batch["shop"].to_numpy().astype("uint32")
+    found = file.program(table.schema).evaluate(batch, time_stamps, shops)
+    names = ("n", "s", "t", "living", "hot")
+    assert list(zip(*(found[name].to_pylist() for name in names), strict=True)) == wanted
