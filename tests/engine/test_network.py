@@ -306,3 +306,12 @@ def test_the_states_of_keys_have_one_form() -> None:
         snapshot = policies_snapshot(restored)
         restored = make()
         restore_policies(restored, snapshot)
+
+
+def test_almost_as_many_blocks_as_three_levels_of_bits_take() -> None:
+    count = 64**3 - 44
+    monitor = Monitor(with_network("EVENTUALLY[0,300000] NEXT[0,1] p"))
+    assert list(monitor((time_stamp, ()) for time_stamp in range(count))) == []
+    verdicts = monitor.step(count, {"p"})
+    assert [verdict.time_stamp for verdict in verdicts] == list(range(count))
+    assert all(verdict.value for verdict in verdicts)
