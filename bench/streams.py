@@ -1,4 +1,4 @@
-"""Streams: windows per key, beside Polars and DuckDB where they are installed."""
+"""Streams: windows per key and per instance, beside Polars and DuckDB where they are installed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ import pyarrow as pa
 
 from bench.commands import BenchmarkError
 from bench.compare import progress
+from mtlmon.policy import parse_policies
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.streams.atoms import streams_of
 from mtlmon.streams.program import StreamProgram
 
 if TYPE_CHECKING:
@@ -37,6 +41,17 @@ WINDOWS = {
     "avg": ("avg(value)", "rolling_mean_by"),
     "min": ("min(value)", "rolling_min_by"),
     "median": ("median(value)", "rolling_median_by"),
+}
+
+_COUNT = f"stream n = count[0,{WIDTH * _UNITS}]() per key"
+# Streams with an instance for each key.
+INSTANCES = {
+    "count per instance": _COUNT,
+    "any over instances": f"{_COUNT}\nstream hot = any(n > 100 over n)",
+    "sum over instances": "stream n = value per key\nstream total = sum(n over n)",
+    "max over instances": "stream n = value per key\nstream most = max(n over n)",
+    "views until": "stream n = n.last(or: 0) + 1 per key as id until other = id",
+    "one instance": "stream n = value per key\nstream found = n[other]",
 }
 
 Log = dict[str, "NDArray[Any]"]
@@ -74,7 +89,44 @@ def streams(settings: Settings) -> Result:
                 if not np.array_equal(result, found["mtlmon"]):
                     raise BenchmarkError(f"{name} has other results for {window}, {keys} keys")
             rows.append(row)
+        rows += _instances(log, keys, settings)
     return {"rows": rows, "notes": notes}
+
+
+def _instances(log: Log, keys: int, settings: Settings) -> list[Row]:
+    """Rows per second of streams with instances, all in one trace, and the memory of each."""
+    rows: list[Row] = []
+    for name, text in INSTANCES.items():
+        times = []
+        for _ in progress(settings.repeats, f"streams {name} {keys}"):
+            file = parse_policies(text, needs_policy=False)
+            wanted = {
+                one: file.predicate(Expression(ops.STREAM, (), one), one, "stream")
+                for one in file.streams
+            }
+            schema = pa.schema([("key", pa.int64()), ("other", pa.int64()), ("value", pa.int64())])
+            program = StreamProgram(wanted, streams_of(file), schema)
+            others = (log["t"] * 7919 + log["value"]) % keys
+            columns = [log["key"].astype(np.int64), others, log["value"]]
+            start = time.process_time()
+            for place in range(0, len(log["t"]), BATCH):
+                part = slice(place, place + BATCH)
+                arrays = [pa.array(column[part]) for column in columns]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                program.evaluate(batch, log["t"][part])
+            times.append(time.process_time() - start)
+        living = max(1, program.living_instances)
+        rows.append(
+            {
+                "window": name,
+                "keys": keys,
+                "rows": settings.events,
+                "mtlmon M rows/s": settings.events / min(times) / 1e6,
+                "living instances": living,
+                "bytes per instance": program.held_bytes / living,
+            }
+        )
+    return rows
 
 
 def _log(count: int, keys: int, seed: int) -> Log:

@@ -1088,6 +1088,11 @@ class StreamProgram:
             + sum(family.held_bytes for family in self._families)
         )
 
+    @property
+    def living_instances(self) -> int:
+        """The number of instances of streams with `per` that are alive, of all traces."""
+        return sum(family.table.living for family in self._families)
+
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
         for family in self._families:
