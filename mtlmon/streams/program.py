@@ -44,6 +44,7 @@ from mtlmon.policy.templates import (
     keys_of,
     lifetime_of,
     parameters_of,
+    refuse_ticks_of_instances,
     require_readable,
     require_readable_clauses,
     stream_of,
@@ -253,13 +254,9 @@ class _Builder:
         stream = self._streams[name]
         if not stream.per:
             return ROWS
-        if stream.period != ROWS:
-            message = (
-                f"stream {column_text(name)} has both per and every, which is not possible yet"
-            )
-            hint = "leave out every: the values of an instance are held between its rows"
-            raise self._error(stream.value, stream.value.expression, message, hint)
         with self._template_errors(stream.value):
+            if stream.period != ROWS:
+                refuse_ticks_of_instances(name, stream.value.expression)
             lifetime = lifetime_of(stream.per, stream.start, stream.end)
         return self._frames.setdefault(lifetime, -1 - len(self._frames))
 
