@@ -205,7 +205,7 @@ def may_declare(text: str) -> bool:
     """Whether the text may be a policy file rather than a single formula, by a quick check."""
     import re
 
-    keywords = "unit|let|atom|policy|const|stream|trigger|time|event|pattern|zone|key|assume"
+    keywords = "unit|let|atom|policy|find|const|stream|trigger|time|event|pattern|zone|key|assume"
     return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
 
 
@@ -249,6 +249,7 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
     (policy, *others) = file.policies
     has_more = file.predicates or file.assumptions or policy.key or policy.clock
     has_more = has_more or policy.tolerance is not None
+    has_more = has_more or policy.is_find or policy.formula.is_first_order
     return None if others or has_more else (policy.name, policy.formula)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from operator import is_
 
+from mtlmon.errors import MtlmonError
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.traversal import postorder
@@ -38,6 +39,9 @@ def desugar(formula: Formula) -> Formula:
     of that operator, marked as indirect. Where a definition uses an operand twice, both uses share
     it. So the result is a directed acyclic graph, larger than the formula by at most a constant
     factor.
+
+    Raises:
+        MtlmonError: the formula is first-order, which no engine runs yet.
     """
     nodes = postorder(formula)
     if all(node.operator in KERNEL for node in nodes):
@@ -54,6 +58,10 @@ def _rewrite(node: Formula, operands: tuple[Formula, ...]) -> Formula:
         if _same(operands, node.operands):
             return node
         return Formula(node.operator, operands, node.interval, node.name, node.span)
+    if node.operator.is_first_order:
+        raise MtlmonError(
+            "a formula with variables cannot be run yet: mtlmon check-policy checks and explains it"
+        )
     span = node.span.made() if node.span else None
 
     def make(operator: Operator, *parts: Formula, interval: Interval | None = None) -> Formula:

@@ -212,6 +212,10 @@ class LogCheck:
         threads: int | None = None,
     ) -> None:
         self.policies = tuple(policies)
+        if any(policy.is_find or policy.formula.is_first_order for policy in policies):
+            from mtlmon.policy.needs import refuse_first_order
+
+            refuse_first_order(policies)
         self._clocks = [_clock_of(policy) for policy in self.policies]
         self._has_clocks = any(clock is not None for clock in self._clocks)
         self._has_ticks = any(one is not None and one.period is not None for one in self._clocks)

@@ -32,6 +32,7 @@ LET = "let"
 ATOM = "atom"
 STREAM = "stream"
 POLICY = "policy"
+FIND = "find"
 TRIGGER = "trigger"
 FORMULA = "formula"
 
@@ -41,15 +42,16 @@ LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, ASSUME})
 TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
 """Those of them that are a keyword and a text in double quotes."""
 
-_SIGNS = {CONST: "=", LET: "=", ATOM: "=", STREAM: "=", POLICY: ":", TRIGGER: ":"}
+_SIGNS = {CONST: "=", LET: "=", ATOM: "=", STREAM: "=", POLICY: ":", FIND: ":", TRIGGER: ":"}
 # The declarations whose bodies are expressions, with the quotes of those.
 _EXPRESSIONS = frozenset({CONST, ATOM, STREAM, TRIGGER})
 
 _HEAD = re.compile(
     r"""
-      [ \t]* (?P<keyword> const | let | atom | stream | policy | trigger ) [ \t]+
+      [ \t]* (?P<keyword> const | let | atom | stream | policy | find | trigger ) [ \t]+
       (?P<name> "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\s"`=:(),\#]+ ) [ \t]*
-      (?: (?P<sign> = (?! > ) | : ) | (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )
+      (?: (?P<sign> = (?! > ) | : ) | (?P<arguments> \( ) |
+         (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )
     | [ \t]* (?P<line> unit | time | event | pattern | zone | key ) [ \t]+
       (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
          (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )* )
@@ -61,6 +63,7 @@ _HEAD = re.compile(
 )
 # Line breaks, and the marks that begin comments and quotes, which can contain line breaks.
 _MARK = re.compile(r'\n|/\*|\#[^\n]*|"|`')
+_SIGN_BEHIND = re.compile(r"[ \t]*=(?![=>])")
 _HEADER_MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][():]')
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BACKQUOTED = re.compile(r"`[^`\n]*`")
@@ -78,9 +81,11 @@ class Declaration:
         end: the end of the formula or expression.
         header: the start and the end of the clauses between a name and its sign, which can be
             blank.
+        arguments: the start and the end of what is in the parentheses behind a name, or None.
+        has_body: whether a sign, and so a formula or expression, follows.
     """
 
-    __slots__ = ("end", "header", "kind", "name", "place", "start")
+    __slots__ = ("arguments", "end", "has_body", "header", "kind", "name", "place", "start")
 
     def __init__(self, kind: str, name: str, place: int, start: int) -> None:
         self.kind = kind
@@ -89,6 +94,8 @@ class Declaration:
         self.start = start
         self.end = start
         self.header = (start, start)
+        self.arguments: tuple[int, int] | None = None
+        self.has_body = True
 
 
 def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[FormulaError]]:
@@ -111,7 +118,7 @@ def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[F
             declaration = _declaration(text, source, head, errors)
             declarations.append(declaration)
             position = declaration.start
-            if declaration.kind in LINES:
+            if declaration.kind in LINES or not declaration.has_body:
                 declaration.end = position
                 declarations.append(Declaration(FORMULA, "", position, position))
                 continue
@@ -132,8 +139,10 @@ def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[F
 
 def _is_declaration(head: re.Match[str]) -> bool:
     # `unit` before an operator at the end of a line is an atom or a column
+    if head["arguments"] is not None:
+        return head["keyword"] in {ATOM, LET}
     if head["clause"] is not None:
-        return head["keyword"] in {POLICY, TRIGGER}
+        return head["keyword"] in {POLICY, FIND, TRIGGER}
     word = head["value"]
     return word is None or not (word in BY_SPELLING or word.lower() in KEYWORDS)
 
@@ -171,6 +180,20 @@ def _declaration(
         name = quotable
     sign, start = _SIGNS[keyword], head.end()
     declaration = Declaration(keyword, name, place, start)
+    if head["arguments"] is not None:
+        behind = _end_of_arguments(text, start)
+        if behind is None:
+            report("this parenthesis is never closed", start - 1, f"write {keyword} {written}(...)")
+            behind = len(text)
+        declaration.arguments = (start, behind - 1)
+        found = _SIGN_BEHIND.match(text, behind)
+        if found is None and keyword == LET:
+            hint = f"write let {written}(...) = FORMULA"
+            report("expected '=' after the parameters", behind, hint)
+        declaration.has_body = found is not None or keyword == LET
+        declaration.start = behind if found is None else found.end()
+        declaration.header = (declaration.start, declaration.start)
+        return declaration
     if head["sign"] is None or (keyword == STREAM and head["sign"] == ":"):
         end = _end_of_header(text, start, sign)
         if end is None:
@@ -185,6 +208,17 @@ def _declaration(
             f"write {keyword} {written}{' ' if sign == '=' else ''}{sign} ...",
         )
     return declaration
+
+
+def _end_of_arguments(text: str, position: int) -> int | None:
+    """The position behind the parenthesis that closes the one before `position`."""
+    depth = 1
+    while mark := _HEADER_MARK.search(text, position):
+        depth += (mark.group() == "(") - (mark.group() == ")")
+        position = _behind(text, mark, ATOM)
+        if depth == 0:
+            return position
+    return None
 
 
 def _end_of_header(text: str, position: int, sign: str) -> int | None:

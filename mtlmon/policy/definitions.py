@@ -63,11 +63,13 @@ class Policy:
         tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
         severity: how serious a violation is, or None.
         message: for a trigger, the text of its violations with expressions in braces, or None.
+        is_find: whether it is a `find`, which reports where the formula holds.
     """
 
     __slots__ = (
         "clock",
         "formula",
+        "is_find",
         "key",
         "message",
         "name",
@@ -89,9 +91,11 @@ class Policy:
         tolerance: Fraction | None = None,
         severity: str | None = None,
         message: str | None = None,
+        is_find: bool = False,
     ) -> None:
         self.name = name
         self.formula = formula
+        self.is_find = is_find
         self.written = written
         self.key = key
         self.text = text
@@ -102,6 +106,64 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"<Policy {self.name or 'without a name'}>"
+
+
+class Argument:
+    """An argument of an atom.
+
+    Attributes:
+        name: its name.
+        expression: its value on a row of a table; None if rows of the log itself have it.
+        kind: the declared type: "int", "float", "bool", "text" or "time"; None if it follows from
+            where the argument is used.
+        place: the position of its name in the text.
+    """
+
+    __slots__ = ("expression", "kind", "name", "place")
+
+    def __init__(
+        self, name: str, expression: Expression | None, kind: str | None, place: int
+    ) -> None:
+        self.name = name
+        self.expression = expression
+        self.kind = kind
+        self.place = place
+
+    def __repr__(self) -> str:
+        return f"<Argument {self.name}>"
+
+
+class Relation:
+    """An atom with arguments: a set of rows at each time-point.
+
+    Attributes:
+        name: its name.
+        arguments: at least one.
+        condition: the rows of a table that are rows of the atom are those where it is true; None
+            for the rows of a log of relations.
+        place: the position of its name in the text.
+        is_declared: whether the file declares it; otherwise it is known by its use in formulas.
+    """
+
+    __slots__ = ("arguments", "condition", "is_declared", "name", "place")
+
+    def __init__(
+        self,
+        name: str,
+        arguments: tuple[Argument, ...],
+        condition: Expression | None,
+        place: int,
+        *,
+        is_declared: bool = True,
+    ) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.condition = condition
+        self.place = place
+        self.is_declared = is_declared
+
+    def __repr__(self) -> str:
+        return f"<Relation {self.name}/{len(self.arguments)}>"
 
 
 class Stream:

@@ -122,3 +122,20 @@ def refuse_clocks(policies: Iterable[Policy]) -> None:
                 f"policy {policy.name} is on {policy.clock}, which is not possible yet: policies "
                 "are checked at every row"
             )
+
+
+def refuse_first_order(policies: Iterable[Policy]) -> None:
+    """Refuse first-order policies and finds, which nothing evaluates yet.
+
+    Raises:
+        MtlmonError: there is one.
+    """
+    for policy in policies:
+        if policy.is_find or policy.formula.is_first_order:
+            name = "the policy" if policy.name is None else f"policy {policy.name}"
+            if policy.is_find:
+                name = f"find {policy.name}"
+            what = "" if policy.is_find else " has variables, which"
+            raise MtlmonError(
+                f"{name}{what} cannot be run yet: mtlmon check-policy checks and explains it"
+            )

@@ -16,6 +16,7 @@ from mtlmon.policy.declarations import (
     ASSUME,
     ATOM,
     CONST,
+    FIND,
     FORMULA,
     KEY,
     LET,
@@ -42,6 +43,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from mtlmon.policy.definitions import Relation
+    from mtlmon.policy.first_order.declarations import FirstOrderDeclarations
     from mtlmon.policy.needs import Needs
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Constant, Expression
@@ -53,6 +56,8 @@ DEFAULT_TIME = "ts"
 """The column of times where nothing says another; the time of a text log."""
 # The declarations whose names share one space.
 _NAMED = frozenset({CONST, ATOM, STREAM, LET})
+# Those that are checked on a log.
+_CHECKED = frozenset({POLICY, FIND, FORMULA, TRIGGER})
 # What may be meant as `ONCE (1 < x)`.
 _INTERVAL_BEFORE = re.compile(r"\(\s*[0-9]+\s*\Z")
 _MEANT_UNITS = {
@@ -78,7 +83,11 @@ class PolicyFile:
         key: the columns whose values divide the log into traces; None if the file does not say.
         assumptions: what the file assumes of the log.
         constants: the constants by name.
-        lets: the named subformulas by name; those in them are replaced by their definitions.
+        lets: the named subformulas by name; those in them that have no parameters are replaced by
+            their definitions.
+        parameters: the parameters of those lets that have some, by name.
+        relations: the atoms with arguments by name. Those that the file does not declare are among
+            them, and are rows of the log.
         atoms: the predicates by the name of the atom that they define. Conditions inside formulas
             are among them, and their names are how they are written.
         streams: the streams by name.
@@ -96,8 +105,10 @@ class PolicyFile:
         "event",
         "key",
         "lets",
+        "parameters",
         "pattern",
         "policies",
+        "relations",
         "source",
         "streams",
         "text",
@@ -118,6 +129,8 @@ class PolicyFile:
         self.assumptions: tuple[Assumption, ...] = ()
         self.constants: dict[str, Constant] = {}
         self.lets: dict[str, Formula] = {}
+        self.parameters: dict[str, tuple[str, ...]] = {}
+        self.relations: dict[str, Relation] = {}
         self.atoms: dict[str, Predicate] = {}
         self.streams: dict[str, Stream] = {}
         self.policies: tuple[Policy, ...] = ()
@@ -307,7 +320,7 @@ class _Reader:
         self.order_lets()
         # `split` appends one if a formula without a name follows the last declaration.
         for declaration in self.declarations:
-            if declaration.kind in {POLICY, FORMULA, TRIGGER}:
+            if declaration.kind in _CHECKED:
                 self.attempt(self.read_policy, declaration)
         self.file.policies = tuple(self.policies.values())
         if self.file.streams:
@@ -319,7 +332,7 @@ class _Reader:
 
             self.errors += clock_errors(self.file)
         kinds_found = {declaration.kind for declaration in self.declarations}
-        is_missing = self.needs_policy and not kinds_found & {POLICY, FORMULA, TRIGGER}
+        is_missing = self.needs_policy and not kinds_found & _CHECKED
         if not self.errors and is_missing:
             hint = "write policy NAME: FORMULA"
             self.errors.append(self.error(len(self.text), "there is no policy", hint))
@@ -454,6 +467,9 @@ class _Reader:
         )
 
     def read_atom(self, declaration: Declaration) -> None:
+        if declaration.arguments is not None:
+            self.file.relations[declaration.name] = self.first_order.read_relation(declaration)
+            return
         expression = self.resolved(self.expression(declaration), is_atom=True)
         self.define(declaration.name, expression, declaration.name)
 
@@ -566,6 +582,8 @@ class _Reader:
     def read_let(self, declaration: Declaration) -> None:
         if self.named[declaration.name] is declaration:
             self.written[declaration.name] = self.formula(declaration)
+            if declaration.arguments is not None:
+                self.first_order.read_parameters(declaration)
 
     def order_lets(self) -> None:
         """Replace lets in lets by their definitions, the ones that use no others first."""
@@ -599,7 +617,7 @@ class _Reader:
 
     def read_policy(self, declaration: Declaration) -> None:
         name = None if declaration.kind == FORMULA else declaration.name
-        if name is None and any(other.kind in {POLICY, TRIGGER} for other in self.declarations):
+        if name is None and any(other.kind in _CHECKED - {FORMULA} for other in self.declarations):
             start = self.first_place(declaration)
             hint = "write policy NAME: before it"
             raise self.error(start, "a formula without a name next to policies with names", hint)
@@ -612,7 +630,11 @@ class _Reader:
         clauses = PolicyClauses()
         if declaration.header[0] != declaration.header[1]:
             reader = self.clauses(*declaration.header)
-            clauses.read(reader, self, is_trigger=declaration.kind == TRIGGER)
+            if declaration.kind == FIND:
+                clauses.text = reader.text() or ""
+                reader.require_end("':' (before it can be a text)")
+            else:
+                clauses.read(reader, self, is_trigger=declaration.kind == TRIGGER)
             if clauses.clock is not None and clauses.clock.condition is not None:
                 clauses.clock.atom = self.atom_of(clauses.clock.condition)
         message_text = None
@@ -620,6 +642,8 @@ class _Reader:
             written, message_text = self.read_trigger(declaration)
         else:
             written = self.formula(declaration)
+            if clauses.key is not None or clauses.clock is not None:
+                self.require_ordinary(written, declaration, "on" if clauses.key is None else "per")
         self.policies[name] = Policy(
             name,
             self.with_lets(written),
@@ -630,7 +654,17 @@ class _Reader:
             tolerance=clauses.tolerance,
             severity=clauses.severity,
             message=message_text,
+            is_find=declaration.kind == FIND,
         )
+
+    def require_ordinary(self, formula: Formula, declaration: Declaration, clause: str) -> None:
+        """Refuse a key or clock of a first-order policy, which is over the whole log."""
+        if formula.is_first_order:
+            message = f"policy {declaration.name} has variables, so it is over the whole log"
+            hint = f"leave out '{clause}'"
+            if clause == "per":
+                hint += ", and make the key an argument of the atoms"
+            raise self.error(declaration.header[0], message, hint)
 
     def read_trigger(self, declaration: Declaration) -> tuple[Formula, str | None]:
         """Read the condition of a trigger, and its message."""
@@ -667,11 +701,13 @@ class _Reader:
         """
         place = self.text, self.source, declaration.start, declaration.end
         plain: FormulaError | None = None
-        if not self.names_of(STREAM):
+        if not self.names_of(STREAM) and not self.relations:
             try:
                 return parse_at(Cursor(*place), self.file.unit)
             except FormulaError as error:
                 plain = error
+        if self.is_first_order(declaration):
+            return self.first_order.read_formula(declaration)
         from mtlmon.policy.conditions import Conditions
 
         streams = self.names_of(STREAM)
@@ -687,10 +723,37 @@ class _Reader:
             if plain is not None and not conditions.is_used:
                 raise plain from None
             raise
+        self.define_streams(formula)
+        if self.relations:
+            self.first_order.check(formula)
+        return formula
+
+    def define_streams(self, formula: Formula) -> None:
+        """Define the atoms that are the values of streams."""
+        streams = self.names_of(STREAM)
         for name in formula.atoms:
             if name in streams and name not in self.file.atoms:
                 self.define(name, stream_value(name), None)
-        return formula
+
+    def is_first_order(self, declaration: Declaration) -> bool:
+        """Whether names in the terms of a declaration's formula are variables."""
+        if declaration.arguments is not None:
+            return True
+        from mtlmon.policy.first_order.recognition import is_first_order
+
+        return is_first_order(self.text, declaration.start, declaration.end, self.relations)
+
+    @cached_property
+    def relations(self) -> dict[str, Declaration]:
+        """The declarations of atoms and lets with arguments by name."""
+        return {name: one for name, one in self.named.items() if one.arguments is not None}
+
+    @cached_property
+    def first_order(self) -> FirstOrderDeclarations:
+        """Reads what only first-order policies have."""
+        from mtlmon.policy.first_order.declarations import FirstOrderDeclarations
+
+        return FirstOrderDeclarations(self)
 
     def split(self, declaration: Declaration, error: FormulaError) -> bool:
         """Split off the file's only formula, if it follows the last declaration on a new line.
@@ -702,7 +765,7 @@ class _Reader:
         if (
             declaration is not self.declarations[-1]
             or declaration.kind not in {LET, ATOM, CONST}
-            or any(other.kind in {POLICY, FORMULA, TRIGGER} for other in self.declarations)
+            or any(other.kind in _CHECKED for other in self.declarations)
             or not self.begins_another(error, declaration)
         ):
             return False

@@ -166,6 +166,8 @@ class Formula:
             count = len(postorder(self))
             return f"<Formula of {count:,} subformulas, more than {WRITTEN_LIMIT:,} written out>"
         unit = ", unit='later'" if has_durations(self) else ""
+        if self.is_first_order:
+            return f"parse_policies({str(self)!r}{unit}).policies[0].formula"
         return f"parse({str(self)!r}{unit})"
 
     def __bool__(self) -> NoReturn:

@@ -51,7 +51,10 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
     if token.kind == "[":
         return "write an interval right after its operator, as in p UNTIL[0,5] q"
     if token.kind == "(" and before.kind == ATOM and before.end == token.start:
-        return "atoms take no arguments; any text can be an atom's name in double quotes"
+        return (
+            "atoms take no arguments, except in policies (parse_policies, mtlmon check-policy); "
+            "any text can be an atom's name in double quotes"
+        )
     if token.kind in {ATOM, OPERATOR, "("}:
         return "join two formulas with an operator such as AND"
     return None

@@ -113,7 +113,7 @@ _SCAN = re.compile(
     | (?P<number> [0-9]+ )
     | (?P<quoted> " )
     | (?P<punctuation> [][(),∞] | \*(?!/) )
-    | (?P<other> [-`] )
+    | (?P<other> [-`∀∃] )
     """,
     re.VERBOSE,
 )

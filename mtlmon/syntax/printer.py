@@ -82,6 +82,8 @@ def to_text(formula: Formula, *, all_parentheses: bool = False) -> str:
         if operator.is_first_order:
             begins = len(pieces) == begun or pieces[-1].endswith(("(", " OVER "))
             parts = _first_order_parts(item, begins=begins, all_parentheses=all_parentheses)
+            if pieces and operator is ops.COMPARISON and _may_open_interval(parts, pieces[-1]):
+                parts = ["(", *parts, ")"]
             if operator.is_prefix and begins:
                 pieces.append(str(parts.pop(0)))
                 begun = len(pieces)
@@ -143,6 +145,14 @@ def _first_order_parts(
     if formula.name is None:
         return inner
     return [f"{atom_text(formula.name)}(", *inner, ")"]
+
+
+def _may_open_interval(parts: list[Formula | str], before: str) -> bool:
+    """Whether a comparison needs parentheses, as `ONCE (1 < x)` has an interval."""
+    start = "".join(part for part in parts if isinstance(part, str))[:2]
+    if before.endswith("("):
+        return start[:1].isdigit()
+    return start[:1] == "(" and start[1:].isdigit()
 
 
 def _last_is_bare(operator: Operator, operand: Operator) -> bool:

@@ -52,11 +52,19 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Protocol
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.interval import Interval
+
+    class Formulas(Protocol):
+        """Reads the aggregates over formulas that terms of first-order formulas can have."""
+
+        def read_aggregate(self, position: int, end: int) -> tuple[Expression, int]:
+            """Return the aggregate at a position, and the position behind it."""
+
 
 _FOUND_WIDTH = 40
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -108,16 +116,18 @@ def parse_prefix(
     end: int | None = None,
     unit: str | None = None,
     constants: Mapping[str, Constant] = _NO_CONSTANTS,
+    formulas: Formulas | None = None,
 ) -> tuple[Expression, int]:
     """Parse the expression that text[start:end] begins with.
 
     It ends before `:`, a comma outside parentheses, or a word of `CLAUSES` behind a complete
-    expression. Takes the same arguments as `parse_expression`, and raises the same errors.
+    expression. Takes the same arguments as `parse_expression`, and raises the same errors;
+    `formulas` reads aggregates over formulas, where these can be.
 
     Returns:
         The expression, and the position behind its last token.
     """
-    parser = _Parser(text, source, start, end, unit, _PREFIX, constants)
+    parser = _Parser(text, source, start, end, unit, _PREFIX, constants, formulas)
     return parser.expression(), parser.ahead(-1).end
 
 
@@ -128,18 +138,19 @@ def parse_comparison(
     end: int | None = None,
     unit: str | None = None,
     constants: Mapping[str, Constant] = _NO_CONSTANTS,
+    formulas: Formulas | None = None,
 ) -> tuple[Expression, int]:
     """Parse an atom of a formula: the expression that text[start:end] begins with.
 
     It binds more tightly than `not`: `and`, `or`, `not` and `if` stand in parentheses or leave the
     expression to the formula. It ends where nothing follows that goes on with it. So it may be no
     more than a name; the caller knows what that means. Names that formulas read as operators need
-    backquotes. Takes the same arguments as `parse_expression`, and raises the same errors.
+    backquotes. Takes the same arguments as `parse_prefix`, and raises the same errors.
 
     Returns:
         The expression, and the position behind its last token.
     """
-    parser = _Parser(text, source, start, end, unit, _COMPARISON, constants)
+    parser = _Parser(text, source, start, end, unit, _COMPARISON, constants, formulas)
     return parser.expression(), parser.ahead(-1).end
 
 
@@ -177,6 +188,7 @@ class _Parser:
             "bare",
             "constants",
             "end",
+            "formulas",
             "index",
             "mode",
             "open_count",
@@ -196,8 +208,10 @@ class _Parser:
         unit: str | None,
         mode: str,
         constants: Mapping[str, Constant],
+        formulas: Formulas | None = None,
     ) -> None:
         self.constants = constants
+        self.formulas = formulas
         self.text = text
         self.source = source
         self.end = len(text) if end is None else end
@@ -261,6 +275,9 @@ class _Parser:
                 if self.begins_if(token):
                     self.open_if(token)
                 elif token.kind == FUNCTION:
+                    if self.formulas and token.value in ops.FORMULA_AGGREGATES:
+                        self.read_aggregate(token, self.formulas)
+                        return
                     self.open_call(token)
                 elif self.ahead(1).kind != "[":
                     self.push_leaf(ops.COLUMN, token)
@@ -345,6 +362,14 @@ class _Parser:
             if function in ops.WINDOWS:
                 raise self.error(f"{name} has no window", token, without_window(name))
             raise self.error(_count_message(function, 0), self.token, _call_hint(function))
+
+    def read_aggregate(self, token: Token, formulas: Formulas) -> None:
+        """Read an aggregate over a formula."""
+        aggregate, behind = formulas.read_aggregate(token.start, self.end)
+        self.push(aggregate)
+        self.tokens[self.index] = Token(FUNCTION, token.start, behind, token.value)
+        self.index += 1
+        self.read_tokens_from(behind)
 
     def open_window(self, token: Token) -> bool:
         """Begin a call of an aggregate; return whether it is complete, as `count[0,5]()` is."""

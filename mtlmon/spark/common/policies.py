@@ -11,7 +11,7 @@ from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
 from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.policy.needs import needs_of, refuse_clocks
+from mtlmon.policy.needs import needs_of, refuse_clocks, refuse_first_order
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.rewrite import has_durations
@@ -101,6 +101,7 @@ def compile_policies(
         _refuse_settings(file)
         _refuse_streams(file)
         refuse_clocks(file.policies)
+        refuse_first_order(file.policies)
         if not has_keys:
             _refuse_keys(file)
         unit = unit if file.unit in (None, LATER) else file.unit
