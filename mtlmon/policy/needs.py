@@ -119,8 +119,8 @@ def refuse_clocks(policies: Iterable[Policy]) -> None:
     for policy in policies:
         if policy.clock is not None:
             raise MtlmonError(
-                f"policy {policy.name} is on {policy.clock}, which is not possible yet: policies "
-                "are checked at every row"
+                f"policy {policy.name} is on {policy.clock}, which Spark does not support: use the "
+                "command or check_tables"
             )
 
 

@@ -158,6 +158,32 @@ class StreamAtoms:
         if program is not None:
             program.keep(numbers)
 
+    def forget_all(self) -> None:
+        """Return to the state before the first row; time-stamps may be smaller from now on."""
+        for program in self._programs:
+            if program is not None:
+                program.forget_all()
+
+    def snapshots(self) -> list[bytes]:
+        """Return the state of each partition as bytes for `restore`; empty if it has none."""
+        return [b"" if one is None else one.snapshot() for one in self._programs]
+
+    def restore(self, snapshots: Sequence[bytes]) -> None:
+        """Continue from snapshots, one for each partition; there must be programs.
+
+        Raises:
+            SnapshotError: a snapshot is damaged or of other streams. This object must not be used
+                after that.
+        """
+        for program, snapshot in zip(self._programs, snapshots, strict=True):
+            if program is not None:
+                program.restore(snapshot)
+
+    def settled_from(self, partition: int) -> int | None:
+        """Return when the traces of a partition are settled; see `StreamProgram.settled_from`."""
+        program = self._programs[partition]
+        return 0 if program is None else program.settled_from
+
     def prepared(
         self, batch: pa.RecordBatch, held: Mapping[str, pa.BooleanArray]
     ) -> pa.RecordBatch:

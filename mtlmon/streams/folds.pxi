@@ -168,6 +168,12 @@ cdef class Fold(Kernel):
         self.begin()
         return 0
 
+    cdef int restart(self) except -1:
+        restart_rows(&self.rows)
+        self.entry = 0
+        self.begin()
+        return 0
+
     cdef int visit_texts(self, const TextMarks *marks) except -1:
         cdef size_t place
         for place in range(self.traces):
@@ -298,6 +304,9 @@ cdef class Last(Kernel):
         cdef size_t item = self.distance * sizeof(int64_t)
         moved_states(self.cells, item, self.traces, numbers, count, kept)
         moved_states(self.counts, sizeof(uint64_t), self.traces, numbers, count, kept)
+        return 0
+
+    cdef int restart(self) except -1:
         return 0
 
     cdef int visit_texts(self, const TextMarks *marks) except -1:

@@ -5,8 +5,6 @@ from libc.stdint cimport uint8_t
 
 from mtlmon.engine.native cimport as_bytes
 
-from mtlmon.errors import MtlmonError
-
 
 cdef enum:
     # What `get` returns: no result, a result, or one that does not fit.
@@ -201,16 +199,25 @@ cdef class Kernel:
     cdef int write(self, NumberWriter writer) except -1:
         raise NotImplementedError
 
+    def forget_all(self):
+        """Return to the state before the first row."""
+        if self.traces:
+            self.keep(b"\xff" * (self.traces * sizeof(uint32_t)))
+            self.restart()
+
+    cdef int restart(self) except -1:
+        """Begin to number rows anew, after all traces have been forgotten."""
+        raise NotImplementedError
+
     def restore(self, snapshot):
-        """Continue from the snapshot of a kernel with the same arguments; this one must be new.
+        """Continue from the snapshot of a kernel with the same arguments, whatever this one had.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot. The kernel must not be used after
                 that.
         """
         cdef NumberReader reader = NumberReader()
-        if self.traces:
-            raise MtlmonError("a kernel can only be restored before its first row")
+        self.forget_all()
         reader.open(as_bytes(snapshot), 0)
         self.read(reader)
         reader.end()

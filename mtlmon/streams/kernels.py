@@ -141,6 +141,14 @@ class Kernel:
         """The native kernels, one or two."""
         return [self.native] if self.counter is None else [self.native, self.counter]
 
+    @property
+    def settling_age(self) -> int | None:
+        """How old a row may be before it no longer matters; None if some rows always do."""
+        node, upper = self.node, self.extent.upper
+        if node.operator not in ops.WINDOWS or node.operator is ops.WINDOW_INTEGRAL or upper < 0:
+            return None
+        return upper
+
     def run(
         self, rows: native.Batch, values: pa.Array | None, meeting: Meeting | None = None
     ) -> tuple[pa.Array, int]:

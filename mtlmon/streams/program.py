@@ -68,7 +68,7 @@ from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -841,6 +841,10 @@ def _parts(body: bytes) -> Iterator[bytes]:
         place += size
 
 
+def _no_flags(count: int) -> NDArray[np.bool_]:
+    return np.zeros(count, np.bool_)
+
+
 class StreamProgram:
     """Computes expressions over streams, batch after batch, for many traces.
 
@@ -934,7 +938,9 @@ class StreamProgram:
                 decrease.
         """
         self.commit()
-        self._forget_texts()
+        if len(self._texts) >= self._most_texts:
+            # most of them may be of rows that have left
+            self._forget_texts()
         ticks = NO_TICKS
         following = self._ticking
         if self.periods:
@@ -1074,6 +1080,32 @@ class StreamProgram:
         self._marked_clock = self._clock
         self._marked_ticking = self._ticking
 
+    def forget_all(self) -> None:
+        """Return to the state before the first row; time-stamps may be smaller from now on.
+
+        The streams must not have instances.
+        """
+        assert not self._families
+        for kernel in self._natives():
+            kernel.forget_all()
+        self._keep_texts(_no_flags(len(self._texts)), [])
+        self._clock = self._marked_clock = 0
+        self._ticking = self._marked_ticking = Ticking(self.periods)
+
+    @property
+    def settled_from(self) -> int | None:
+        """The least time-stamp at which all traces are settled if no row comes before it.
+
+        Rows from there on have the same values as if there had been none before. It is None if
+        something is remembered for ever.
+        """
+        if self.settled(1).all():
+            return 0
+        ages = [kernel.settling_age for kernel in self._kernels]
+        known = [age for age in ages if age is not None]
+        has_end = len(known) == len(ages) and not self.periods and not self._families
+        return self._clock + max(known) + 1 if has_end else None
+
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
@@ -1092,8 +1124,7 @@ class StreamProgram:
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
-        for family in self._families:
-            family.compact()
+        self._forget_texts()
         parts = [self._clock.to_bytes(8, "little"), self._texts.snapshot()]
         parts.append("\n".join(self._kinds).encode())
         parts.append(self._ticking.snapshot())
@@ -1103,12 +1134,11 @@ class StreamProgram:
         return _MAGIC + _digest(body) + body
 
     def restore(self, snapshot: bytes) -> None:
-        """Continue from the snapshot of a program with the same arguments; this one must be new.
+        """Continue from the snapshot of a program with the same arguments, whatever this one had.
 
         Raises:
             SnapshotError: the bytes are not a snapshot, are damaged, or belong to another program.
                 This program must not be used after that.
-            MtlmonError: rows were evaluated before.
         """
         head = len(_MAGIC) + _DIGEST_BYTES
         body = snapshot[head:]
@@ -1123,6 +1153,7 @@ class StreamProgram:
             raise SnapshotError("the snapshot is of other streams")
         self._clock = int.from_bytes(parts[0], "little")
         self._texts.restore(parts[1])
+        self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))
         try:
             self._ticking = self._ticking.restored(parts[3])
         except ValueError:
@@ -1166,22 +1197,28 @@ class StreamProgram:
         )
 
     def _forget_texts(self) -> None:
-        """Forget the texts that no state has, if there are many."""
-        if len(self._texts) < self._most_texts:
-            return
-        is_kept = np.zeros(len(self._texts), np.bool_)
-        is_kept[: self._constant_texts] = True
+        """Forget the texts that no state has."""
         with_texts = [kernel.native for kernel in self._kernels if kernel.argument.name == "text"]
         for family in self._families:
             family.compact()
         holders: list[native.Kernel | native.Instances] = [*with_texts]
         holders += [family.table for family in self._families]
+        is_kept = _no_flags(len(self._texts))
         for holder in holders:
             holder.mark_texts(is_kept.view(np.uint8))
+        self._keep_texts(is_kept, holders)
+        self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))
+
+    def _keep_texts(
+        self, is_kept: NDArray[np.bool_], holders: Sequence[native.Kernel | native.Instances]
+    ) -> None:
+        """Forget texts, but no constants; those that hold others get the new numbers."""
+        is_kept[: self._constant_texts] = True
+        if is_kept.all():
+            return
         numbers = self._texts.keep(is_kept)
         for holder in holders:
             holder.renumber_texts(numbers)
-        self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))
 
     def _natives(self) -> Iterator[native.Kernel]:
         return _natives(self._kernels)

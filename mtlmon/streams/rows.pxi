@@ -184,6 +184,11 @@ cdef uint64_t renumber_rows(
     return rows.base + moved
 
 
+cdef void restart_rows(Rows *rows) noexcept nogil:
+    """Number rows from 0 again; there are none."""
+    rows.base = rows.start = rows.end = 0
+
+
 cdef int write_rows(const Rows *rows, NumberWriter writer) except -1:
     cdef size_t place
     cdef int64_t latest = 0

@@ -71,6 +71,12 @@ cdef class Window(Kernel):
         self.begin()
         return 0
 
+    cdef int restart(self) except -1:
+        restart_rows(&self.rows)
+        self.entry = self.tail = 0
+        self.begin()
+        return 0
+
     cdef int visit_texts(self, const TextMarks *marks) except -1:
         visit_texts_of_rows(&self.rows, marks)
         return 0

@@ -310,6 +310,22 @@ def test_files_and_policies_are_pickled() -> None:
     assert again.predicates["overspeed"].name == "overspeed"
 
 
+def test_streams_and_what_uses_them_are_pickled() -> None:
+    file = parse_policies(
+        "const limit = 3\nstream fails = count[0,2m](failed, or: 1)\n"
+        "stream diff = x.at(-5s) on x > 1.50\n"
+        "let hot = fails >= limit\npolicy p: NOT (hot AND any[0,5s](hot)) AND diff in (1, 2)",
+        unit="s",
+    )
+    again: PolicyFile = pickle.loads(pickle.dumps(file))
+    assert again.atoms == file.atoms
+    for name, stream in file.streams.items():
+        assert again.streams[name].expression == stream.expression
+        assert again.streams[name].clock == stream.clock
+        assert again.streams[name].expression.span == stream.expression.span
+    assert again.atoms_needed == file.atoms_needed and again.columns == file.columns
+
+
 def test_many_declarations_take_linear_time() -> None:
     lines = [f"let a{i} = p{i} AND ONCE[0,{i}] q\natom b{i} = x > {i}" for i in range(3000)]
     file = parse_policies("\n".join([*lines, "policy x: a7 AND b9"]))

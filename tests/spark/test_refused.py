@@ -13,13 +13,10 @@ from mtlmon.spark.common.policies import compile_policies
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("key ip\npolicy p: q", "a line with key, .*: pass key=... to this function"),
-        ('time "at"\npolicy p: q', "a line with time"),
-        ('event "what"\npolicy p: q', "a line with event"),
-        ('zone "UTC"\npolicy p: q', "a line with zone, .*: compute columns"),
-        ("policy p: count[0,5](x > 2) < 3", r"count\[0,5\]\(x > 2\) < 3 depends on other rows"),
-        ("stream s = x.last()\npolicy p: s < 3", "the condition s < 3 depends on other rows"),
+        ('pattern "x"\npolicy p: q', "a line with pattern, .*: extract columns"),
         ("policy p on every 10: q", "policy p is on every 10"),
+        ("stream s = count[0,5]() every 10\npolicy p: s > 3", "stream s has the clause every"),
+        ("stream s = x per x\npolicy p: any(s > 3 over s)", "stream s has the clause per"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
@@ -27,8 +24,16 @@ def test_refused(text: str, message: str) -> None:
         compile_policies(text, "local", has_keys=True)
 
 
-def test_conditions_on_the_row_itself_are_not_refused() -> None:
+@pytest.mark.parametrize("text", ["key ip\npolicy p: q", "policy p per ip: q"])
+def test_keys_are_refused_where_there_is_one_trace(text: str) -> None:
+    with pytest.raises(MtlmonError, match="support"):
+        compile_policies(text, "local")
+
+
+def test_conditions_on_other_rows_are_told_from_those_on_the_row_itself() -> None:
     policies = compile_policies(
-        "policy p per k: x > 2 and once[0,5] y is null", "local", has_keys=True
+        "policy p per k: x > 2 and once[0,5] count[0,3](failed) > 1", "local", has_keys=True
     )
-    assert set(policies.predicates) == {"x > 2", "y is null"}
+    assert set(policies.predicates) == {"x > 2"}
+    assert policies.remembering == ("count[0,3](failed) > 1",)
+    assert policies.atoms == ("x > 2", "count[0,3](failed) > 1", "failed")

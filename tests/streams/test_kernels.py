@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.errors import MtlmonError, SnapshotError
+from mtlmon.errors import SnapshotError
 from mtlmon.streams import native
 from tests.reference import streams as reference
 from tests.reference.streams import Value
@@ -338,5 +338,26 @@ def test_a_damaged_snapshot_is_refused(name: str, upper: int | None) -> None:
             kernel_of(name, False, 0, upper).restore(snapshot[:size])
     with pytest.raises(SnapshotError):
         kernel_of(name, False, 0, upper).restore(snapshot + b"\0")
-    with pytest.raises(MtlmonError, match="before its first row"):
-        feeder.kernel.restore(snapshot)
+
+
+@pytest.mark.parametrize("upper", [None, 5])
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_a_snapshot_replaces_what_a_kernel_has(name: str, upper: int | None) -> None:
+    def fed(*rows: tuple[int, int, Value]) -> Feeder:
+        feeder = Feeder(kernel_of(name, False, 0, upper), False, False)
+        feeder.feed(list(rows))
+        return feeder
+
+    first: list[tuple[int, int, Value]] = [(1, 0, 5), (2, 1, -7), (3, 0, 2)]
+    used = fed((7, 0, 3), (8, 1, 3), (8, 1, 9))
+    used.kernel.restore(fed(*first).kernel.snapshot())
+    used.clock = 3
+    rest: list[tuple[int, int, Value]] = [(3, 1, 4), (4, 0, 6), (9, 1, 1)]
+    expected = fed(*first).feed(rest)
+    assert used.feed(rest) == expected
+    used.kernel.forget_all()
+    used.clock = 0
+    flags = np.zeros(2, np.uint8) + 1
+    used.kernel.settled(flags)
+    assert flags.all()
+    assert used.feed(first) == Feeder(kernel_of(name, False, 0, upper), False, False).feed(first)

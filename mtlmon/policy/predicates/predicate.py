@@ -73,10 +73,6 @@ class Predicate:
     def __repr__(self) -> str:
         return f"parse_predicate({str(self)!r})"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # pickle the text, as expressions can nest deeper than pickle allows
-        return parse_predicate, (str(self), self.source, self.name)
-
 
 def parse_predicate(text: str, source: str = "<predicate>", name: str | None = None) -> Predicate:
     """Parse a predicate.

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.text_logs import TextBatch
+from mtlmon.checking.text_streams import TextStreams
 from mtlmon.drive.native import TextEvents
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import in_partitions
 from mtlmon.spark.common.monitoring import EndTime, monitors_of
 from mtlmon.spark.common.policies import compile_policies
@@ -94,38 +96,56 @@ class FileTraces:
     def _log(
         self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
     ) -> Iterator[tuple[str | None, bytes]]:
-        events = TextEvents(self._policies.atoms, path=path)
+        policies = self._policies
+        named, streams = policies.atoms, None
+        file = policies.file
+        if file is not None and (defined := [name for name in named if name in file.atoms]):
+            log_atoms = needs_of(file, defined).log_atoms
+            streams = TextStreams(file, defined, {}, log_atoms, policies.unit, path)
+            named = tuple(name for name in named if name not in file.atoms)
+        events = TextEvents(named, path=path)
         room = np.empty(_BLOCK_BYTES, np.uint8)
         with ByteStream(TableFile(path, path, LOG)) as stream:
             while count := stream.read_into(room):
                 events.load(room.data[:count])
-                yield from self._read(events, monitors)
+                yield from self._read(events, streams, monitors)
         events.load_end()
-        yield from self._read(events, monitors)
+        yield from self._read(events, streams, monitors)
         for name, monitor in monitors:
             yield name, monitor.finish()
 
     def _read(
-        self, events: TextEvents, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
+        self,
+        events: TextEvents,
+        streams: TextStreams | None,
+        monitors: Sequence[tuple[str | None, SuccessiveMonitor]],
     ) -> Iterator[tuple[str | None, bytes]]:
         """The verdicts on the loaded part of a log, which is scanned once for all policies."""
         while True:
             times, masks = events.read()
             if not times:
                 return
-            batch = TextBatch(times, masks, self._policies.atoms)
-            for name, monitor in monitors:
-                yield name, monitor.feed(batch.events_of(monitor.atoms), _NO_STARTS)[0]
+            batch = TextBatch(times, masks, events.scanner.atoms)
+            for piece in [batch] if streams is None else streams.pieces(batch):
+                for name, monitor in monitors:
+                    yield name, monitor.feed(piece.events_of(monitor.atoms), _NO_STARTS)[0]
+            if streams is not None and streams.error is not None:
+                raise streams.error
 
     def _table(
         self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
     ) -> Iterator[tuple[str | None, bytes]]:
         policies = self._policies
-        options = {**self._options, "resolution": self._options["resolution"] or policies.unit}
+        options = {
+            **self._options,
+            "resolution": self._options["resolution"] or policies.unit,
+            "time": policies.time_column(self._options["time"]),
+            "event": policies.event_column(self._options["event"]),
+        }
         with open_tables(
             path,
             policies.atoms,
-            predicates=policies.predicates,
+            policies=policies.file,
             format=self._format,
             # checked when the plan was built; the values of a dictionary have a single type
             **options,  # type: ignore[arg-type]

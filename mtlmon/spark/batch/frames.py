@@ -40,7 +40,7 @@ def monitor(
     df: DataFrame,
     policy: PolicyLike,
     *,
-    time: str = "ts",
+    time: str | None = None,
     key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
@@ -68,14 +68,15 @@ def monitor(
     Args:
         df: the rows, in any order.
         policy: a formula or a policy file: as text, as a path, or parsed.
-        time: the column of times: integers, timestamps or dates.
-        key: one or more columns; None if all rows are a single trace, which a single task monitors.
-            It is the key of the policies that name none themselves. For each key, the rows are
-            read, exchanged and sorted once.
+        time: the column of times: integers, timestamps or dates. By default, the policy file says,
+            or it is `ts`.
+        key: one or more columns, for the policies that name none themselves; the default is the key
+            of the policy file. Without one, or with `()`, all rows are a single trace, which a
+            single task monitors. For each key, the rows are read, exchanged and sorted once.
         atoms: predicates over the columns by the name of the atom that each defines, in addition to
             those of the policy file: `{"fast": "speed > 120"}`.
         event: the column of names of events: lists of texts, or texts with `event_separator`
-            between names.
+            between names. By default, the policy file says whether there is one.
         event_separator: the separator of names in a text in the column `event`.
         order_within: columns or expressions that order the rows of one time-stamp. By default, rows
             from Parquet files are ordered by the path of the file and their position in it, and
@@ -111,7 +112,8 @@ def monitor(
     """
     _check_ties(ties)
     policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
-    partitions = partitions_of((one.key for one in policies.policies), key_names(key))
+    default = key_names(policies.key if key is None else key)
+    partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
     source = event_source(
         policies,
@@ -138,6 +140,8 @@ def monitor(
     # count rows only in the pass that gives verdicts, not while looking for the last time-stamp
     known_end = _last(rows, source) if end == "last" else end
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
+    if end == "last" and source.policies.remembering:
+        source = source._replace(no_skipping=_NO_SKIPPING)
     fields = [rows.schema[name] for name in keys]
     verdict_schema(fields)
     parts = []
@@ -147,6 +151,12 @@ def monitor(
         found = given.mapInArrow(function, verdict_schema([rows.schema[name] for name in own.keys]))
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     return reduce(lambda one, other: one.union(other), parts)
+
+
+_NO_SKIPPING = (
+    "such rows cannot be skipped with end_time='last', as the last time-stamp is found before: "
+    "give the time-stamp"
+)
 
 
 def _check_ties(ties: Ties) -> None:

@@ -48,7 +48,7 @@ def monitor_trace(
     df: DataFrame,
     policy: PolicyLike,
     *,
-    time: str = "ts",
+    time: str | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",
@@ -103,8 +103,10 @@ def monitor_trace(
         ExecutorError: a row is not an event.
         MtlmonError: an argument is invalid.
     """
+    policies = compile_policies(policy, mode, resolution, time_unit)
+    policies.refuse_streams("monitor_trace")
     source = event_source(
-        compile_policies(policy, mode, resolution, time_unit),
+        policies,
         time=time,
         atoms=atoms,
         event=event,

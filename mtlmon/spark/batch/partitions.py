@@ -36,7 +36,7 @@ def monitor_partitions(
     mode: Mode = "local",
     resolve: bool = True,
     end_time: EndTimeLike = None,
-    time: str = "ts",
+    time: str | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
     event_separator: str = "|",

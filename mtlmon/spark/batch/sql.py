@@ -127,6 +127,7 @@ class PartitionMonitor:
         elif settings != self._settings:
             raise MtlmonError(f"{TABLE_FUNCTION}: an argument differs within a partition")
         rows = self._monitors.read(events.select(self._columns))
+        rows = self._monitors.with_streams(rows, _SAME)
         for name, records, _ in self._monitors.feed(rows, _SAME):
             yield from verdict_batches(name, self._key, records, None)
 
@@ -207,9 +208,8 @@ def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
     if not len(rows):
         return
     starts = (np.cumsum(lengths) - lengths)[rows].astype(np.uint32)
-    for name, given, owners in monitors.feed(
-        monitors.read(batch.select(list(monitors.columns))), starts
-    ):
+    read = monitors.read(batch.select(list(monitors.columns)))
+    for name, given, owners in monitors.feed(monitors.with_streams(read, starts), starts):
         # number 0 would be a trace before the first one
         places = rows[owners.astype(np.int64) - 1]
         yield Found(name, np.frombuffer(given, verdict_type()), places)

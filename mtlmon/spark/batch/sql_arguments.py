@@ -53,7 +53,7 @@ class Settings(NamedTuple):
     """The values of arguments for some rows."""
 
     policy: str
-    time: str = "ts"
+    time: str | None = None
     key: str | None = None
     event: str | None = None
     separator: str = "|"

@@ -32,7 +32,7 @@ _BLOCK = 4096
 class Columns(NamedTuple):
     """Arguments of `event_source`, which say how rows become events."""
 
-    time: str
+    time: str | None
     atoms: dict[str, str] | None
     event: str | None
     separator: str
@@ -95,6 +95,7 @@ class PartitionTrace:
     def _lines(self, lines: Iterator[Any], place: str, is_text: bool) -> Iterator[Any]:
         """Convert lines of a log to lines of verdicts: texts to texts, and bytes to bytes."""
         policies = self._policies
+        policies.refuse_streams("monitor_partitions on lines")
         monitors = []
         for policy in policies.policies:
             monitor = Monitor(policy.program, policies.mode)
@@ -116,6 +117,7 @@ class PartitionTrace:
     def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
         """Convert pairs to verdicts, with the name of the policy if there are several."""
         policies = self._policies
+        policies.refuse_streams("monitor_partitions on pairs")
         monitors = [
             (policy.name, Monitor(policy.program, policies.mode), Resolution())
             for policy in policies.policies
@@ -158,6 +160,7 @@ class PartitionTrace:
                 _check_rows(block, source, done)
                 done += len(block)
                 events = monitors.read(_batch(monitors.columns, block))
+                events = monitors.with_streams(events, same)
                 for name, records, _ in monitors.feed(events, same):
                     yield from self._named(name, records)
             for name, records in monitors.finish():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import EventColumns
     from mtlmon.checking import Partitions
+    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
     from mtlmon.support.option_names import OptionNames
@@ -37,6 +38,9 @@ HIDDEN = "\0"
 """The prefix of the names of columns that messages do not show."""
 
 _SHOWN = 300
+_NO_SKIPPING = (
+    "such rows cannot be skipped where policies have different keys, as each key is read by itself"
+)
 _KEPT_ERRORS = 10
 
 
@@ -56,6 +60,7 @@ class EventSource(NamedTuple):
             and no event has a null in any of them.
         counts_skipped: whether this source reports the rows that it skips; one of several sources
             that read the same rows does.
+        no_skipping: why a row on which a stream has no value cannot be skipped, or None.
     """
 
     policies: Policies
@@ -68,16 +73,28 @@ class EventSource(NamedTuple):
     reporter: Reporter | None = None
     keys: tuple[str, ...] = ()
     counts_skipped: bool = True
+    no_skipping: str | None = None
 
     def times(self) -> Times:
         """The conversion of times to time-stamps."""
         return Times(self.time_unit, None, self.resolution)
 
+    def environment(self) -> Environment:
+        """What expressions need to know of the time column, its unit and the zone."""
+        file = self.policies.file
+        return environment_of(self.selection, self.times(), None if file is None else file.zone)
+
+    @property
+    def remembering(self) -> tuple[str, ...]:
+        """The atoms of the policies that depend on other rows."""
+        used = {name for one in self.policies.policies for name in one.program.atoms}
+        return tuple(name for name in self.policies.remembering if name in used)
+
 
 def event_source(
     policies: Policies,
     *,
-    time: str,
+    time: str | None,
     keys: Sequence[str] = (),
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
@@ -92,10 +109,11 @@ def event_source(
 
     Args:
         policies: the policies to monitor.
-        time: the column of times.
+        time: the column of times; None for that of the policy file, or "ts".
         keys: the key columns.
         atoms: more predicates, by the name of the atom that each defines.
-        event: the column of names of events; without it, atoms without a predicate are columns.
+        event: the column of names of events; without it and without one in the policy file, atoms
+            without a predicate are columns.
         separator: the separator of names in a text in the column of events.
         time_unit: the unit of times that are integers.
         resolution: the unit of time-stamps; by default the unit of the policies.
@@ -108,6 +126,7 @@ def event_source(
         MtlmonError: an atom has two predicates or is unknown; a unit is unknown; or a column is not
             given by its name.
     """
+    time, event = policies.time_column(time), policies.event_column(event)
     for argument, name in (("time", time), ("event", event), *(("key", key) for key in keys)):
         if name is not None:
             _require_name(argument, name)
@@ -117,7 +136,7 @@ def event_source(
         raise MtlmonError(f"on_error is 'stop' or 'skip', not {on_error!r}")
     predicates = dict(policies.predicates)
     for name, text in (atoms or {}).items():
-        if name in predicates:
+        if name in predicates or name in policies.remembering:
             raise MtlmonError(f"the atom {name!r} has a predicate in the policy file already")
         if name not in policies.atoms:
             known = listed(policies.atoms)
@@ -131,7 +150,9 @@ def event_source(
         predicates[name] = parse_predicate(text, f"<atom {name}>", name)
     policies = policies._replace(predicates=predicates)
     columns = [column for predicate in predicates.values() for column in predicate.columns]
-    others = [name for name in policies.atoms if name not in predicates]
+    columns += policies.columns
+    defined = {*predicates, *policies.remembering}
+    others = [name for name in policies.atoms if name not in defined]
     booleans = () if event is not None else others
     selection = Selection(time, event, keys, booleans, columns, options)
     source = EventSource(
@@ -158,6 +179,9 @@ def sources_of(source: EventSource, partitions: Partitions) -> list[EventSource]
         partitions: the partitions of the policies.
     """
     policies = source.policies
+    no_skipping = source.no_skipping
+    if len(partitions.columns) > 1:
+        no_skipping = no_skipping or _NO_SKIPPING
     return [
         source._replace(
             policies=policies._replace(
@@ -169,6 +193,7 @@ def sources_of(source: EventSource, partitions: Partitions) -> list[EventSource]
             ),
             keys=columns,
             counts_skipped=number == 0,
+            no_skipping=no_skipping,
         )
         for number, columns in enumerate(partitions.columns)
     ]
@@ -219,9 +244,53 @@ class Events(NamedTuple):
         """Return the events for monitors of a formula with these atoms."""
         return self.letters.events(self.time_stamps, [self.atoms.index(name) for name in atoms])
 
+    def of_rows(self, rows: NDArray[np.int64]) -> Events:
+        """Return the events with these indices, without atoms that depend on other rows."""
+        is_kept = np.zeros(len(self.time_stamps), np.bool_)
+        is_kept[rows] = True
+        return self._replace(
+            time_stamps=self.time_stamps[is_kept],
+            letters=self.letters.of_rows(is_kept),
+            rows=self.rows.filter(pa.array(is_kept)),
+        )
+
     def words(self) -> NDArray[np.uint64]:
         """Return the atoms as words of bits, with a row for each event."""
         return self.letters.words(len(self.time_stamps), len(self.atoms))
+
+
+class RefusedRows:
+    """Counts the rows on which a stream has no value, or raises their errors.
+
+    Args:
+        source: how rows become events, and what to do with rows that are not.
+        errors: takes the errors of the first rows.
+
+    Attributes:
+        count: the number of rows.
+    """
+
+    def __init__(self, source: EventSource, errors: list[str]) -> None:
+        self._source = source
+        self._errors = errors
+        self.count = 0
+
+    def add(self, batch: pa.RecordBatch, refused: Sequence[tuple[int, str]]) -> None:
+        """Skip rows of a batch, each with the reason.
+
+        Raises:
+            TableError: rows are not to be skipped, or these cannot be.
+        """
+        is_skipped = self._source.on_error == "skip"
+        why_not = self._source.no_skipping if is_skipped else None
+        for row, reason in refused:
+            shown = reason if why_not is None else f"{reason}; {why_not}"
+            error = row_error(self._source, batch, row, shown)
+            if why_not is not None or not is_skipped:
+                raise error
+            self.count += 1
+            if len(self._errors) < _KEPT_ERRORS:
+                self._errors.append(str(error))
 
 
 class EventReader:
@@ -230,25 +299,24 @@ class EventReader:
     Attributes:
         skipped: the number of rows that were skipped.
         errors: the errors of the first of them.
+        refused: the rows that streams refuse; they are among those that were skipped.
     """
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
         policies, selection = source.policies, source.selection
         self.times = source.times()
-        letters = LetterReader(
-            policies.atoms,
-            policies.predicates,
-            selection,
-            source.separator,
-            environment_of(selection, self.times),
-        )
+        # No event is called like an atom that streams compute.
+        read = [f" {name}" if name in policies.remembering else name for name in policies.atoms]
+        environment = source.environment()
+        letters = LetterReader(read, policies.predicates, selection, source.separator, environment)
         self._check = RowCheck(selection, self.times, letters, source.on_error, False)
         self.errors: list[str] = []
+        self.refused = RefusedRows(source, self.errors)
 
     @property
     def skipped(self) -> int:
-        return self._check.skipped
+        return self._check.skipped + self.refused.count
 
     def read(self, batch: pa.RecordBatch) -> Events:
         """Read the events of a batch, which has the selected columns and can have others.
@@ -296,7 +364,11 @@ def check_schema(source: EventSource, schema: pa.Schema) -> None:
     for name in (source.selection.time_name, *source.selection.keys):
         if pa.types.is_null(schema.field(name).type):
             raise TableError("all values are null", path=source.place, column=name)
-    EventReader(source).read(pa.RecordBatch.from_pylist([], schema=schema))
+    empty = EventReader(source).read(pa.RecordBatch.from_pylist([], schema=schema))
+    if source.remembering:
+        from mtlmon.spark.common.trace_streams import TraceStreams
+
+        TraceStreams(source).add(empty, np.array([], np.uint32))
 
 
 def _shown(batch: pa.RecordBatch, row: int) -> str:

@@ -12,6 +12,7 @@ from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.spark.common.events import HIDDEN, EventReader, row_error
 from mtlmon.spark.common.keys import KeyRuns
 from mtlmon.spark.common.ties import NO_ORDER, TieFinder
+from mtlmon.spark.common.trace_streams import TraceStreams
 from mtlmon.spark.common.verdicts import verdict_batches
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class RowMonitors:
         self._source = source
         self._reader = EventReader(source)
         self._monitors = monitors_of(source.policies, resolve, end_time)
+        self._streams = TraceStreams(source) if source.remembering else None
+        # the time-stamp of the last event
+        self._clock = 0
 
     def read(self, batch: pa.RecordBatch) -> Events:
         """Read the events of a batch of rows, which can have more than the selected columns.
@@ -74,6 +78,23 @@ class RowMonitors:
             TableError: a row is not an event.
         """
         return self._reader.read(batch)
+
+    def with_streams(self, events: Events, starts: NDArray[np.uint32]) -> Events:
+        """Add the atoms that depend on other rows; leave out events on which a stream has no value.
+
+        Args:
+            events: the next events.
+            starts: the indices of the events with which another trace begins.
+
+        Raises:
+            TableError: a stream has no value on a row, and such rows are not skipped.
+        """
+        if self._streams is None or not self._is_in_order(events.time_stamps, starts):
+            # `feed` raises the error about the order
+            return events
+        found = self._streams.add(events, starts)
+        self._reader.refused.add(events.rows, found.refused)
+        return found.events
 
     def feed(
         self, events: Events, starts: NDArray[np.uint32]
@@ -99,6 +120,14 @@ class RowMonitors:
                     raise
                 raise row_error(self._source, events.rows, error.index, str(error)) from None
             yield name, records, np.frombuffer(owners, np.uint32)
+
+    def _is_in_order(self, times: NDArray[np.int64], starts: NDArray[np.uint32]) -> bool:
+        """Whether time-stamps do not decrease within a trace, also from the last event on."""
+        decreases = np.diff(times, prepend=self._clock) < 0
+        decreases[starts] = False
+        if len(times):
+            self._clock = int(times[-1])
+        return not decreases.any()
 
     def report(self, ties: int = 0) -> None:
         """Send the counts to the driver when the task has ended or is stopped."""
@@ -140,7 +169,7 @@ class OrderedRows:
         """
         monitors = RowMonitors(self._source, self._resolve, self._end_time)
         runs = KeyRuns(self._source.keys)
-        ties = TieFinder()
+        ties = TieFinder(self._source.policies.columns if self._source.remembering else ())
         tie_count = 0
         names = [*monitors.columns, *([] if self._ties == "allow" else [PLACE])]
         last: dict[str, pa.Array] = {}
@@ -151,7 +180,16 @@ class OrderedRows:
                 events = monitors.read(pa.RecordBatch.from_arrays(columns.columns, names=names))
                 if not events.rows.num_rows:
                     continue
+                before = runs.last
                 starts, keys = runs.read(events.rows)
+                read = monitors.with_streams(events, starts)
+                if len(read.time_stamps) < len(events.time_stamps):
+                    # as if the other rows had never been there
+                    runs.last = before
+                    if not len(read.time_stamps):
+                        continue
+                    starts, keys = runs.read(read.rows)
+                events = read
                 last = {name: key.slice(len(key) - 1) for name, key in keys.items()}
                 if self._ties != "allow":
                     tie_count += self._tie_count(ties, events, starts)

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from mtlmon._core import Monitor
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
-from mtlmon.errors import MtlmonError, UnitError
+from mtlmon.errors import MtlmonError, PolicyError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.needs import needs_of, refuse_clocks, refuse_first_order
+from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mtlmon.policy import Predicate
 
 PolicyLike: TypeAlias = str | os.PathLike[str] | Formula | Program | PolicyFile
@@ -49,10 +53,14 @@ class Policies(NamedTuple):
 
     Attributes:
         policies: the policies in the order of the file.
-        atoms: the atoms of all policies.
-        predicates: the predicates by the name of the atom that they define.
+        atoms: the atoms of all policies, and those of the log that conditions on other rows need.
+        predicates: the predicates by the name of the atom that they define, without `remembering`.
         unit: the unit of time-stamps, or None if it is not declared.
         mode: the mode of the monitors.
+        file: the policy file, or None if there is only a formula.
+        remembering: the atoms that depend on other rows, or on other atoms.
+        log_atoms: the atoms of the log that these need.
+        columns: the columns that all atoms need.
     """
 
     policies: tuple[CompiledPolicy, ...]
@@ -60,6 +68,36 @@ class Policies(NamedTuple):
     predicates: dict[str, Predicate]
     unit: str | None
     mode: Mode
+    file: PolicyFile | None = None
+    remembering: tuple[str, ...] = ()
+    log_atoms: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns that the file names."""
+        return () if self.file is None else self.file.key or ()
+
+    def time_column(self, given: str | None) -> str:
+        """Return the column of times: the one that is given, or else that of the file."""
+        declared = None if self.file is None else self.file.time
+        return given or declared or DEFAULT_TIME
+
+    def event_column(self, given: str | None) -> str | None:
+        """Return the column of names of events: the one that is given, or else that of the file."""
+        return given if given is not None or self.file is None else self.file.event
+
+    def refuse_streams(self, function: str) -> None:
+        """Refuse conditions that depend on other rows, for a function that cannot evaluate them.
+
+        Raises:
+            MtlmonError: there is one.
+        """
+        if self.remembering:
+            raise MtlmonError(
+                f"the condition {self.remembering[0]} depends on other rows, which {function} does "
+                "not support: use mtlmon.spark.monitor, or compute it as a column before"
+            )
 
 
 def compile_policies(
@@ -91,15 +129,14 @@ def compile_policies(
     # check the units first, whatever the policy is
     Times(time_unit, None, resolution)
     unit = resolution
-    predicates: dict[str, Predicate] = {}
+    file: PolicyFile | None = None
     if isinstance(policy, Program):
         compiled = [CompiledPolicy(None, policy)]
     elif isinstance(policy, Formula):
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
         file = _policy_file(policy, unit or LATER)
-        _refuse_settings(file)
-        _refuse_streams(file)
+        _refuse_pattern(file)
         refuse_clocks(file.policies)
         refuse_first_order(file.policies)
         if not has_keys:
@@ -109,7 +146,6 @@ def compile_policies(
             _compiled(one.name, one.formula, unit or time_unit)._replace(key=one.key)
             for one in file.policies
         ]
-        predicates = file.predicates
     if not compiled:
         raise MtlmonError("there is no policy to monitor")
     if not isinstance(mode, str):
@@ -117,8 +153,27 @@ def compile_policies(
     # find an invalid mode here rather than on executors
     Monitor(compiled[0].program, mode)
     atoms = tuple(dict.fromkeys(name for one in compiled for name in one.program.atoms))
-    predicates = {name: predicates[name] for name in atoms if name in predicates}
-    return Policies(tuple(compiled), atoms, predicates, unit, mode)
+    if file is None:
+        return Policies(tuple(compiled), atoms, {}, unit, mode)
+    needs = needs_of(file, atoms)
+    _refuse_other_streams(file, needs.streams)
+    predicates = {
+        name: file.atoms[name]
+        for name in atoms
+        if name in file.atoms and name not in needs.remembering
+    }
+    atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
+    return Policies(
+        tuple(compiled),
+        atoms,
+        predicates,
+        unit,
+        mode,
+        file,
+        needs.remembering,
+        needs.log_atoms if needs.remembering else (),
+        needs.columns,
+    )
 
 
 def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledPolicy:
@@ -145,34 +200,37 @@ def _policy_file(policy: object, unit: str) -> PolicyFile:
     )
 
 
-def _refuse_settings(file: PolicyFile) -> None:
-    """Refuse what a file says about its log, which arguments say in Spark.
+def _refuse_other_streams(file: PolicyFile, streams: Iterable[str]) -> None:
+    """Refuse streams with ticks or instances.
 
     Raises:
-        MtlmonError: the file says something.
+        PolicyError: one of the streams is such a stream.
     """
-    settings = {"key": file.key, "time": file.time, "event": file.event, "zone": file.zone}
-    for name, value in settings.items():
-        if value is not None:
-            advice = f"pass {name}=... to this function instead"
-            if name == "zone":
-                advice = "compute columns of hours and days before"
-            raise MtlmonError(
-                f"the policy file has a line with {name}, which is not possible in Spark: {advice}"
+    for name in sorted(streams):
+        stream = file.streams[name]
+        has_ticks = stream.clock is not None and stream.clock.period is not None
+        if has_ticks or stream.per:
+            clause = "every" if has_ticks else "per"
+            raise formula_error(
+                file.text,
+                stream.place,
+                f"stream {name} has the clause {clause}, which Spark does not support",
+                source=file.source,
+                hint="use the command or check_tables, or streams with values at rows",
+                kind=PolicyError,
             )
 
 
-def _refuse_streams(file: PolicyFile) -> None:
-    """Refuse conditions that depend on other rows.
+def _refuse_pattern(file: PolicyFile) -> None:
+    """Refuse a pattern for lines, as Spark's rows have columns already.
 
     Raises:
-        MtlmonError: a policy has such a condition.
+        MtlmonError: the file has one.
     """
-    remembering = needs_of(file, file.atoms_needed).remembering
-    if remembering:
+    if file.pattern is not None:
         raise MtlmonError(
-            f"the condition {remembering[0]} depends on other rows, which Spark does not support: "
-            "compute it as a column before, or use the command or check_tables"
+            "the policy file has a line with pattern, which is not possible in Spark: extract "
+            "columns before (pyspark.sql.functions.regexp_extract)"
         )
 
 
@@ -182,6 +240,11 @@ def _refuse_keys(file: PolicyFile) -> None:
     Raises:
         MtlmonError: a policy has one.
     """
+    if file.key:
+        raise MtlmonError(
+            "the policy file has a line with key, which only mtlmon.spark.monitor and "
+            "monitor_stream support"
+        )
     for policy in file.policies:
         if policy.key is not None:
             raise MtlmonError(

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+
+from mtlmon.spark.common.keys import changes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.events import Events
@@ -20,9 +25,13 @@ class TieFinder:
 
     Events tie if they have the same key, time-stamp and place. If all of them are equal, their
     order does not matter, and they are not counted.
+
+    Args:
+        columns: the columns in which equal events are equal too, because other rows see them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[str] = ()) -> None:
+        self._columns = columns
         # the last batch, and whether the group that its last event belongs to has been counted
         self._last: tuple[Events, int] | None = None
         self._is_counted = False
@@ -55,7 +64,13 @@ class TieFinder:
         if not begins.all():
             words = events.words()
             first = words[:1] if before is None else before[0].words()[-1:]
-            differs = (words != np.concatenate([first, words[:-1]])).any(axis=1) & ~begins
+            differs = (words != np.concatenate([first, words[:-1]])).any(axis=1)
+            for name in self._columns:
+                column = events.rows.column(name)
+                earlier = column if before is None else before[0].rows.column(name)
+                earlier = earlier.slice(0 if before is None else len(earlier) - 1, 1)
+                differs |= changes(pa.concat_arrays([earlier, column]))
+            differs &= ~begins
             rows = np.flatnonzero(differs)
             groups, where = np.unique(np.cumsum(begins)[rows], return_index=True)
             found = rows[where]

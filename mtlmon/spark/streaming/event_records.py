@@ -1,11 +1,13 @@
 """Encodes events as bytes, to send them to the state of a streaming query and to store them there.
 
 An event is a row of 64-bit integers: its time-stamp, its atoms as words of bits, and the values
-that order it among the events of its time-stamp.
+that order it among the events of its time-stamp. Where policies have windows or streams, a block of
+such rows is followed by the columns that these read, as a record batch of Arrow.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,6 +26,24 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import Events
 
 _LEAST = -(2**63)
+_LENGTH = struct.Struct("<Q")
+
+
+class Waiting(NamedTuple):
+    """Events that are decoded.
+
+    Attributes:
+        rows: the rows of integers.
+        columns: the columns that streams read, or None if there are no streams.
+    """
+
+    rows: NDArray[np.int64]
+    columns: pa.RecordBatch | None
+
+    def take(self, places: NDArray[np.int64]) -> Waiting:
+        """Return the events with these indices, in this order."""
+        columns = None if self.columns is None else self.columns.take(pa.array(places))
+        return Waiting(self.rows[places], columns)
 
 
 class EventRecords(NamedTuple):
@@ -32,10 +52,12 @@ class EventRecords(NamedTuple):
     Attributes:
         atoms: the atoms, in the order of their bits.
         order_count: the number of columns that give the order within a time-stamp.
+        schema: the columns that streams read, or None if there are no streams.
     """
 
     atoms: tuple[str, ...]
     order_count: int
+    schema: pa.Schema | None = None
 
     @property
     def _words(self) -> int:
@@ -71,20 +93,66 @@ class EventRecords(NamedTuple):
             )
         return np.frombuffer(content, np.int64).reshape(-1, self.width)
 
-    def sorted(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sort rows by time-stamp and the columns that give their order; the sort is stable."""
+    def unpack(self, blocks: Sequence[bytes]) -> Waiting:
+        """Decode blocks that `pack` has made.
+
+        Raises:
+            EventError: the bytes are not such blocks.
+        """
+        if self.schema is None:
+            return Waiting(self.read(blocks), None)
+        batches = [pa.RecordBatch.from_pylist([], self.schema)]
+        rows = []
+        for block in blocks:
+            if block:
+                (size,) = _LENGTH.unpack_from(block)
+                rows.append(block[_LENGTH.size : _LENGTH.size + size])
+                rest = pa.py_buffer(block)[_LENGTH.size + size :]
+                batches.append(pa.ipc.read_record_batch(rest, self.schema))
+        columns = pa.Table.from_batches(batches).combine_chunks()
+        found = self.read(rows or [b""])
+        if len(found) != columns.num_rows:
+            raise EventError("the state of the query has events without columns: it is damaged")
+        whole = columns.to_batches()[0] if len(found) else batches[0]
+        return Waiting(found, whole)
+
+    def pack(self, events: Waiting) -> bytes:
+        """Encode events as a block of bytes, which is empty if there are none."""
+        rows = np.ascontiguousarray(events.rows).tobytes()
+        if events.columns is None or not rows:
+            return rows
+        return b"".join([_LENGTH.pack(len(rows)), rows, events.columns.serialize()])
+
+    def columns_of(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Return the columns that streams read, with the types that they have in all batches."""
+        if self.schema is None:
+            return None
+        arrays = [rows.column(field.name).cast(field.type) for field in self.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the indices that sort rows by time-stamp and the columns that give their order.
+
+        The sort is stable.
+        """
         keys = [rows[:, 0], *rows.T[1 + self._words :]]
-        return rows[np.lexsort(keys[::-1])]
+        return np.lexsort(keys[::-1])
 
     def events(self, rows: NDArray[np.int64], atoms: Sequence[str]) -> EventColumns:
         """Convert rows to events for monitors of a formula with these atoms."""
-        return self._letters(rows).events(
+        return self.events_of(self.letters(rows), rows, atoms)
+
+    def events_of(
+        self, letters: Letters, rows: NDArray[np.int64], atoms: Sequence[str]
+    ) -> EventColumns:
+        """Convert rows whose letters are known to events for monitors with these atoms."""
+        return letters.events(
             np.ascontiguousarray(rows[:, 0]), [self.atoms.index(name) for name in atoms]
         )
 
     def atom_lists(self, rows: NDArray[np.int64]) -> pa.Array:
         """Return the names of the atoms that hold in each row, as lists."""
-        words = self._letters(rows).names
+        words = self.letters(rows).names
         assert words is not None
         bits = np.arange(len(self.atoms))
         holds = words[:, bits // 64] >> (bits % 64).astype(np.uint64) & np.uint64(1) == 1
@@ -92,7 +160,8 @@ class EventRecords(NamedTuple):
         names = pa.array(self.atoms, pa.string()).take(pa.array(np.nonzero(holds)[1]))
         return pa.ListArray.from_arrays(pa.array(offsets), names)
 
-    def _letters(self, rows: NDArray[np.int64]) -> Letters:
+    def letters(self, rows: NDArray[np.int64]) -> Letters:
+        """Return the atoms of rows, without those that streams compute."""
         words = np.ascontiguousarray(rows[:, 1 : 1 + self._words]).view(np.uint64)
         return Letters(words, {})
 

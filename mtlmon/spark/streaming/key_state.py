@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from mtlmon._core import Verdict
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.event_records import EventRecords
+    from mtlmon.spark.streaming.key_streams import KeyStreams
+    from mtlmon.tables.columns.letters import Letters
 
-_VERSION = 2
+_VERSION = 3
 # version, number of policies, next wake-up (-1: never)
 _HEAD = struct.Struct("<BHq")
 _LENGTH = struct.Struct("<I")
@@ -43,18 +45,20 @@ class KeyState(NamedTuple):
         snapshots: the snapshots of the monitors, one for each policy.
         waiting: the bytes of the events that wait.
         settings: digests of the settings that the state depends on, from `stream_settings`.
+        streams: the snapshot of the streams; empty if there are none.
     """
 
     next_wakeup: int | None
     snapshots: list[bytes]
     waiting: bytes
     settings: bytes = NO_SETTINGS
+    streams: bytes = b""
 
     def encoded(self) -> bytes:
         """Encode the state as bytes."""
         next_wakeup = _NEVER if self.next_wakeup is None else self.next_wakeup
         parts = [_HEAD.pack(_VERSION, len(self.snapshots), next_wakeup), self.settings]
-        for snapshot in self.snapshots:
+        for snapshot in (*self.snapshots, self.streams):
             parts += [_LENGTH.pack(len(snapshot)), snapshot]
         return b"".join([*parts, self.waiting])
 
@@ -75,7 +79,7 @@ class KeyState(NamedTuple):
             place = _HEAD.size + len(NO_SETTINGS)
             settings = content[_HEAD.size : place]
             snapshots = []
-            for _ in range(count):
+            for _ in range(count + 1):
                 (length,) = _LENGTH.unpack_from(content, place)
                 place += _LENGTH.size
                 snapshots.append(content[place : place + length])
@@ -84,8 +88,13 @@ class KeyState(NamedTuple):
                 raise SnapshotError("the state of the query is damaged")
         except struct.error:
             raise SnapshotError("the state of the query is damaged") from None
+        *snapshots, streams = snapshots
         return cls(
-            None if next_wakeup == _NEVER else next_wakeup, snapshots, content[place:], settings
+            None if next_wakeup == _NEVER else next_wakeup,
+            snapshots,
+            content[place:],
+            settings,
+            streams,
         )
 
 
@@ -111,13 +120,19 @@ class KeyMonitors:
         policies: the policies.
         records: how events are encoded.
         settings: digests of the settings that states depend on.
+        streams: computes the atoms that depend on other rows; None if there are none.
     """
 
     def __init__(
-        self, policies: Policies, records: EventRecords, settings: bytes = NO_SETTINGS
+        self,
+        policies: Policies,
+        records: EventRecords,
+        settings: bytes = NO_SETTINGS,
+        streams: KeyStreams | None = None,
     ) -> None:
         self._records = records
         self._settings = settings
+        self._streams = streams
         self._monitors = [Monitor(policy.program, policies.mode) for policy in policies.policies]
 
     def visit(self, state: KeyState | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
@@ -134,46 +149,58 @@ class KeyMonitors:
         if state is not None:
             check_settings(state.settings, self._settings)
         late = b""
-        waiting = self._records.read([b"" if state is None else state.waiting, *blocks])
+        before = b"" if state is None else state.waiting
+        waiting = self._records.unpack([before, *blocks])
+        times = waiting.rows[:, 0]
+        is_due = times < horizon
         if blocks:
             # waiting events are not late, although the horizon may have passed them by now
-            is_late = waiting[:, 0] < horizon
-            is_late[: 0 if state is None else len(state.waiting) // (8 * self._records.width)] = (
-                False
-            )
-            late = waiting[is_late].tobytes()
-            waiting = waiting[~is_late]
-        is_due = waiting[:, 0] < horizon
-        due, waiting = self._records.sorted(waiting[is_due]), waiting[~is_due]
-        if state is None and not len(due) and not len(waiting):
+            is_late = is_due.copy()
+            is_late[: len(self._records.unpack([before]).rows) if before else 0] = False
+            late = waiting.rows[is_late].tobytes()
+            is_due &= ~is_late
+            waiting, is_due = waiting.take(np.flatnonzero(~is_late)), is_due[~is_late]
+        due = waiting.take(np.flatnonzero(is_due))
+        due = due.take(self._records.order(due.rows))
+        waiting = waiting.take(np.flatnonzero(~is_due))
+        if state is None and not len(due.rows) and not len(waiting.rows):
             return Outcome(None, [], late)
-        changes = [int(waiting[:, 0].min()) + 1] if len(waiting) else []
+        left = self._records.pack(waiting)
+        changes = [int(waiting.rows[:, 0].min()) + 1] if left else []
         if (
             state is not None
-            and not len(due)
+            and not len(due.rows)
             and (state.next_wakeup is None or state.next_wakeup > horizon)
         ):
             wakeups = [*changes, *([] if state.next_wakeup is None else [state.next_wakeup])]
             next_wakeup = min(wakeups, default=None)
-            kept = KeyState(next_wakeup, state.snapshots, waiting.tobytes(), self._settings)
+            kept = KeyState(next_wakeup, state.snapshots, left, self._settings, state.streams)
             return Outcome(kept, [], late)
         verdicts = []
         snapshots = []
         settled: list[int | None] = []
+        streams = b""
+        rows, letters = due.rows, self._records.letters(due.rows)
+        if self._streams is not None:
+            self._streams.restore(b"" if state is None else state.streams)
+            rows, letters = self._streams.added(due)
+            streams = self._streams.snapshot()
+            settled.append(self._streams.settled_from)
         for number, monitor in enumerate(self._monitors):
             self._wake(monitor, None if state is None else state.snapshots, number)
-            records = [*self._fed(monitor, due), *_records_of(monitor.advance(horizon))]
+            records = [*self._fed(monitor, rows, letters), *_records_of(monitor.advance(horizon))]
             if records:
                 verdicts.append((number, b"".join(records)))
             if (change := monitor.next_change) is not None:
                 changes.append(change)
             settled.append(monitor.settled_from)
             snapshots.append(monitor.snapshot())
-        if not len(waiting) and (latest := _latest(settled)) is not None:
+        if not left and (latest := _latest(settled)) is not None:
             if latest <= horizon:
                 return Outcome(None, verdicts, late)
             changes.append(latest)
-        awake = KeyState(min(changes, default=None), snapshots, waiting.tobytes(), self._settings)
+        next_wakeup = min(changes, default=None)
+        awake = KeyState(next_wakeup, snapshots, left, self._settings, streams)
         return Outcome(awake, verdicts, late)
 
     def _wake(self, monitor: Monitor, snapshots: Sequence[bytes] | None, number: int) -> None:
@@ -190,10 +217,10 @@ class KeyMonitors:
                 "another mode need a checkpointLocation of their own"
             ) from None
 
-    def _fed(self, monitor: Monitor, due: NDArray[np.int64]) -> Iterator[bytes]:
+    def _fed(self, monitor: Monitor, rows: NDArray[np.int64], letters: Letters) -> Iterator[bytes]:
         """Feed events to a monitor, and yield the verdict records."""
-        if len(due):
-            events = self._records.events(due, monitor.atoms)
+        if len(rows):
+            events = self._records.events_of(letters, rows, monitor.atoms)
             yield bytes(feed_columns(monitor, [events]))
 
 

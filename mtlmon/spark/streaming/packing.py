@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.spark.common.events import HIDDEN, EventReader
-from mtlmon.spark.streaming.event_records import order_integers
+from mtlmon.spark.streaming.event_records import Waiting, order_integers
 from mtlmon.tables.columns.keys import number_rows
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class PackRows:
         numbers = _key_numbers(columns, len(rows))
         by_key = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[by_key], prepend=-1))
-        rows = rows[by_key]
+        packed_events = Waiting(rows, self._records.columns_of(events.rows)).take(by_key)
+        rows = packed_events.rows
         first_rows = pa.array(by_key[starts])
         count = len(starts)
         keys = [column.take(first_rows) for column in columns]
@@ -119,7 +120,7 @@ class PackRows:
             *(keys or [pa.array(np.zeros(count, np.int8))]),
             pa.array(np.full(count, task, np.int32)),
             pa.array(np.arange(place, place + count)),
-            _blocks(rows, starts),
+            _blocks(self._records, packed_events, starts),
             pa.array(latest).view(pa.timestamp("us", "UTC")),
         ]
         return pa.RecordBatch.from_arrays(packed, [str(i) for i in range(len(packed))])
@@ -132,9 +133,18 @@ def _key_numbers(columns: Sequence[pa.Array], count: int) -> NDArray[np.int64]:
     return number_rows(KeyTable(len(columns)), columns).astype(np.int64)
 
 
-def _blocks(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> pa.Array:
-    """The bytes of rows, split where a key begins."""
-    offsets = np.append(starts, len(rows)) * rows.shape[1] * 8
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
-    ).cast(pa.binary())
+def _blocks(records: EventRecords, events: Waiting, starts: NDArray[np.int64]) -> pa.Array:
+    """The bytes of events, split where a key begins."""
+    rows, columns = events
+    if columns is None:
+        offsets = np.append(starts, len(rows)) * rows.shape[1] * 8
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
+        return pa.Array.from_buffers(pa.large_binary(), len(starts), buffers).cast(pa.binary())
+    ends = np.append(starts[1:], len(rows)).tolist()
+    return pa.array(
+        [
+            records.pack(Waiting(rows[start:end], columns.slice(start, end - start)))
+            for start, end in zip(starts.tolist(), ends, strict=True)
+        ],
+        pa.binary(),
+    )

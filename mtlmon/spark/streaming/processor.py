@@ -9,6 +9,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from mtlmon.spark.streaming.key_state import KeyMonitors, KeyState
+from mtlmon.spark.streaming.key_streams import KeyStreams
 from mtlmon.spark.streaming.packing import EVENTS, KEY, PLACE, TASK
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         TimerValues,
     )
 
+    from mtlmon.spark.common.events import EventSource
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.event_clock import EventClock
     from mtlmon.spark.streaming.event_records import EventRecords
@@ -52,12 +54,19 @@ class KeyProcessor(StatefulProcessor):
         records: how events are encoded.
         clock: the clock of the query.
         settings: digests of the settings that states depend on.
+        source: how rows become events, if there are streams; else None.
     """
 
     def __init__(
-        self, policies: Policies, records: EventRecords, clock: EventClock, settings: bytes
+        self,
+        policies: Policies,
+        records: EventRecords,
+        clock: EventClock,
+        settings: bytes,
+        source: EventSource | None = None,
     ) -> None:
         self._policies = policies
+        self._source = source
         self._settings = settings
         self._records = records
         self._clock = clock
@@ -65,7 +74,14 @@ class KeyProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState("monitors", _STATE)
-        self._monitors = KeyMonitors(self._policies, self._records, self._settings)
+        self._streams = None
+        if self._source is not None:
+            self._streams = KeyStreams(self._source, self._records)
+        self._monitors = KeyMonitors(self._policies, self._records, self._settings, self._streams)
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams.report()
 
     def handleInputRows(
         self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import check_keys, plain_rows
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
@@ -44,7 +45,7 @@ def monitor_stream(
     policy: PolicyLike,
     *,
     delay: int | str | None = None,
-    time: str = "ts",
+    time: str | None = None,
     key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
     event: str | None = None,
@@ -107,7 +108,8 @@ def monitor_stream(
     from mtlmon.spark.streaming.processor import KeyProcessor
 
     policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
-    partitions = partitions_of((one.key for one in policies.policies), key_names(key))
+    default = key_names(policies.key if key is None else key)
+    partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
     source = event_source(
         policies,
@@ -121,7 +123,7 @@ def monitor_stream(
         on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
-    _check_watermark(df, time, delay)
+    _check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)
     fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields
     rows, _ = plain_rows(df, source, orders)
@@ -129,20 +131,33 @@ def monitor_stream(
     check_order_types(source, fields, schema)
     unit = _unit(source, schema)
     clock = EventClock.of_unit(unit)
-    records = EventRecords(source.policies.atoms, len(orders))
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
     parts = []
     for own in sources_of(source, partitions):
+        read = stream_columns(own, schema)
+        records = EventRecords(source.policies.atoms, len(orders), read)
         own_fields = [df.schema[name] for name in own.keys]
         packed = rows.mapInArrow(PackRows(own, records, clock), packed_schema(own_fields))
         if delay is not None:
             packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
-        processor = KeyProcessor(own.policies, records, clock, stream_settings(own, orders, schema))
+        settings = stream_settings(own, orders, schema)
+        with_streams = None if read is None else own
+        processor = KeyProcessor(own.policies, records, clock, settings, with_streams)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         found = _verdicts(packed.drop(LATEST), processor, own.policies, records, own_fields)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     return reduce(lambda one, other: one.union(other), parts)
+
+
+def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:
+    """The columns that streams read, always with that of times; None if there are no streams."""
+    file = source.policies.file
+    if file is None or not source.remembering:
+        return None
+    needs = needs_of(file, source.remembering)
+    names = dict.fromkeys([source.selection.time_name, *needs.columns])
+    return pa.schema([schema.field(name) for name in names])
 
 
 def _verdicts(

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
+from mtlmon.policy.needs import needs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ def stream_settings(
     time_type = schema.field(0).type
     settings: tuple[object, ...] = (
         [policies.mode, *(one.name for one in policies.policies)],
-        [(name, _text(source, name)) for name in policies.atoms],
+        [(name, _text(source, name)) for name in policies.atoms] + _stream_types(source, schema),
         None if selection.event is None else [selection.event, source.separator],
         [selection.time_name, str(time_type), source.time_unit, source.resolution],
         list(source.keys),
@@ -60,10 +61,27 @@ def stream_settings(
     )
 
 
+def _stream_types(source: EventSource, schema: pa.Schema) -> list[tuple[str, str]]:
+    """The types of the columns that streams read."""
+    if not source.remembering:
+        return []
+    return [(name, str(schema.field(name).type)) for name in source.policies.columns]
+
+
 def _text(source: EventSource, atom: str) -> str | None:
     """The predicate of an atom in its canonical spelling, or None."""
     predicate = source.policies.predicates.get(atom)
-    return None if predicate is None else str(predicate)
+    if predicate is not None:
+        return str(predicate)
+    if atom not in source.policies.remembering:
+        return None
+    file = source.policies.file
+    assert file is not None
+    needs = needs_of(file, [atom])
+    streams = [(name, *map(str, file.streams[name].expressions)) for name in sorted(needs.streams)]
+    lets = [(name, str(formula)) for name, formula in file.lets.items()]
+    conditions = [(name, str(one)) for name, one in file.atoms.items()]
+    return repr((str(file.atoms[atom]), streams, lets, conditions, file.zone))
 
 
 def check_settings(found: bytes, settings: bytes) -> None:
