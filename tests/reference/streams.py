@@ -251,7 +251,7 @@ class Program:
         """The values on the next row of the log; None if an integer overflows."""
         before = {number: len(known.points) for number, known in self.traces.items()}
         ticks = len(self.ticks)
-        if self.clock is not None:
+        if self.clock is not None and self.periods:
             self.tick(time_stamp)
         known = self.traces.get(trace) or _Trace(self.streams)
         try:
