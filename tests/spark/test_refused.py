@@ -14,8 +14,12 @@ from mtlmon.spark.common.policies import compile_policies
     ("text", "message"),
     [
         ('pattern "x"\npolicy p: q', "a line with pattern, .*: extract columns"),
-        ("policy p on every 10: q", "policy p is on every 10"),
-        ("stream s = count[0,5]() every 10\npolicy p: s > 3", "stream s has the clause every"),
+        ("policy p on every 10: count[0,5]() > 3", "policy p is on every 10, which Spark"),
+        ("policy p on rows where x > 3: q", "policy p is on rows where x > 3, which Spark"),
+        (
+            "stream s = count[0,5]() every 10\npolicy p: s.hold() > 3",
+            "stream s has the clause every",
+        ),
         ("stream s = x per x\npolicy p: any(s > 3 over s)", "stream s has the clause per"),
     ],
 )

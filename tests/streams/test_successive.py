@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon.errors import PolicyError
 from mtlmon.streams.successive import SuccessiveStreams
 from tests.streams.programs import (
     SCHEMA,
@@ -95,6 +96,11 @@ CUTS = st.lists(st.integers(0, 40), max_size=4)
 def test_each_trace_is_computed_as_if_it_were_alone(
     texts: Texts, traces: list[list[Row]], cuts: list[int]
 ) -> None:
+    try:
+        texts.program()
+    except PolicyError:
+        # types of streams that read themselves are not always found
+        assume(False)
     wanted = [one for trace in traces for one in expected(texts, trace_alone(trace))]
     compare(evaluated(texts, traces, cuts), wanted, texts)
 

@@ -75,9 +75,119 @@ class Aggregate(NamedTuple):
 
 
 Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | Aggregate
-
-
 # Operator, numbers of the operands, value, span.
+_Row: TypeAlias = "tuple[Operator, tuple[int, ...], Value, Span | None]"
+
+
+class Expression:
+    """An operator or function applied to operands, a column, or a constant.
+
+    Expressions are immutable. Equality and hash are structural and ignore spans. Nodes can nest as
+    deeply as memory allows, because no function here is recursive.
+
+    Attributes:
+        operator: a row of `mtlmon.policy.predicates.operators`.
+        operands: the operands, as many as the operator's arity.
+        value: the name of a column, stream, atom, let, parameter, variable or INSTANCE, the value
+            of a constant (numbers with a fraction or an exponent are Decimals), the tuple of values
+            of IN and NOT_IN, a `Window`, `Offset`, `Over` or `Aggregate`, and otherwise None.
+        span: the place in the source text, or None if there is none.
+    """
+
+    __slots__ = ("_hash", "operands", "operator", "span", "value")
+
+    operator: Operator
+    operands: tuple[Expression, ...]
+    value: Value
+    span: Span | None
+    _hash: int
+
+    def __init__(
+        self,
+        operator: Operator,
+        operands: tuple[Expression, ...] = (),
+        value: Value = None,
+        span: Span | None = None,
+    ) -> None:
+        if len(operands) != operator.arity and not (operator.arity < 0 and operands):
+            takes = "at least 1" if operator.arity < 0 else operator.arity
+            raise ValueError(f"{operator} takes {takes} operands, not {len(operands)}")
+        set_slot = object.__setattr__
+        set_slot(self, "operator", operator)
+        set_slot(self, "operands", operands)
+        set_slot(self, "value", value)
+        set_slot(self, "span", span)
+        set_slot(self, "_hash", hash((operator.name, operands, value_key(value))))
+
+    @property
+    def name(self) -> str:
+        """The value of a node that is or has a name."""
+        assert isinstance(self.value, str)
+        return self.value
+
+    @property
+    def constant(self) -> Constant:
+        """The value of a constant."""
+        assert not isinstance(self.value, tuple)
+        return self.value
+
+    @property
+    def members(self) -> tuple[Constant, ...]:
+        """The value of IN and NOT_IN."""
+        assert isinstance(self.value, tuple)
+        assert not isinstance(self.value, Window | Offset | Over | Aggregate)
+        return self.value
+
+    @property
+    def window(self) -> Window:
+        """The value of an aggregate."""
+        assert isinstance(self.value, Window)
+        return self.value
+
+    @property
+    def offset(self) -> Offset:
+        """The value of LAST, NEXT, AT and HOLD."""
+        assert isinstance(self.value, Offset)
+        return self.value
+
+    @property
+    def over(self) -> Over:
+        """The value of OVER."""
+        assert isinstance(self.value, Over)
+        return self.value
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The value of COUNT_FORMULA and AGGREGATE_FORMULA."""
+        assert isinstance(self.value, Aggregate)
+        return self.value
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"an Expression is immutable, {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"an Expression is immutable, {name} cannot be deleted")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expression):
+            return NotImplemented
+        return _equal(self, other)
+
+    def __reduce__(self) -> tuple[Callable[[list[_Row]], Expression], tuple[list[_Row]]]:
+        return _from_rows, (_to_rows(self),)
+
+    def __str__(self) -> str:
+        from mtlmon.policy.predicates.printer import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Expression {self}>"
+
+
 def value_key(value: object) -> object:
     """A key that distinguishes values: True, 1 and 1.0 are equal in Python, but not here."""
     if isinstance(value, tuple):
