@@ -304,7 +304,13 @@ def read_stream(
     if clauses.take("per"):
         while not per or clauses.take_sign(","):
             value = scope.resolved(clauses.expression())
-            per.append((value, clauses.name("a name") if clauses.take("as") else None))
+            parameter = None
+            if clauses.take("as"):
+                parameter = clauses.name("a name")
+                if any(parameter == other for _, other in per):
+                    hint = "give each value a name of its own"
+                    raise clauses.error(f"two values after per are called {parameter}", hint)
+            per.append((value, parameter))
     parameters = [parameter for _, parameter in per if parameter is not None]
     clock = None
     if clauses.take("on"):

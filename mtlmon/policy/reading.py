@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.policy.predicates.resolving import Scope
+    from mtlmon.syntax.formula import Span
 
 _SOURCE = "<policies>"
 DEFAULT_TIME = "ts"
@@ -731,9 +732,10 @@ class _Reader:
     def define_streams(self, formula: Formula) -> None:
         """Define the atoms that are the values of streams."""
         streams = self.names_of(STREAM)
-        for name in formula.atoms:
-            if name in streams and name not in self.file.atoms:
-                self.define(name, stream_value(name), None)
+        for node in postorder(formula):
+            name = node.name
+            if name is not None and name in streams and name not in self.file.atoms:
+                self.define(name, stream_value(name, node.span), None)
 
     def is_first_order(self, declaration: Declaration) -> bool:
         """Whether names in the terms of a declaration's formula are variables."""
@@ -822,12 +824,12 @@ class _Reader:
         )
 
 
-def stream_value(name: str) -> Expression:
-    """Return the expression that is a stream's value."""
+def stream_value(name: str, span: Span | None = None) -> Expression:
+    """Return the expression that is a stream's value, and where it is read."""
     from mtlmon.policy.predicates import operators as ops
     from mtlmon.policy.predicates.expression import Expression
 
-    return Expression(ops.STREAM, (), name)
+    return Expression(ops.STREAM, (), name, span)
 
 
 def overriding(name: str, written: str) -> Constant:

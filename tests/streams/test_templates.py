@@ -331,6 +331,9 @@ def test_integers_and_floats_name_the_same_instances() -> None:
         ("stream u = 1 every 5\nstream x = u.last() per k", "its argument has ticks"),
         ("stream x = 1 per k every 5", "both per and every"),
         ("stream x = i per k\nstream u = 1 every 5\nstream y = x[u] every 5", "looked up at rows"),
+        ("stream x = i per k as p, m as p", "two values after per are called p"),
+        ("stream x = i > 1 per k\npolicy q: once x", "2:16: stream x has a value for each"),
+        ("stream x = 7\npolicy q: once x", "2:16: the predicate is an integer, not true or false"),
         ("stream x = s per k\nstream y = max(x over x)", "max of texts is not possible yet"),
         (
             "stream x = y.last(or: 0) + 1 per k\nstream y = x.last(or: 0) per k until row.b",
