@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mtlmon.cli.failure import Failure, WriteFailure, note, say
 from mtlmon.cli.files import is_same_file
 from mtlmon.support.replacing import write_whole
+from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,16 +55,22 @@ class Explanations:
         self.sections: list[str] = []
         self.remarks: list[str] = []
 
-    def add(self, proof: Proof, title: str | None = None) -> None:
-        """Add an explanation, with a title if there are several policies or keys."""
+    def add(self, proof: Proof, title: str | None = None, details: Sequence[str] = ()) -> None:
+        """Add an explanation.
+
+        Args:
+            proof: the proof.
+            title: the policy and the key, if there are several.
+            details: the message and the values at the time-point, as lines.
+        """
         if self.is_page:
             from mtlmon.explanation.html import section
 
-            self.sections.append(section(proof, len(self.sections) + 1, title))
+            self.sections.append(section(proof, len(self.sections) + 1, title, details))
         elif self.path is not None:
-            self.sections.append(f"{heading(title)}{proof.to_text(width=WIDTH)}\n\n")
+            self.sections.append(f"{heading(title, details)}{proof.to_text(width=WIDTH)}\n\n")
         else:
-            self.show(proof, title)
+            self.show(proof, title, details)
 
     def remark(self, text: str) -> None:
         """Add a remark, to follow the explanations."""
@@ -72,7 +79,7 @@ class Explanations:
         else:
             self.remarks.append(text)
 
-    def show(self, proof: Proof, title: str | None) -> None:
+    def show(self, proof: Proof, title: str | None, details: Sequence[str]) -> None:
         """Write an explanation to standard error, if that is open."""
         if sys.stderr is None:
             return
@@ -80,7 +87,7 @@ class Explanations:
         if sys.stderr.isatty():
             width = os.get_terminal_size(sys.stderr.fileno()).columns
         shown = proof.to_text(width=width, ascii_only=not _shows_marks(sys.stderr.encoding))
-        say(f"{heading(title)}{shown}\n\n")
+        say(f"{heading(title, details)}{shown}\n\n")
 
     def write(self) -> None:
         """Write the file, unless the explanations go to standard error.
@@ -103,9 +110,10 @@ class Explanations:
             raise WriteFailure(f"cannot write {self.path}: {reason}") from None
 
 
-def heading(title: str | None) -> str:
-    """Return the line that precedes an explanation, if it has a title."""
-    return "" if title is None else f"{title}\n"
+def heading(title: str | None, details: Sequence[str]) -> str:
+    """Return the lines that precede an explanation."""
+    before = "" if title is None else f"{title}\n"
+    return before + "".join(f"{visible(line)}\n" for line in details)
 
 
 def _shows_marks(encoding: str) -> bool:

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.checking.shown import Details
     from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
+    from mtlmon.policy import PolicyFile
+    from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
 __all__ = ["Findings", "check_findings"]
@@ -74,6 +77,7 @@ class Findings:
         inputs: the names of the logs.
         options: the options of the command line.
         can_reread: whether the log can be read again.
+        file: the formula or the policies.
     """
 
     def __init__(
@@ -84,7 +88,10 @@ class Findings:
         options: Options,
         *,
         can_reread: bool,
+        file: Formula | PolicyFile,
     ) -> None:
+        self.file = file
+        self.details: Details | None = None
         self.check = check
         self.source = source
         self.keys = TraceKeys(check.partitions, tuple(source.key_tables))
@@ -153,7 +160,7 @@ class Findings:
             if isinstance(proof, UndecidedError):
                 explanations.remark(f"{title}: {proof}" if title else str(proof))
             else:
-                explanations.add(proof, title)
+                explanations.add(proof, title, self.details_of(violation))
         if sum(collector.false for collector in self.collectors) > limit:
             explanations.remark(
                 f"explained {plural(limit, 'violation')}; there are more (--explain-limit)"
@@ -174,6 +181,18 @@ class Findings:
         self, violations: list[Violation], source: TextLog | TableEvents
     ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
         """Yield each violation with its proof, or with the error that says why there is none."""
+        from mtlmon.policy import PolicyFile
+
+        if isinstance(self.file, PolicyFile) and violations:
+            from mtlmon.checking.shown import Details
+
+            self.details = Details(
+                self.file,
+                self.check.policies,
+                self.check.partitions.of_policies,
+                self.check.clocks,
+                violations,
+            )
         return explain_violations(
             self.check.policies,
             self.check.atoms,
@@ -183,7 +202,12 @@ class Findings:
             self.options.end_time,
             self.check.partitions.of_policies,
             self.check.clocks,
+            self.details,
         )
+
+    def details_of(self, violation: Violation) -> list[str]:
+        """Return the message and the values of a violation that is explained."""
+        return [] if self.details is None else self.details.of(violation)
 
     def write_report(
         self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool
@@ -272,9 +296,11 @@ class Findings:
             for policy, collector in enumerate(self.collectors)
             for time_stamp, offset, key in collector.first_violations(self.options.explain_limit)
         ]
-        for (policy, number, time_stamp, offset), proof in self.explained(violations, source):
+        for violation, proof in self.explained(violations, source):
+            policy, number, time_stamp, offset = violation
             key = number if self.keys.has_keys(policy) else None
-            self.collectors[policy].explain(time_stamp, offset, key, proof)
+            details = self.details_of(violation)
+            self.collectors[policy].explain(time_stamp, offset, key, proof, details)
 
 
 def check_place(path: str) -> None:

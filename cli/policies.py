@@ -89,11 +89,11 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
     def again() -> Source:
         if start_of_input is not None:
             os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
-        return open_source(check, file, options)
+        return open_source(check, file, options, is_for_explanations=True)
 
     with closing(open_source(check, file, options)) as source:
         watch = assumption_watch(file, source, options)
-        return check_source(check, source, again, options, watch)
+        return check_source(check, source, again, options, watch, file)
 
 
 def check_source(
@@ -102,6 +102,7 @@ def check_source(
     again: Callable[[], Source],
     options: Options,
     assumptions: AssumptionWatch | None,
+    file: Formula | PolicyFile,
 ) -> int:
     """Check an open log; return the exit status.
 
@@ -111,6 +112,7 @@ def check_source(
         again: opens the log once more, for explanations.
         options: the options of the command line.
         assumptions: tells which assumptions the log breaks; None if there are none.
+        file: the formula or the policies.
     """
     logs = statuses(source)
     can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
@@ -119,7 +121,16 @@ def check_source(
         from mtlmon.cli.findings import Findings, check_findings
 
         check_findings(options, logs, can_reread)
-        findings = Findings(check, source, list(logs), options, can_reread=can_reread)
+        findings = Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
+    if has_messages(options) and any(one.message is not None for one in check.policies):
+        from mtlmon.checking.shown import Messages
+
+        check.messages = Messages(
+            check.policies,
+            check.partitions.of_policies,
+            check.clocks,
+            keeps_first=options.verdicts == "first",
+        )
     output = make_output(check, source, options)
     verdicts = open_verdicts(
         options.output, logs, options.formula_file, keeps=options.checkpoint is not None
@@ -241,21 +252,52 @@ def require_no_columns(file: PolicyFile, options: Options) -> None:
         )
 
 
-def open_source(check: LogCheck, file: Formula | PolicyFile, options: Options) -> Source:
+def shown_in(
+    check: LogCheck, file: Formula | PolicyFile, options: Options, *, is_for_explanations: bool
+) -> list[dict[int, list[str]]]:
+    """Return the names of the values that messages and explanations show, for each partition."""
+    partitions = check.partitions
+    if not isinstance(file, PolicyFile) or not (is_for_explanations or has_messages(options)):
+        return [{} for _ in partitions.columns]
+    from mtlmon.checking.shown import shown_names
+
+    return shown_names(
+        file,
+        check.policies,
+        partitions.of_policies,
+        check.clocks,
+        has_values=is_for_explanations,
+    )
+
+
+def has_messages(options: Options) -> bool:
+    """Whether the output has the messages of triggers, if there are some."""
+    return options.verdicts != "none" and options.output_format != "text"
+
+
+def open_source(
+    check: LogCheck,
+    file: Formula | PolicyFile,
+    options: Options,
+    *,
+    is_for_explanations: bool = False,
+) -> Source:
     """Open the log.
 
     Args:
         check: the check that the log is opened for.
         file: the formula or the policies.
         options: the options of the command line.
+        is_for_explanations: whether it is read again for explanations, with values to show.
 
     Raises:
         Failure: the log cannot be read.
         MtlmonError: the options for tables are contradictory or unknown.
     """
+    shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
     if not options.is_table:
         log = open_log(options.log)
-        atoms, streams = text_atoms(check, file, log.name)
+        atoms, streams = text_atoms(check, file, log.name, shown[0])
         return TextLog(
             log.descriptor,
             log.name,
@@ -272,6 +314,7 @@ def open_source(check: LogCheck, file: Formula | PolicyFile, options: Options) -
         check.partitions.columns,
         check.memory,
         atoms_of_partitions=check.atoms_of_partitions,
+        shown=shown,
     )
 
 
@@ -284,6 +327,7 @@ def open_table_source(
     *,
     atoms_of_partitions: Sequence[Mapping[int, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
+    shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
 ) -> TableEvents:
     """Open the tables that the options name; the other arguments are those of `open_tables`.
 
@@ -303,6 +347,7 @@ def open_table_source(
             policies=policies,
             atoms_of_partitions=atoms_of_partitions,
             streams=streams,
+            shown=shown,
             format=options.format,
             time=options.time,
             time_unit=options.time_unit,
@@ -321,7 +366,7 @@ def open_table_source(
 
 
 def text_atoms(
-    check: LogCheck, file: Formula | PolicyFile, path: str
+    check: LogCheck, file: Formula | PolicyFile, path: str, shown: Mapping[int, Sequence[str]]
 ) -> tuple[tuple[str, ...], TextStreams | None]:
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
     at_ticks = {
@@ -340,10 +385,11 @@ def text_atoms(
     from mtlmon.checking.text_streams import TextStreams
 
     others = [name for names in at_ticks.values() for name in names]
-    needs = needs_of(file, [*check.atoms, *others])
+    every_shown = [name for names in shown.values() for name in names]
+    needs = needs_of(file, [*check.atoms, *others], every_shown)
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
-    log_atoms = needs_of(file, [*defined, *others]).log_atoms
-    return named, TextStreams(file, defined, at_ticks, log_atoms, file.unit, path)
+    log_atoms = needs_of(file, [*defined, *others], every_shown).log_atoms
+    return named, TextStreams(file, defined, at_ticks, log_atoms, file.unit, path, shown)
 
 
 def take_signals_from_arrow() -> None:
@@ -385,6 +431,13 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
         return None
     if options.output_format == "text":
         return TextOutput(names, keys)
+    messages = check.messages
+    if options.output_format == "jsonl" and messages is not None:
+        from mtlmon.tables.stream_values import JsonRowsOutput
+        from mtlmon.tables.verdicts import VerdictTable
+
+        times = None if isinstance(source, TextLog) else source.times
+        return JsonRowsOutput(VerdictTable(names, keys, times, messages))
     if options.output_format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names)
@@ -395,8 +448,8 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     from mtlmon.tables.verdicts import VerdictTable
 
     if isinstance(source, TextLog):
-        return OUTPUTS[options.output_format](VerdictTable(names))
-    return OUTPUTS[options.output_format](VerdictTable(names, keys, source.times))
+        return OUTPUTS[options.output_format](VerdictTable(names, messages=messages))
+    return OUTPUTS[options.output_format](VerdictTable(names, keys, source.times, messages))
 
 
 def note_skipped(source: Source) -> None:

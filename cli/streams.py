@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 
-    StreamOutput = JsonRowsOutput | CsvOutput[EventBatch] | ParquetOutput[EventBatch]
+    StreamOutput = JsonRowsOutput[EventBatch] | CsvOutput[EventBatch] | ParquetOutput[EventBatch]
 
 __all__ = ["write_streams"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.checking.log_check import end_time_of_all
+from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.shown import Details
     from mtlmon.checking.sources import EventBatch, EventSource
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
@@ -51,6 +53,7 @@ def explain_violations(
     end_time: EndTime = None,
     partition_of: Sequence[int] | None = None,
     clocks: Sequence[Clock | None] | None = None,
+    details: Details | None = None,
 ) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
     """Explain violations that a check has found.
 
@@ -63,6 +66,7 @@ def explain_violations(
         end_time: the end time that the check used.
         partition_of: for each policy, the number of its partition; None if there is only one.
         clocks: for each policy its time-points, as `LogCheck.clocks`; None if all are on all rows.
+        details: takes the values at the violations, if they are wanted.
 
     Yields:
         Each violation with its proof, or with the error that says why there is none, as soon as
@@ -90,7 +94,9 @@ def explain_violations(
         for (partition, clock), numbers in wanted.items():
             order = atoms if clock is None else at_ticks.get(clock, atoms)
             chosen = _chosen(batch, count, partition, clock, numbers, order)
-            for number, time_stamp, letter in chosen:
+            for number, time_stamp, letter, row, values in chosen:
+                if details is not None:
+                    details.note(partition, clock, number, time_stamp, row, values)
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter):
                         yield from _explained(policies[policy], policy, number, *part)
@@ -127,16 +133,18 @@ def _chosen(
     clock: Clock | None,
     wanted: Sequence[int],
     atoms: Sequence[str],
-) -> Iterator[tuple[int, int, int]]:
-    """Yield trace, time-stamp and letter of the events that come with the first `count` rows.
+) -> Iterator[tuple[int, int, int, int | None, dict[str, object]]]:
+    """Yield the events that come with the first `count` rows, for wanted traces only.
 
-    Only those of wanted traces are yielded. Letters have the atoms in the given order.
+    For each there are the trace, the time-stamp, the letter with the atoms in the given order, the
+    number of the row if it is one, and the values to show.
     """
     if clock is None:
         own = batch.numbers_of(partition)
         numbers = np.asarray(np.zeros(count, np.uint32) if own is None else own[:count])
         letters, stamps = batch.letters_of(partition), np.asarray(batch.time_stamps)
-        own_atoms = batch.atoms
+        own_atoms, shown = batch.atoms, batch.shown_of(partition)
+        rows = batch.rows
     else:
         points = batch.chosen(partition, clock)
         end = len(points)
@@ -144,14 +152,22 @@ def _chosen(
             end = int(np.searchsorted(points.places, count))
         numbers = points.numbers[:end]
         letters, stamps = points.letters, points.time_stamps
-        own_atoms = points.atoms
+        own_atoms, shown = points.atoms, points.shown
+        rows = None
     # For each trace number, whether it is wanted; False for all higher numbers.
     is_wanted = np.zeros(max(wanted) + 2, bool)
     is_wanted[list(wanted)] = True
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
     words = _reordered(letters[places], own_atoms, atoms).tolist()
     found = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
-    return zip(numbers[places].tolist(), stamps[places].tolist(), found, strict=True)
+    values = ValueRows(shown, places.tolist())
+    numbered = (
+        None if rows is None or not len(rows) else int(rows[place]) for place in places.tolist()
+    )
+    stamps = stamps[places].tolist()
+    every = zip(numbers[places].tolist(), stamps, found, numbered, strict=True)
+    for index, (number, time_stamp, letter, row) in enumerate(every):
+        yield number, time_stamp, letter, row, values.row(index)
 
 
 def _reordered(

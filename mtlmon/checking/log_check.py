@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
+    from mtlmon.checking.shown import Messages
     from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers, TimeStamps
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.drive.native import FirstViolation, PolicyLines, VerdictRows
@@ -191,6 +192,8 @@ class LogCheck:
             were forgotten.
         memory: how much memory is held, and the peak. Sources that receive this object add what
             they hold.
+        messages: set this to get the messages of triggers for the verdicts of each batch; None for
+            no messages.
 
     Raises:
         MemoryLimitError: the formulas alone take more memory than `max_memory`.
@@ -216,6 +219,7 @@ class LogCheck:
             from mtlmon.policy.needs import refuse_first_order
 
             refuse_first_order(policies)
+        self.messages: Messages | None = None
         self._clocks = [_clock_of(policy) for policy in self.policies]
         self._has_clocks = any(clock is not None for clock in self._clocks)
         self._has_ticks = any(one is not None and one.period is not None for one in self._clocks)
@@ -408,6 +412,8 @@ class LogCheck:
         """
         if self._native.first is not None and any(one is not None for one in source.key_tables):
             self._native.first.with_keys()
+        if self.messages is not None:
+            self.messages.add(batch)
         events, own_numbers, places = self._time_points(batch)
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []

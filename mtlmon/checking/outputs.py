@@ -26,12 +26,13 @@ __all__ = [
 _FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
 
 
-def unique_key_columns(key_columns: Sequence[str]) -> list[str]:
+def unique_key_columns(key_columns: Sequence[str], *, has_messages: bool = False) -> list[str]:
     """Return names for the key columns that differ from the names of the verdict columns.
 
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
-    return unique_columns(key_columns, _FIXED, "key_")
+    fixed = (*_FIXED, "message") if has_messages else _FIXED
+    return unique_columns(key_columns, fixed, "key_")
 
 
 def unique_columns(columns: Sequence[str], fixed: Collection[str], prefix: str) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns, KeyTable
@@ -44,6 +45,13 @@ class EventBatch(Protocol):
 
     def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
         """Return the events as input for a monitor with these atoms, in a partition."""
+
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        """Return the values to show in a partition, by their names in `PolicyFile.shown`."""
+
+    @property
+    def rows(self) -> NDArray[np.int64] | range | None:
+        """The numbers of the rows in their file, from 1; None if they have none."""
 
 
 class EventSource(Protocol):

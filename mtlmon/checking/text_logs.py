@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.checking.event_digest import EventDigest
@@ -38,6 +39,7 @@ class TextBatch:
         times: the time-stamps, 64 bits each.
         masks: the letters, in words of 64 bits.
         atoms: the names of the atoms, in the order of the bits of a letter.
+        shown: the values to show with violations, by name; None if there are none.
 
     Attributes:
         time_stamps: the time-stamps of the events.
@@ -46,10 +48,16 @@ class TextBatch:
     """
 
     is_tail = False
+    rows = None
 
     def __init__(
-        self, times: bytes | memoryview, masks: bytes | memoryview, atoms: Sequence[str]
+        self,
+        times: bytes | memoryview,
+        masks: bytes | memoryview,
+        atoms: Sequence[str],
+        shown: Mapping[str, pa.Array] | None = None,
     ) -> None:
+        self._shown = shown or {}
         self.time_stamps = memoryview(times).cast("B").cast("q")
         self._masks = memoryview(masks).cast("B").cast("Q")
         self._words = max(1, (len(atoms) + 63) // 64)
@@ -71,12 +79,15 @@ class TextBatch:
 
     def before(self, count: int) -> TextBatch:
         """Return the first `count` events."""
-        return TextBatch(self.time_stamps[:count], self._masks[: count * self._words], self._atoms)
+        masks = self._masks[: count * self._words]
+        shown = {name: array.slice(0, count) for name, array in self._shown.items()}
+        return TextBatch(self.time_stamps[:count], masks, self._atoms, shown)
 
     def behind(self, count: int) -> TextBatch:
         """Return the events after the first `count` ones; at least one event must be left."""
         masks = self._masks[count * self._words :]
-        batch = TextBatch(self.time_stamps[count:], masks, self._atoms)
+        shown = {name: array.slice(count) for name, array in self._shown.items()}
+        batch = TextBatch(self.time_stamps[count:], masks, self._atoms, shown)
         batch.ticks = {period: one.behind(count) for period, one in self.ticks.items()}
         return batch
 
@@ -86,6 +97,10 @@ class TextBatch:
 
         ticks = None if not isinstance(clock.period, int) else self.ticks.get(clock.period)
         return chosen_points(self, self._atoms, partition, clock, ticks)
+
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        """Return the values to show at rows, by their names in `PolicyFile.shown`."""
+        return self._shown
 
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""

@@ -32,6 +32,8 @@ class TextStreams:
         log_atoms: the atoms that the log's lines name and these atoms use.
         unit: the unit of the time-stamps, if it is known.
         path: the name of the log in messages.
+        shown: the names of expressions in `PolicyFile.shown` whose values batches have: at rows
+            under `ROWS`, and at ticks under their period.
 
     Attributes:
         error: the error of the event after the last batch, or None.
@@ -45,13 +47,14 @@ class TextStreams:
         log_atoms: Sequence[str],
         unit: str | None,
         path: str,
+        shown: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         self._names = tuple(names)
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
         wanted = {ROWS: self._names, **at_ticks}
-        self._streams = StreamAtoms(file, [wanted], log_atoms, environment)
+        self._streams = StreamAtoms(file, [wanted], log_atoms, environment, shown=[shown or {}])
         self._atoms: tuple[str, ...] = ()
         self._path = path
         self.error: MtlmonError | None = None
@@ -141,7 +144,7 @@ class TextStreams:
         for number, name in enumerate(self._names, len(batch.atoms)):
             bits = np.asarray(found[name]).astype(np.uint64) << np.uint64(number % 64)
             masks[:, number // 64] |= bits
-        result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms)
+        result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms, computed.shown[0])
         (result.ticks,) = computed.ticks
         return result
 

@@ -9,8 +9,9 @@ import numpy as np
 from mtlmon.arrays.native import EventColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.checking.sources import EventBatch
@@ -30,6 +31,7 @@ class ChosenPoints:
         places: the index of the row that each comes with, of type uint32; a tick comes with the
             first row above it, and the number of rows stands for no row of the batch.
         letters: the atoms, one row of 64-bit words for each time-point, whose bit i is atom i.
+        shown: the values to show, by their names in `PolicyFile.shown`.
 
     Attributes:
         atoms: as given.
@@ -37,6 +39,7 @@ class ChosenPoints:
         numbers: as given.
         places: as given.
         letters: as given.
+        shown: as given.
     """
 
     def __init__(
@@ -46,12 +49,14 @@ class ChosenPoints:
         numbers: NDArray[np.uint32],
         places: NDArray[np.uint32],
         letters: NDArray[np.uint64],
+        shown: Mapping[str, pa.Array],
     ) -> None:
         self.atoms = tuple(atoms)
         self.time_stamps = np.ascontiguousarray(time_stamps)
         self.numbers = np.ascontiguousarray(numbers)
         self.places = np.ascontiguousarray(places)
         self.letters = letters
+        self.shown = shown
 
     def __len__(self) -> int:
         return len(self.time_stamps)
@@ -74,16 +79,17 @@ class ChosenPoints:
         number = atoms.index(atom)
         rows = np.flatnonzero(letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1))
         time_stamps = np.asarray(batch.time_stamps)[rows]
+        shown = {name: one.take(rows) for name, one in batch.shown_of(partition).items()}
         own = batch.numbers_of(partition)
         numbers = np.zeros(len(rows), np.uint32) if own is None else np.asarray(own)[rows]
-        return cls(atoms, time_stamps, numbers, rows.astype(np.uint32), letters[rows])
+        return cls(atoms, time_stamps, numbers, rows.astype(np.uint32), letters[rows], shown)
 
     @classmethod
     def of_ticks(cls, found: TickAtoms | None) -> ChosenPoints:
         """Return ticks; None stands for no ticks at all."""
         if found is None:
             none = np.empty(0, np.uint32)
-            return cls((), np.empty(0, np.int64), none, none, np.empty((0, 1), np.uint64))
+            return cls((), np.empty(0, np.int64), none, none, np.empty((0, 1), np.uint64), {})
         atoms = [name for name in found.atoms if name]
         ticks = found.ticks
         letters = np.zeros((len(ticks), max(1, (len(atoms) + 63) // 64)), np.uint64)
@@ -91,7 +97,7 @@ class ChosenPoints:
             held = np.asarray(found.atoms[name]).astype(np.uint64)
             letters[:, number // 64] |= held << np.uint64(number % 64)
         places = ticks.places.astype(np.uint32)
-        return cls(atoms, ticks.time_stamps, ticks.numbers, places, letters)
+        return cls(atoms, ticks.time_stamps, ticks.numbers, places, letters, found.shown)
 
 
 def chosen_points(

@@ -61,13 +61,16 @@ def page(sections: Sequence[str], notes: Sequence[str] = ()) -> str:
     )
 
 
-def section(proof: Proof, number: int, title: str | None = None) -> str:
+def section(
+    proof: Proof, number: int, title: str | None = None, details: Sequence[str] = ()
+) -> str:
     """Return the section of a page that shows a proof.
 
     Args:
         proof: the proof to show.
         number: the number of the section on the page.
         title: the policy or trace that the proof is about, if the page has several.
+        details: lines about the time-point, such as values.
     """
     before = "" if title is None else f"{escape(title)}: "
     heading = (
@@ -77,6 +80,7 @@ def section(proof: Proof, number: int, title: str | None = None) -> str:
     return "\n".join(
         [
             f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">{heading}</h2>',
+            *(f"<p>{escape(line)}</p>" for line in details),
             body(proof, f"picture-{number}"),
             "</section>",
         ]

@@ -77,6 +77,11 @@ class ClauseReader:
         self._position = skip_blanks(text, start, end)
 
     @property
+    def position(self) -> int:
+        """Where the next token begins."""
+        return self._position
+
+    @property
     def word(self) -> str:
         """The next word; empty if something else comes next."""
         found = _WORD.match(self._text, self._position, self._end)

@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Formula
@@ -62,7 +63,8 @@ class Policy:
         clock: the time-points, or None for all rows.
         tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
         severity: how serious a violation is, or None.
-        message: for a trigger, the text of its violations with expressions in braces, or None.
+        message: for a trigger, the text of its violations, with names of `PolicyFile.shown` for the
+            expressions; None if there is none.
         is_find: whether it is a `find`, which reports where the formula holds.
     """
 
@@ -90,7 +92,7 @@ class Policy:
         clock: Clock | None = None,
         tolerance: Fraction | None = None,
         severity: str | None = None,
-        message: str | None = None,
+        message: tuple[Message, tuple[str, ...]] | None = None,
         is_find: bool = False,
     ) -> None:
         self.name = name

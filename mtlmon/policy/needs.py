@@ -44,7 +44,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     Args:
         file: the policy file.
         names: the names of atoms; those that the file does not define come from the log.
-        streams: the names of streams.
+        streams: the names of streams, and of expressions in `PolicyFile.shown`.
     """
     wanted = tuple(dict.fromkeys(names))
     columns: dict[str, None] = {}
@@ -78,7 +78,9 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
                     elif node.operator is ops.OVER:
                         found.append(("stream", node.over.stream))
             stack += reversed(found)
-    found_streams = frozenset(name for kind, name in seen if kind == "stream")
+    found_streams = frozenset(
+        name for kind, name in seen if kind == "stream" and name in file.streams
+    )
     return Needs(tuple(columns), tuple(log_atoms), tuple(remembering), found_streams)
 
 
@@ -91,6 +93,8 @@ def _expressions(file: PolicyFile, kind: str, name: str) -> Iterator[Expression]
         yield file.atoms[name].expression
     elif name in file.streams:
         yield from file.streams[name].expressions
+    elif name in file.shown:
+        yield file.shown[name]
 
 
 def meant_equivalences(file: PolicyFile) -> dict[str, str]:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.definitions import Relation
     from mtlmon.policy.first_order.declarations import FirstOrderDeclarations
+    from mtlmon.policy.messages import Message
     from mtlmon.policy.needs import Needs
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Constant, Expression
@@ -94,6 +95,7 @@ class PolicyFile:
         streams: the streams by name.
         policies: the policies in the order of the file. Those that use the same named subformula
             share it as one object.
+        shown: expressions whose values are shown with violations, by a name that nothing else has.
         text: the text that spans refer to.
         source: the name of the text in errors.
     """
@@ -110,6 +112,7 @@ class PolicyFile:
         "pattern",
         "policies",
         "relations",
+        "shown",
         "source",
         "streams",
         "text",
@@ -134,6 +137,7 @@ class PolicyFile:
         self.relations: dict[str, Relation] = {}
         self.atoms: dict[str, Predicate] = {}
         self.streams: dict[str, Stream] = {}
+        self.shown: dict[str, Expression] = {}
         self.policies: tuple[Policy, ...] = ()
         self._environment: Environment | None = None
 
@@ -182,6 +186,15 @@ class PolicyFile:
     @environment.setter
     def environment(self, environment: Environment) -> None:
         self._environment = environment
+
+    def show(self, expression: Expression) -> str:
+        """Return the name of an expression in `shown`, where it is added if it is not there."""
+        for name, known in self.shown.items():
+            if known == expression:
+                return name
+        name = f"\0shown {len(self.shown)}"
+        self.shown[name] = expression
+        return name
 
     def predicate(self, expression: Expression, name: str | None, role: str = "atom") -> Predicate:
         """Return an expression of the file with its text.
@@ -667,15 +680,30 @@ class _Reader:
                 hint += ", and make the key an argument of the atoms"
             raise self.error(declaration.header[0], message, hint)
 
-    def read_trigger(self, declaration: Declaration) -> tuple[Formula, str | None]:
+    def read_trigger(
+        self, declaration: Declaration
+    ) -> tuple[Formula, tuple[Message, tuple[str, ...]] | None]:
         """Read the condition of a trigger, and its message."""
         clauses = self.clauses(declaration.start, declaration.end)
         condition = clauses.expression()
         message = None
-        if clauses.take("message") and (message := clauses.text()) is None:
-            raise clauses.expected("a text in double quotes", 'as in message "{ip} failed"')
+        if clauses.take("message"):
+            start = clauses.position
+            if clauses.text() is None:
+                raise clauses.expected("a text in double quotes", 'as in message "{ip} failed"')
+            end = self.text.rindex('"', start, clauses.position) + 1
+            message = self.read_message(start, end)
         clauses.require_end("an operator, message or the end")
         return ~atom(self.add_condition(condition)), message
+
+    def read_message(self, start: int, end: int) -> tuple[Message, tuple[str, ...]]:
+        """Read the message of a trigger, which is a text in double quotes."""
+        from mtlmon.policy.messages import read_message
+
+        file = self.file
+        message = read_message(self.text, self.source, start, end, file.unit, file.constants)
+        names = tuple(file.show(self.resolved(one)) for one in message.expressions)
+        return message, names
 
     def with_lets(self, formula: Formula) -> Formula:
         """The formula with lets replaced by their definitions, each of which is shared."""

@@ -219,7 +219,12 @@ class Collector:
         ]
 
     def explain(
-        self, time_stamp: int, offset: int, key: int | None, proof: Proof | UndecidedError
+        self,
+        time_stamp: int,
+        offset: int,
+        key: int | None,
+        proof: Proof | UndecidedError,
+        details: Sequence[str] = (),
     ) -> None:
         """Explain one of the first violations.
 
@@ -228,10 +233,11 @@ class Collector:
             offset: its number within the time-stamp.
             key: the number of its trace, if there are several.
             proof: the proof that `mtlmon.explain` returns, or the error that it raises.
+            details: lines about the time-point, such as values.
         """
         number = _NO_KEY if key is None else key
         name = f"policy-{self.number}-why-{time_stamp}-{offset}-{number}"
-        self._explanations[time_stamp, number, offset] = explanation_of(proof, name)
+        self._explanations[time_stamp, number, offset] = explanation_of(proof, name, details)
 
     def report(
         self,

@@ -43,17 +43,21 @@ class TickAtoms(NamedTuple):
     Attributes:
         ticks: the ticks.
         atoms: for each atom where it holds, without nulls.
+        shown: the values to show.
     """
 
     ticks: Ticks
     atoms: dict[str, pa.BooleanArray]
+    shown: dict[str, pa.Array]
 
     def behind(self, count: int) -> TickAtoms:
         """Return the ticks that do not come before the first `count` rows."""
         first = int(np.searchsorted(self.ticks.places, count))
         ticks = self.ticks.chosen(slice(first, None))
         ticks = ticks._replace(places=ticks.places - count)
-        return TickAtoms(ticks, {name: one.slice(first) for name, one in self.atoms.items()})
+        atoms = {name: one.slice(first) for name, one in self.atoms.items()}
+        shown = {name: one.slice(first) for name, one in self.shown.items()}
+        return TickAtoms(ticks, atoms, shown)
 
 
 class Values(NamedTuple):
@@ -78,11 +82,13 @@ class Computed(NamedTuple):
         ticks: for each partition, where its atoms hold at the ticks of each period.
         values: the values of the streams that are asked for, in the first partition; None if none
             are asked for.
+        shown: for each partition, the values to show at rows.
     """
 
     atoms: list[dict[str, pa.BooleanArray]]
     ticks: list[dict[int, TickAtoms]]
     values: Values | None
+    shown: list[dict[str, pa.Array]]
 
 
 class StreamAtoms:
@@ -98,6 +104,8 @@ class StreamAtoms:
         log_atoms: the atoms of the log that these atoms use.
         environment: the time column and its unit, and the zone.
         values: the names of the streams whose values are asked for.
+        shown: for each partition, the names of expressions in `PolicyFile.shown` to compute: at
+            rows under `ROWS`, and at ticks under their period.
 
     Attributes:
         log_atoms: as given.
@@ -111,13 +119,16 @@ class StreamAtoms:
         log_atoms: Sequence[str],
         environment: Environment,
         values: Sequence[str] = (),
+        shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
     ) -> None:
+        self._shown = [dict(some) for some in shown or [{}] * len(wanted)]
         self._environment = environment
         self._file = file
         self._wanted = [{period: tuple(names) for period, names in some.items()} for some in wanted]
         self._values = tuple(values)
         names = [name for some in wanted for one in some.values() for name in one]
-        streams = needs_of(file, names, values).streams
+        every_shown = [name for some in self._shown for one in some.values() for name in one]
+        streams = needs_of(file, names, [*values, *every_shown]).streams
         self.has_ticks = any(period for some in wanted for period in some) or any(
             (clock := file.streams[name].clock) is not None and clock.period is not None
             for name in streams
@@ -262,18 +273,22 @@ class StreamAtoms:
                 without these rows.
             TickError: integers overflow at a tick. Nothing has been remembered.
         """
-        results = Computed([], [], None)
+        results = Computed([], [], None, [])
         done: list[StreamProgram] = []
         try:
-            for program, own, wanted in zip(self._programs, numbers, self._wanted, strict=True):
+            for program, own, wanted, shown in zip(
+                self._programs, numbers, self._wanted, self._shown, strict=True
+            ):
                 if program is None:
                     results.atoms.append({})
                     results.ticks.append({})
+                    results.shown.append({})
                     continue
                 found = program.evaluate(batch, time_stamps, own, until)
                 done.append(program)
                 if self._values and len(done) == 1:
                     results = results._replace(values=self._values_of(program, found))
+                results.shown.append({name: found[name] for name in shown.get(ROWS, ())})
                 results.atoms.append(
                     {name: pc.fill_null(found[name], False) for name in wanted.get(ROWS, ())}
                 )
@@ -284,6 +299,10 @@ class StreamAtoms:
                             {
                                 name: pc.fill_null(found[_at_ticks(name, period)], False)
                                 for name in names
+                            },
+                            {
+                                name: found[_at_ticks(name, period)]
+                                for name in shown.get(period, ())
                             },
                         )
                         for period, names in wanted.items()
@@ -331,10 +350,11 @@ class StreamAtoms:
         if self._schema is not None and self._schema.equals(schema):
             return
         before = self._programs
-        first, *others = self._wanted
+        nothing: tuple[str, ...] = ()
+        values = [self._values, *([nothing] * (len(self._wanted) - 1))]
         self._programs = [
-            self._program(first, self._values, schema),
-            *(self._program(some, (), schema) for some in others),
+            self._program(names, own, shown, schema)
+            for names, own, shown in zip(self._wanted, values, self._shown, strict=True)
         ]
         for old, new in zip(before, self._programs, strict=True):
             if old is not None and new is not None:
@@ -345,9 +365,14 @@ class StreamAtoms:
         self._schema = schema
 
     def _program(
-        self, names: Mapping[int, Sequence[str]], values: Sequence[str], schema: pa.Schema
+        self,
+        names: Mapping[int, Sequence[str]],
+        values: Sequence[str],
+        shown: Mapping[int, Sequence[str]],
+        schema: pa.Schema,
     ) -> StreamProgram | None:
-        if not any(names.values()) and not values and not set(names) - {ROWS}:
+        is_needed = any(names.values()) or any(shown.values()) or set(names) - {ROWS}
+        if not is_needed and not values:
             return None
         file = self._file
         wanted = {name: file.atoms[name] for name in names.get(ROWS, ())}
@@ -366,6 +391,12 @@ class StreamAtoms:
             value = Expression(ops.STREAM, (), name, file.streams[name].expression.span)
             wanted[_VALUES + name] = file.predicate(value, name, "stream")
             periods[_VALUES + name] = self._period(name)
+        for period, some in shown.items():
+            for name in some:
+                place = name if period == ROWS else _at_ticks(name, period)
+                wanted[place] = file.predicate(file.shown[name], None)
+                if period != ROWS:
+                    periods[place] = period
         streams = streams_of(file, self._environment.unit)
         definitions = {name: self._held(file.atoms[name].expression) for name in file.atoms}
         for name in self.log_atoms:

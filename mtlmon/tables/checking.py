@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import pyarrow as pa
 
 from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.shown import Messages, shown_names
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import Policy, PolicyFile, parse_policies
 from mtlmon.syntax.bounds import LATER
@@ -40,7 +41,7 @@ class TableCheck:
         self.events = events
         names = [policy.name for policy in check.policies]
         keys = TraceKeys(check.partitions, events.key_tables)
-        self._verdicts = VerdictTable(names, keys, events.times)
+        self._verdicts = VerdictTable(names, keys, events.times, check.messages)
         self._batches = self._read(end_time)
 
     def __iter__(self) -> TableCheck:
@@ -163,6 +164,12 @@ def check_tables(
         advance_every=advance_every,
         max_memory=max_memory,
     )
+    shown = None
+    if verdicts != "none" and any(policy.message is not None for policy in file.policies):
+        of_policies, clocks = check.partitions.of_policies, check.clocks
+        keeps_first = verdicts == "first"
+        check.messages = Messages(check.policies, of_policies, clocks, keeps_first=keeps_first)
+        shown = shown_names(file, check.policies, of_policies, clocks, has_values=False)
     options.setdefault("memory", check.memory)
     events = open_tables(
         tables,
@@ -170,6 +177,7 @@ def check_tables(
         policies=file,
         partitions=check.partitions.columns,
         atoms_of_partitions=check.atoms_of_partitions,
+        shown=shown,
         **options,
     )
     return TableCheck(check, events, end_time)

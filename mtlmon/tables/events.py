@@ -107,6 +107,10 @@ class EventBatch:
         """Return the number of each event's trace in a partition; None if it has one trace."""
         return self._numbers[partition]
 
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        """Return the values to show in a partition, by their names in `PolicyFile.shown`."""
+        return self._letters.shown[partition] if self._letters.shown else {}
+
     @property
     def atoms(self) -> tuple[str, ...]:
         """The atoms of letters, in the order of their bits."""
@@ -514,6 +518,7 @@ class TableEvents(BatchReader[EventBatch]):
             for arrays in found.atoms
         ]
         rows.letters.of_ticks = found.ticks
+        rows.letters.shown = found.shown
         rows.values = found.values
 
     def _add_to_digest(
@@ -621,6 +626,7 @@ def open_tables(
     policies: PolicyFile | None = None,
     atoms_of_partitions: Sequence[Mapping[int, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
+    shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
     format: str | None = None,
     time: str | None = None,
     time_unit: str | None = None,
@@ -658,6 +664,9 @@ def open_tables(
             at rows under 0, and at the ticks of a period under the period; by default, all at rows.
         streams: with `policies`, the streams whose values batches have, as `EventBatch.values`. The
             traces are those of the first partition.
+        shown: with `policies`, the names in `PolicyFile.shown` of the expressions whose values
+            batches have for each partition, as `EventBatch.shown_of`: at rows under 0, and at
+            ticks under their period.
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
             imply. Compression (gzip, zstd, bz2) is recognised from the content.
         time: the column of times; the default is `ts`.
@@ -723,7 +732,8 @@ def open_tables(
             for name in names
             if period
         ]
-        needs = needs_of(policies, [*atoms, *at_ticks], streams)
+        every_shown = [name for some in shown or () for names in some.values() for name in names]
+        needs = needs_of(policies, [*atoms, *at_ticks], [*streams, *every_shown])
         used = list(needs.columns)
         defined = set(policies.atoms)
         atoms += [name for name in needs.log_atoms if name not in atoms]
@@ -739,7 +749,13 @@ def open_tables(
     environment = environment_of(selection, times, None if policies is None else policies.zone)
     stream_atoms = None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
-    if policies is not None and needs and (needs.remembering or streams or has_ticks):
+    has_shown = any(names for some in shown or () for names in some.values())
+    if sort and has_shown:
+        raise MtlmonError(
+            "values in messages are those of rows in the order of the log, before they are sorted: "
+            "sort the log first"
+        )
+    if policies is not None and needs and (needs.remembering or streams or has_ticks or has_shown):
         if sort:
             raise MtlmonError(
                 "windows and streams look at rows in the order of the log, before they are sorted: "
@@ -752,7 +768,7 @@ def open_tables(
             }
             for some in atoms_of_partitions or [{0: atoms}] * len(partitions)
         ]
-        stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams)
+        stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams, shown)
     return TableEvents(
         table_sources(tables, format, option_names),
         atoms,

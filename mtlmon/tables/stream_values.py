@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_columns
-from mtlmon.tables.outputs import ByteWriter
+from mtlmon.tables.outputs import ByteWriter, RowTable
 from mtlmon.tables.verdicts import key_texts, time_texts
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mtlmon.tables.events import EventBatch, TableEvents
 
 __all__ = ["JsonRowsOutput", "StreamTable"]
+
+_Rows = TypeVar("_Rows")
 
 _FIXED = ("time", "time_text")
 
@@ -67,20 +69,22 @@ class StreamTable:
         yield batch
 
 
-class JsonRowsOutput:
+class JsonRowsOutput(Generic[_Rows]):
     """Writes an object for each row, one per line, with a member for each column.
 
     Args:
         table: creates the rows.
     """
 
-    def __init__(self, table: StreamTable) -> None:
+    lines = None
+
+    def __init__(self, table: RowTable[_Rows]) -> None:
         self.writer = ByteWriter()
         self._table = table
 
-    def put(self, events: EventBatch) -> None:
-        """Write the rows of a batch of events."""
-        for batch in self._table.batches(events):
+    def put(self, rows: _Rows) -> None:
+        """Write the rows."""
+        for batch in self._table.batches(rows):
             if batch.num_rows:
                 self.writer.write(json_lines(batch))
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_key_columns
 from mtlmon.checking.partitions import TraceKeys
-from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
+from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.shown import Messages
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
 
@@ -42,6 +43,8 @@ class VerdictTable:
         keys: the keys of the traces, or None if there is one trace. A policy whose partition lacks
             a key column has null there.
         times: the log's notation of times, or None if it has the time-stamps.
+        messages: the messages of triggers, which become a column `message`; None for no such
+            column. All verdicts have to come in the order in which their messages do.
     """
 
     def __init__(
@@ -49,7 +52,9 @@ class VerdictTable:
         names: Sequence[str | None],
         keys: TraceKeys | None = None,
         times: Times | None = None,
+        messages: Messages | None = None,
     ) -> None:
+        self._messages = messages
         self._names = pa.array(names, pa.string())
         self._times = times
         if keys is None:
@@ -57,7 +62,9 @@ class VerdictTable:
         self._tables = keys.tables
         self._partition_of = np.array(keys.partitions.of_policies, np.intp)
         self._places = keys.partitions.places
-        self.key_columns = unique_key_columns(keys.partitions.all_columns)
+        self.key_columns = unique_key_columns(
+            keys.partitions.all_columns, has_messages=messages is not None
+        )
 
     @cached_property
     def has_time_texts(self) -> bool:
@@ -79,6 +86,7 @@ class VerdictTable:
                 pa.field("offset", pa.int64(), nullable=False),
                 pa.field("verdict", pa.bool_()),
                 pa.field("reference", pa.string()),
+                *([] if self._messages is None else [pa.field("message", pa.string())]),
             ]
         )
 
@@ -112,6 +120,12 @@ class VerdictTable:
             pa.array(records["kind"] == TRUE, mask=is_equivalent),
             _references(records, is_equivalent),
         ]
+        if self._messages is not None:
+            found: list[str | None] = [None] * len(records)
+            for place in np.flatnonzero(records["kind"] == FALSE).tolist():
+                trace = int(policies[place]), int(numbers[place]), int(times[place])
+                found[place] = self._messages.take(*trace)
+            columns.append(pa.array(found, pa.string()))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _key_texts(

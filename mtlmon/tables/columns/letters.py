@@ -18,6 +18,7 @@ from mtlmon.tables.native import EventNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import TypeVar
 
     from numpy.typing import NDArray
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mtlmon.streams.atoms import TickAtoms
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
+
+    _Key = TypeVar("_Key", int, str)
 
 
 class Letters:
@@ -38,15 +41,17 @@ class Letters:
             the trace, as in `booleans`; empty if there are none.
         of_ticks: for each partition, the ticks of each period that come before these rows, with the
             atoms there.
+        shown: for each partition, the values to show with violations; empty if there are none.
     """
 
-    __slots__ = ("booleans", "names", "of_ticks", "of_traces")
+    __slots__ = ("booleans", "names", "of_ticks", "of_traces", "shown")
 
     def __init__(self, names: NDArray[np.uint64] | None, booleans: dict[int, pa.Array]) -> None:
         self.names = names
         self.booleans = booleans
         self.of_traces: list[dict[int, pa.Array]] = []
         self.of_ticks: list[dict[int, TickAtoms]] = []
+        self.shown: list[dict[str, pa.Array]] = []
 
     def events(
         self, time_stamps: NDArray[np.int64], atoms: Sequence[int], partition: int = 0
@@ -76,6 +81,7 @@ class Letters:
         letters.of_ticks = [
             {period: one.behind(count) for period, one in ticks.items()} for ticks in self.of_ticks
         ]
+        letters.shown = [_sliced(arrays, count) for arrays in self.shown]
         return letters
 
     def of_rows(self, is_kept: NDArray[np.bool_]) -> Letters:
@@ -118,8 +124,8 @@ def environment_of(selection: Selection, times: Times, zone: str | None = None) 
     )
 
 
-def _sliced(arrays: dict[int, pa.Array], count: int) -> dict[int, pa.Array]:
-    return {atom: array.slice(count) for atom, array in arrays.items()}
+def _sliced(arrays: dict[_Key, pa.Array], count: int) -> dict[_Key, pa.Array]:
+    return {key: array.slice(count) for key, array in arrays.items()}
 
 
 class LetterReader:

@@ -1,0 +1,340 @@
+"""What is shown with violations: messages of triggers, and values of streams and windows."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.policy.messages import value_text
+from mtlmon.policy.past_formulas import as_expression
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.time_points import MEMORY, ROWS
+from mtlmon.streams.kernels import NotPossible, extent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.definitions import Clock
+    from mtlmon.policy.predicates.expression import Expression
+
+    ValuesAt = Mapping[str, object]
+
+__all__ = ["Details", "Messages", "ValueRows", "shown_names"]
+
+_ROWS_SHOWN = 5
+
+
+class Window(NamedTuple):
+    """The rows that an aggregate looks at.
+
+    Attributes:
+        lower: how old they are at least.
+        upper: how old they are at most.
+        argument: the name of the argument in `PolicyFile.shown`; None for all rows.
+    """
+
+    lower: int
+    upper: int
+    argument: str | None
+
+
+class Item(NamedTuple):
+    """A value that is shown with the violations of a policy.
+
+    Attributes:
+        label: what it is called.
+        name: its name in `PolicyFile.shown`.
+        window: the rows that it comes from, or None.
+    """
+
+    label: str
+    name: str
+    window: Window | None
+
+
+def items_of(file: PolicyFile, policy: Policy) -> list[Item]:
+    """Return the streams and windows in the conditions of a policy.
+
+    Where it is not on all rows, nothing is known of the rows that a window looks at.
+    """
+    found: dict[str, Item] = {}
+    seen: set[tuple[object, str]] = set()
+    stack = [file.atoms[name].expression for name in policy.formula.atoms if name in file.atoms]
+    stack.reverse()
+    while stack:
+        node = stack.pop()
+        if node.operator is ops.STREAM or node.operator in MEMORY or node.operator in _OTHERS:
+            label = node.name if node.operator is ops.STREAM else str(node)
+            if label not in found:
+                window = None if policy.clock is not None else _window_of(file, node)
+                found[label] = Item(label, file.show(node), window)
+        elif node.operator in {ops.ATOM, ops.LET}:
+            if (node.operator, node.name) in seen:
+                continue
+            seen.add((node.operator, node.name))
+            if node.operator is ops.LET:
+                stack.append(as_expression(file.lets[node.name], _atom))
+            elif node.name in file.atoms:
+                stack.append(file.atoms[node.name].expression)
+        else:
+            stack += reversed(node.operands)
+    return list(found.values())
+
+
+_OTHERS = {ops.OVER, ops.INSTANCE}
+
+
+def _atom(name: str) -> Expression:
+    from mtlmon.policy.predicates.expression import Expression
+
+    return Expression(ops.ATOM, (), name)
+
+
+def _window_of(file: PolicyFile, node: Expression) -> Window | None:
+    """The window of an aggregate, or of a stream that is one, if it is over rows."""
+    if node.operator is ops.STREAM:
+        stream = file.streams[node.name]
+        if stream.clock is not None or stream.per:
+            return None
+        node = stream.expression
+    if node.operator not in ops.WINDOWS:
+        return None
+    if any(operand.operator is ops.STREAM for operand in node.operands):
+        # its values may be of other time-points than rows
+        return None
+    try:
+        lower, upper, _ = extent_of(node, file.environment.unit)
+    except NotPossible:
+        return None
+    if upper < 0:
+        return None
+    argument = file.show(node.operands[0]) if node.operands else None
+    return Window(lower, upper, argument)
+
+
+def shown_names(
+    file: PolicyFile,
+    policies: Sequence[Policy],
+    partition_of: Sequence[int],
+    clocks: Sequence[Clock | None],
+    *,
+    has_values: bool,
+) -> list[dict[int, list[str]]]:
+    """Return the names in `PolicyFile.shown` that messages and values need.
+
+    Args:
+        file: the policy file; expressions are added to its `shown`.
+        policies: the policies of the check.
+        partition_of: for each policy, the number of its partition.
+        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        has_values: whether the values of streams and windows are shown, too.
+
+    Returns:
+        For each partition the names of what is needed: at rows under `ROWS`, and at ticks under
+        their period.
+    """
+    names: list[dict[int, dict[str, None]]]
+    names = [{} for _ in range(max(partition_of, default=0) + 1)]
+    for policy, partition, clock in zip(policies, partition_of, clocks, strict=True):
+        period = ROWS if clock is None or clock.period is None else clock.period
+        assert isinstance(period, int)
+        own = names[partition].setdefault(period, {})
+        if policy.message is not None:
+            own |= dict.fromkeys(policy.message[1])
+        for item in items_of(file, policy) if has_values else ():
+            own[item.name] = None
+            if item.window is not None and item.window.argument is not None:
+                own[item.window.argument] = None
+    return [{period: list(own) for period, own in some.items()} for some in names]
+
+
+class ValueRows:
+    """The values of some rows of a batch.
+
+    Args:
+        values: the values to show, by name.
+        places: the indices of the rows in the batch.
+    """
+
+    def __init__(self, values: Mapping[str, pa.Array], places: Sequence[int]) -> None:
+        self._columns = {
+            name: array.take(pa.array(places, pa.int64())).to_pylist()
+            for name, array in values.items()
+        }
+
+    def row(self, number: int) -> dict[str, object]:
+        """Return the values of one of the rows."""
+        return {name: column[number] for name, column in self._columns.items()}
+
+
+def message_of(policy: Policy, values: Mapping[str, object]) -> str | None:
+    """Return the message of a trigger at a row; None if it has none, or no values there."""
+    if policy.message is None:
+        return None
+    message, names = policy.message
+    if any(name not in values for name in names):
+        return None
+    return message.filled([values[name] for name in names])
+
+
+class Messages:
+    """The messages of triggers for the verdicts that have not been written yet.
+
+    A trigger is decided at its own row, so its violations come in the order of the rows.
+
+    Args:
+        policies: the policies of the check.
+        partition_of: for each policy, the number of its partition.
+        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        keeps_first: whether only the first violation is written, perhaps much later.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        partition_of: Sequence[int],
+        clocks: Sequence[Clock | None],
+        *,
+        keeps_first: bool = False,
+    ) -> None:
+        self._triggers = [
+            (number, policy, partition_of[number], clocks[number])
+            for number, policy in enumerate(policies)
+            if policy.message is not None and policy.formula.atoms
+        ]
+        self._keeps_first = keeps_first
+        self._waiting: dict[tuple[int, int, int], deque[str | None]] = {}
+        self._first: dict[int, int] = {}
+
+    def add(self, batch: EventBatch) -> None:
+        """Make the messages of the violations in a batch; forget those of earlier ones."""
+        if not self._keeps_first:
+            self._waiting.clear()
+        for number, policy, partition, clock in self._triggers:
+            if clock is None:
+                atoms, letters = batch.atoms, batch.letters_of(partition)
+                times, traces = np.asarray(batch.time_stamps), batch.numbers_of(partition)
+                shown = batch.shown_of(partition)
+            else:
+                points = batch.chosen(partition, clock)
+                atoms, letters, times = points.atoms, points.letters, points.time_stamps
+                traces, shown = points.numbers, points.shown
+            if not len(times):
+                continue
+            bit = atoms.index(policy.formula.atoms[0])
+            places = np.flatnonzero(letters[:, bit // 64] >> np.uint64(bit % 64) & np.uint64(1))
+            if self._keeps_first and len(places):
+                # The first violation is among those of the earliest time-stamp.
+                first = self._first.setdefault(number, int(times[places[0]]))
+                places = places[times[places] == first]
+            rows = ValueRows(shown, places.tolist())
+            for index, place in enumerate(places.tolist()):
+                trace = 0 if traces is None else int(traces[place])
+                found = self._waiting.setdefault((number, trace, int(times[place])), deque())
+                found.append(message_of(policy, rows.row(index)))
+
+    def take(self, policy: int, number: int, time_stamp: int) -> str | None:
+        """Return the message of the next violation of a policy at a time-stamp of a trace."""
+        waiting = self._waiting.get((policy, number, time_stamp))
+        return waiting.popleft() if waiting else None
+
+
+class Details:
+    """Messages and values at the time-points of violations, found while the log is read again.
+
+    Args:
+        file: the policy file.
+        policies: the policies of the check.
+        partition_of: for each policy, the number of its partition.
+        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        violations: policy, number of the trace, time-stamp and offset of each violation.
+    """
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        policies: Sequence[Policy],
+        partition_of: Sequence[int],
+        clocks: Sequence[Clock | None],
+        violations: Iterable[tuple[int, int, int, int]],
+    ) -> None:
+        self._policies = policies
+        self._wanted: dict[
+            tuple[int, Clock | None, int, int, int], list[tuple[int, int, int, int]]
+        ] = {}
+        self._items = [items_of(file, policy) for policy in policies]
+        self._found: dict[tuple[int, int, int, int], list[str]] = {}
+        for policy, number, time_stamp, offset in violations:
+            key = partition_of[policy], clocks[policy], number, time_stamp, offset
+            self._wanted.setdefault(key, []).append((policy, number, time_stamp, offset))
+        self._windows: list[dict[Window, None]] = [{} for _ in range(1 + max(partition_of))]
+        for policy_number, items in enumerate(self._items):
+            for item in items:
+                if item.window is not None:
+                    self._windows[partition_of[policy_number]][item.window] = None
+        # The present time-stamp of a trace, and how many time-points it has had before this one.
+        self._counts: dict[tuple[int, Clock | None, int], tuple[int, int]] = {}
+        # time-stamps and numbers of the rows in windows
+        self._rows: dict[tuple[int, int, Window], deque[tuple[int, int]]] = {}
+
+    def of(self, violation: tuple[int, int, int, int]) -> list[str]:
+        """Return the message and the values of a violation, as lines."""
+        return self._found.get(violation, [])
+
+    def note(
+        self,
+        partition: int,
+        clock: Clock | None,
+        number: int,
+        time_stamp: int,
+        row: int | None,
+        values: ValuesAt,
+    ) -> None:
+        """Take the next time-point of a trace.
+
+        Args:
+            partition: the number of the partition.
+            clock: the time-points, None for all rows.
+            number: the number of the trace.
+            time_stamp: the time-stamp of the time-point.
+            row: the number of the row in its file, or None if it has none.
+            values: the values to show.
+        """
+        last, count = self._counts.get((partition, clock, number), (time_stamp, -1))
+        offset = count + 1 if last == time_stamp else 0
+        self._counts[partition, clock, number] = time_stamp, offset
+        for window in self._windows[partition] if clock is None else ():
+            rows = self._rows.setdefault((partition, number, window), deque())
+            while rows and rows[0][0] < time_stamp - window.upper:
+                rows.popleft()
+            is_in = window.argument is None or values.get(window.argument) not in (None, False)
+            if is_in and row is not None:
+                rows.append((time_stamp, row))
+        for violation in self._wanted.get((partition, clock, number, time_stamp, offset), ()):
+            self._found[violation] = list(self._lines(violation, partition, values))
+
+    def _lines(
+        self, violation: tuple[int, int, int, int], partition: int, values: ValuesAt
+    ) -> Iterator[str]:
+        policy, number, now, _ = violation
+        message = message_of(self._policies[policy], values)
+        if message is not None:
+            yield message
+        for item in self._items[policy]:
+            if item.name not in values:
+                continue
+            rows: list[int] = []
+            if item.window is not None:
+                known = self._rows[partition, number, item.window]
+                rows = [row for time, row in known if now - time >= item.window.lower]
+            words = ""
+            if rows:
+                numbers = ", ".join(map(str, rows[:_ROWS_SHOWN]))
+                more = ", ..." if len(rows) > _ROWS_SHOWN else ""
+                words = f": row{'' if len(rows) == 1 else 's'} {numbers}{more}"
+            yield f"{item.label} was {value_text(values[item.name])}{words}"

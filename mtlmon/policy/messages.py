@@ -1,0 +1,129 @@
+"""Messages of triggers: texts with expressions in braces, as in "{ip} failed {fails:.1f} times"."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.predicates.parser import parse_expression
+from mtlmon.syntax.report import formula_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtlmon.policy.predicates.expression import Constant, Expression
+
+__all__ = ["Message", "read_message", "value_text"]
+
+_BRACE = re.compile(r"\{\{|\}\}|\{|\}")
+_FORMAT = re.compile(r":([^:()\[\]]*)\Z")
+
+
+class Message(NamedTuple):
+    """A message.
+
+    Attributes:
+        texts: what stands before the first expression, between the others, and behind the last one.
+        expressions: the expressions in braces.
+        formats: for each expression how it is written, as for Python's `format`; "" for the usual
+            way.
+    """
+
+    texts: tuple[str, ...]
+    expressions: tuple[Expression, ...]
+    formats: tuple[str, ...]
+
+    def filled(self, values: Sequence[object]) -> str:
+        """Insert the values of the expressions."""
+        shown = (value_text(value, form) for value, form in zip(values, self.formats, strict=True))
+        first, *others = self.texts
+        return first + "".join(f"{value}{text}" for value, text in zip(shown, others, strict=True))
+
+
+def value_text(value: object, form: str = "") -> str:
+    """Write a value; what a format does not fit is written in the usual way.
+
+    >>> value_text(0.25, ".1f"), value_text(True), value_text(None), value_text("a", ".1f")
+    ('0.2', 'true', 'null', 'a')
+    """
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    try:
+        return format(value, form)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def read_message(
+    text: str,
+    source: str,
+    start: int,
+    end: int,
+    unit: str | None,
+    constants: Mapping[str, Constant],
+) -> Message:
+    """Read the message that text[start:end] is, with its double quotes.
+
+    Raises:
+        FormulaError: an expression in braces or a format is not valid.
+    """
+    place, end = start + 1, end - 1
+    texts, current = [], ""
+    expressions: list[Expression] = []
+    formats: list[str] = []
+
+    def error(offset: int, message: str, hint: str) -> Exception:
+        return formula_error(text, offset, message, source=source, hint=hint, kind=PolicyError)
+
+    while (brace := _BRACE.search(text, place, end)) is not None:
+        current += _plain(text[place : brace.start()])
+        place = brace.end()
+        if len(brace.group()) == 2:
+            current += brace.group()[0]
+            continue
+        if brace.group() == "}":
+            raise error(brace.start(), "this brace closes nothing", "write }} for a brace")
+        behind = text.find("}", place, end)
+        if behind < 0:
+            raise error(brace.start(), "this brace is not closed", "write {{ for a brace")
+        form = _format_in(text[place:behind])
+        expression_end = behind if form is None else behind - len(form) - 1
+        if form is not None and not _is_format(form):
+            hint = "formats are those of Python, as in {speed:.1f}"
+            raise error(expression_end + 1, f"'{form}' is not a format", hint)
+        expression = parse_expression(text, source, place, expression_end, unit, constants)
+        place = behind + 1
+        texts.append(current)
+        current = ""
+        expressions.append(expression)
+        formats.append(form or "")
+    texts.append(current + _plain(text[place:end]))
+    return Message(tuple(texts), tuple(expressions), tuple(formats))
+
+
+def _format_in(written: str) -> str | None:
+    """The format behind an expression, or None."""
+    found = _FORMAT.search(written)
+    if found is None or written.count("(", 0, found.start()) != written.count(")"):
+        return None
+    return found[1]
+
+
+def _plain(written: str) -> str:
+    """What a part of a text in double quotes stands for."""
+    value = parse_expression(f'"{written}"').value if "\\" in written else written
+    assert isinstance(value, str)
+    return value
+
+
+def _is_format(form: str) -> bool:
+    """Whether numbers or texts can be written so."""
+    for value in (0.5, 1, "a"):
+        try:
+            format(value, form)
+        except ValueError:
+            continue
+        return True
+    return False
