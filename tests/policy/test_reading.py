@@ -400,7 +400,10 @@ def test_a_file_with_everything_of_tables_and_streams() -> None:
     assert str(policies["slow"].clock) == 'rows where path = "/a:b"'
     assert str(policies["alive"].clock) == "every 60"
     assert str(policies["late"].formula) == 'NOT "latency > 9"'
-    assert policies["late"].message == "{ip} is late"
+    assert policies["late"].message is not None
+    message, names = policies["late"].message
+    assert message.filled(["10.0.0.7"]) == "10.0.0.7 is late"
+    assert [str(file.shown[name]) for name in names] == ["ip"]
     assert list(file.streams) == ["fails", "p99", "views"]
     assert str(file.streams["fails"].expression) == "count[0,120](status = 401)"
     assert str(file.streams["p99"].clock) == "every 60"
