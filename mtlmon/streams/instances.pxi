@@ -429,7 +429,8 @@ cdef class Instances:
         self.resize_places(size)
         self.count = count
         self.living = 0
-        memset(self.heads, 0xFF, self.head_count * sizeof(uint32_t))
+        if self.head_count:
+            memset(self.heads, 0xFF, self.head_count * sizeof(uint32_t))
         for number in range(count):
             self.enter(number)
         self.begin()

@@ -162,7 +162,8 @@ cdef class DistinctWindow(Window):
         cdef uint32_t trace
         resized(<void **> &groups, self.mask + 1, sizeof(Group))
         memset(groups, 0, (self.mask + 1) * sizeof(Group))
-        memset(self.counts, 0, self.traces * sizeof(int64_t))
+        if self.traces:
+            memset(self.counts, 0, self.traces * sizeof(int64_t))
         self.groups = groups
         self.used = 0
         for k in range(self.mask + 1):
