@@ -120,6 +120,7 @@ class Options(argparse.Namespace):
     checkpoint_every: tuple[Literal["events", "seconds"], float] | None
     resume: bool
     format: str | None
+    pattern: str | None
     time: str | None
     time_unit: str | None
     time_format: str | None
@@ -140,6 +141,8 @@ class Options(argparse.Namespace):
     @property
     def is_table(self) -> bool:
         """Whether the logs are tables."""
+        if self.pattern is not None:
+            return True
         if self.format is not None:
             return self.format != "text"
         from mtlmon.support.table_formats import table_format
@@ -236,10 +239,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         options.formula_file = files.pop(0)
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
-    if options.is_table:
-        check_table_options(parser, options)
-    else:
-        check_text_options(parser, options)
+    check_table_options(parser, options)
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
     if (
@@ -256,16 +256,25 @@ def is_directory(path: str) -> bool:
 
 
 def check_table_options(parser: Parser, options: Options) -> None:
-    """Raise Failure if options of tables contradict each other or one needs another."""
-    if None not in (options.unit, options.resolution) and options.unit != options.resolution:
+    """Raise Failure if options of tables contradict each other."""
+    if options.pattern is not None and options.format is not None:
+        parser.error("--pattern reads lines of text: leave out --format")
+    if (
+        options.is_table
+        and None not in (options.unit, options.resolution)
+        and options.unit != options.resolution
+    ):
         parser.error(
             f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
             "both give the unit of time-stamps; the unit of the time column is --time-unit"
         )
 
 
-def check_text_options(parser: Parser, options: Options) -> None:
-    """Raise Failure if options do not fit a text log."""
+def check_text_options(options: Options) -> None:
+    """Raise Failure if options do not fit a text log.
+
+    The policy file must have been read, as it can say that lines have a pattern.
+    """
     for_tables = {
         "--time": options.time,
         "--time-unit": options.time_unit,
@@ -280,12 +289,13 @@ def check_text_options(parser: Parser, options: Options) -> None:
     for name, value in for_tables.items():
         if value:
             log = "standard input" if options.log == STANDARD_STREAM else options.log
-            parser.error(
+            raise Failure(
                 f"{name} works on tables, but {log} is read as a text log: add the format, for "
-                "instance --format csv"
+                "instance --format csv (see mtlmon --help)"
             )
     if len(options.logs) > 1:
-        parser.error(f"several text logs ({', '.join(options.logs)}): name one at a time")
+        logs = ", ".join(options.logs)
+        raise Failure(f"several text logs ({logs}): name one at a time (see mtlmon --help)")
 
 
 def check_checkpoint_options(parser: Parser, options: Options) -> None:
@@ -388,12 +398,22 @@ def add_error_option(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_pattern_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--pattern",
+        metavar="REGEX",
+        help="read lines of text: the named groups of this regular expression are the columns, as "
+        "in '(?P<user>\\S+) logged in'; or one of combined (nginx, Apache), syslog, sshd",
+    )
+
+
 def add_table_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
         choices=("text", *FORMAT_NAMES),
         help="the format of the log (default: from the name, as in log.csv.gz, or else text)",
     )
+    add_pattern_option(group)
     add_column_options(group)
     group.add_argument(
         "--sort",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mtlmon.cli.arguments import Options, parse_arguments
+from mtlmon.cli.arguments import Options, check_text_options, parse_arguments
 from mtlmon.cli.failure import (
     CANNOT,
     CLOSED_PIPE,
@@ -113,6 +113,8 @@ def refuse_misspelt(word: str) -> None:
 def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
     file = load_policies(options)
+    if not options.is_table:
+        check_text_options(options)
     if options.is_table and options.event_separator is not None and options.event is None:
         raise Failure(
             "--event-separator needs the column of event names: add --event COLUMN "
@@ -216,18 +218,15 @@ def adopt_settings(file: PolicyFile, options: Options) -> None:
         Failure: the file describes a table, but the log is read as text.
     """
     options.unit = file.unit
-    if file.pattern is not None:
-        raise Failure(
-            f"{options.formula_file} declares a pattern, which is not possible yet: turn the lines "
-            "into a table, as docs/recipes.md shows"
-        )
+    if options.format is None:
+        options.pattern = options.pattern or file.pattern
     if not options.is_table:
         settings = {"key": file.key, "time": file.time, "event": file.event}
         for name, value in settings.items():
             if value and not options.explain_formula:
                 raise Failure(
                     f"{options.formula_file} declares the {name} of a table, but the log is read "
-                    "as text: add its format, for instance --format csv"
+                    "as text: add its format, for instance --format csv, or --pattern"
                 )
         return
     options.time = options.time or file.time

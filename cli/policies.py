@@ -349,6 +349,7 @@ def open_table_source(
             streams=streams,
             shown=shown,
             format=options.format,
+            pattern=options.pattern,
             time=options.time,
             time_unit=options.time_unit,
             time_format=options.time_format,
@@ -453,7 +454,9 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
 
 
 def note_skipped(source: Source) -> None:
-    """Mention the rows that were skipped."""
+    """Mention the rows that were skipped, and lines that are no rows."""
+    if not isinstance(source, TextLog) and source.unmatched:
+        note(f"{plural(source.unmatched, 'line')} did not match the pattern")
     if not source.skipped:
         return
     note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")

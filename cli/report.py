@@ -182,6 +182,8 @@ def policies_summary(
     rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
+    if not isinstance(source, TextLog) and source.unmatched:
+        rows.append(("other lines", source.unmatched, "that do not match the pattern"))
     rows += key_rows(check, source) + broken_rows(assumptions)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
@@ -212,6 +214,8 @@ def streams_summary(
     rows = [("rows", source.rows, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
+    if source.unmatched:
+        rows.append(("other lines", source.unmatched, "that do not match the pattern"))
     if source.keys is not None:
         rows.append(("keys", len(source.keys), ""))
     rows += broken_rows(assumptions)

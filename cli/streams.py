@@ -14,6 +14,7 @@ from mtlmon.cli.arguments import (
     add_column_options,
     add_error_option,
     add_memory_option,
+    add_pattern_option,
     add_unit_options,
 )
 from mtlmon.cli.command import declared_policies
@@ -78,6 +79,13 @@ def write_streams(arguments: Sequence[str]) -> int:
     text = read_formula(options.formula_file)
     source = "<stdin>" if options.formula_file == STANDARD_STREAM else options.formula_file
     file = declared_policies(text, source, declared, options, needs_policy=False)
+    if not options.is_table:
+        log = options.logs[0]
+        shown = "standard input" if log == STANDARD_STREAM else log
+        raise Failure(
+            f"the format of {shown} is not known: add it, for instance --format csv, or --pattern "
+            "(see mtlmon streams --help)"
+        )
     names = tuple(file.streams)
     if not names:
         raise Failure(f"{source} declares no streams: write stream NAME = EXPRESSION")
@@ -185,10 +193,6 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         parser.error("no log: name a table, or - for standard input")
     if options.formula_file == STANDARD_STREAM and STANDARD_STREAM in options.logs:
         parser.error("streams and log cannot both come from standard input")
-    if not options.is_table:
-        log = options.logs[0]
-        shown = "standard input" if log == STANDARD_STREAM else log
-        parser.error(f"the format of {shown} is not known: add it, for instance --format csv")
     return options
 
 
@@ -205,6 +209,7 @@ def add_options(parser: Parser) -> None:
         choices=FORMAT_NAMES,
         help="the format of the log (default: from the name, as in log.csv.gz)",
     )
+    add_pattern_option(parser)
     add_column_options(parser)
     add_unit_options(parser)
     add_error_option(parser)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["COMPRESSIONS", "FORMATS", "FORMAT_NAMES", "table_format"]
+__all__ = ["COMPRESSIONS", "FORMATS", "FORMAT_NAMES", "LINES", "table_format"]
 
 FORMATS = {
     ".csv": "csv",
@@ -19,6 +19,9 @@ FORMATS = {
 """The format of a table for each file name extension."""
 
 FORMAT_NAMES = tuple(dict.fromkeys(FORMATS.values()))
+
+LINES = "lines"
+"""The format of text files whose lines a pattern reads."""
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """The compression for each extension that can follow the format's."""

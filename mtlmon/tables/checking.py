@@ -151,6 +151,8 @@ def check_tables(
         options.setdefault("time", file.time)
     if file.event is not None:
         options.setdefault("event", file.event)
+    if file.pattern is not None:
+        options.setdefault("pattern", file.pattern)
     key = options.pop("key", None)
     if key is None:
         key = file.key or ()

@@ -21,6 +21,7 @@ from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
+from mtlmon.support.table_formats import LINES
 from mtlmon.tables.columns.keys import number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
@@ -37,6 +38,7 @@ from mtlmon.tables.formats.files import (
     table_sources,
 )
 from mtlmon.tables.formats.json_lines import JsonLinesReader
+from mtlmon.tables.formats.line_patterns import READY, LineReader, line_pattern
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
 
 if TYPE_CHECKING:
@@ -184,6 +186,7 @@ class TableEvents(BatchReader[EventBatch]):
         environment: Environment,
         streams: StreamAtoms | None,
         conditions: Collection[str],
+        pattern: str | None,
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -218,6 +221,8 @@ class TableEvents(BatchReader[EventBatch]):
         # A condition that is never true may be what one hopes for.
         self._unseen = set(atoms) - set(conditions)
         self._json_lines = JsonLinesReader(selection)
+        self._pattern = pattern
+        self._lines: LineReader | None = None
         self._separator = separator
         self._names: list[str] | None = None
         self._stream: ByteStream | None = None
@@ -266,6 +271,11 @@ class TableEvents(BatchReader[EventBatch]):
         return self._check.skipped
 
     @property
+    def unmatched(self) -> int:
+        """The number of lines that do not match the pattern, which are no rows."""
+        return 0 if self._lines is None else self._lines.unmatched
+
+    @property
     def errors(self) -> tuple[TableError, ...]:
         """The errors of the first rows that were skipped."""
         return tuple(self._check.errors)
@@ -304,6 +314,8 @@ class TableEvents(BatchReader[EventBatch]):
         """Yield the rows of all sources, one source after the other."""
         delimited = DelimitedReader(self._selection, self._null_values, self._fits)
         json_lines = self._json_lines
+        if self._pattern is not None:
+            self._lines = LineReader(self._pattern, self._selection, delimited)
         binary = BinaryReader(self._selection)
         for place, file in enumerate(self.sources, 1):
             if isinstance(file, TableObject):
@@ -313,6 +325,8 @@ class TableEvents(BatchReader[EventBatch]):
                 self._stream = stream
                 if file.format in DELIMITERS:
                     blocks = delimited.blocks(file, stream)
+                elif self._lines is not None:
+                    blocks = self._lines.blocks(file, stream)
                 elif file.format == "jsonl":
                     blocks = json_lines.blocks(file, stream)
                 else:
@@ -326,6 +340,8 @@ class TableEvents(BatchReader[EventBatch]):
                 self._stream = None
                 self._bytes_done += stream.size or 0
         json_lines.check_columns()
+        if self._lines is not None:
+            self._lines.check_matches()
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether the predicates can use columns of these types."""
@@ -628,6 +644,7 @@ def open_tables(
     streams: Sequence[str] = (),
     shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
     format: str | None = None,
+    pattern: str | None = None,
     time: str | None = None,
     time_unit: str | None = None,
     time_format: str | None = None,
@@ -669,6 +686,10 @@ def open_tables(
             ticks under their period.
         format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
             imply. Compression (gzip, zstd, bz2) is recognised from the content.
+        pattern: instead of a format, a regular expression for the lines of text files, of which
+            the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
+            a line. Lines that do not match are no rows. "combined" (nginx, Apache), "syslog" and
+            "sshd" stand for patterns for such logs, with their columns and formats of times.
         time: the column of times; the default is `ts`.
         time_unit: as for `Times`.
         time_format: as for `Times`.
@@ -712,6 +733,13 @@ def open_tables(
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
         raise MtlmonError("the separator of event names is empty: it needs at least one character")
+    if pattern is not None:
+        if format not in (None, LINES):
+            raise MtlmonError(f"a pattern is for lines of text, not for {format}: give one of both")
+        if pattern in READY:
+            time = time or READY[pattern].time
+            time_format = time_format or READY[pattern].time_format
+        pattern, format = line_pattern(pattern), LINES
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]
@@ -784,6 +812,7 @@ def open_tables(
         environment,
         stream_atoms,
         () if policies is None else policies.conditions,
+        pattern,
     )
 
 

@@ -76,7 +76,7 @@ class DelimitedReader:
                     continue
                 names = self._header(block.part(0, 1), file)
                 block = block.behind(1)
-            for read in self._read(block, file, names, row):
+            for read in self.read(block, file, names, row):
                 yield read
                 row += read.batch.num_rows if isinstance(read, Block) else 1
 
@@ -101,9 +101,17 @@ class DelimitedReader:
         wanted = self._selection.names
         return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(names)]
 
-    def _read(
+    def read(
         self, block: TextBlock, file: TableFile, names: list[str], row: int
     ) -> Iterator[Block | BadRow]:
+        """Read rows of delimited text.
+
+        Args:
+            block: the rows.
+            file: the file that they are from.
+            names: the names of the columns.
+            row: the number of the first row in the file, from 1.
+        """
         if not len(block.text):
             return
         self._learn(block, names)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.option_names import PYTHON
-from mtlmon.support.table_formats import FORMAT_NAMES, FORMATS, table_format
+from mtlmon.support.table_formats import FORMAT_NAMES, FORMATS, LINES, table_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ def table_files(
         MtlmonError: a format is unknown or cannot be determined, or nothing is matched.
         OSError: a file does not exist.
     """
-    if format is not None and format not in FORMAT_NAMES:
+    if format is not None and format not in (*FORMAT_NAMES, LINES):
         known = ", ".join(FORMAT_NAMES)
         raise MtlmonError(f"no format of tables is called {format!r}: choose one of {known}")
     found: list[TableFile] = []
