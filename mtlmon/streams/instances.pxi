@@ -1,6 +1,8 @@
 # cython: language_level=3
 """Instances of streams with `per`: which ones are alive, and aggregates over them."""
 
+from mtlmon.errors import MtlmonError
+
 
 cdef enum:
     # The number of an instance where there is none.
