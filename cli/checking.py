@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from mtlmon.engine.choice import Mode
     from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.definitions import Relation
     from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational import Analysis
 
 __all__ = ["check_policy"]
 
@@ -76,6 +78,8 @@ def check_policy(arguments: Sequence[str]) -> int:
         schema = log_schema(options.files[1])
         found += errors_with_columns(file, file.environment._replace(streams={}), schema)
         found.sort(key=lambda error: (error.line, error.column))
+    if not found and (analysis := first_order_analysis(file, schema)) is not None:
+        found += analysis.errors
     # errors that do not depend on columns are found again with the columns
     by_place = {(error.line, error.column): error for error in found}
     for error in by_place.values():
@@ -99,16 +103,43 @@ def log_schema(path: str) -> pa.Schema:
         raise Failure(f"cannot read {path}: {reason}") from None
 
 
+def first_order_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis | None:
+    """Analyse what has variables; return None if nothing has."""
+    policies = file.policies
+    if not (file.relations or file.parameters) and not any(
+        policy.is_find or policy.formula.is_first_order for policy in policies
+    ):
+        return None
+    from mtlmon.relational import analyse
+
+    return analyse(file, schema)
+
+
 def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local") -> str:
-    """Explain the policies as --explain-formula does, and the atoms that predicates define."""
+    """Explain the policies as --explain-formula does, and the atoms that predicates define.
+
+    Raises:
+        PolicyError: a policy with variables cannot be evaluated.
+    """
     blocks: list[str] = []
+    analysis = first_order_analysis(file, schema)
+    if analysis is not None and analysis.errors:
+        raise analysis.errors[0]
     for policy in file.policies:
         if policy.name is not None:
-            title = f"Policy {visible(policy.name)}"
+            title = f"{'Find' if policy.is_find else 'Policy'} {visible(policy.name)}"
             blocks.append(f"{title}\n{'=' * len(title)}")
             blocks += header(policy)
+        if policy.is_find or policy.formula.is_first_order:
+            blocks.append(first_order_block(file, analysis, policy))
+            continue
         engine = engine_of(policy.formula, mode)
         blocks.append(describe(policy.formula, file.unit, engine))
+    if analysis is not None and analysis.relations:
+        lines = ["Atoms with arguments"]
+        for name, relation in file.relations.items():
+            lines += relation_lines(relation, analysis.relations[name])
+        blocks.append("\n".join(lines))
     conditions = file.conditions
     if len(file.atoms) > len(conditions):
         lines = ["Atoms defined by predicates"]
@@ -136,6 +167,29 @@ def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local"
             lines.append(f"    {type_words(environment.streams[name])}{clock}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
+
+
+def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Policy) -> str:
+    """Explain a policy with variables."""
+    from mtlmon.relational import describe as describe_first_order
+
+    assert analysis is not None
+    (own,) = [one for one in analysis.policies if one.policy is policy]
+    lets = {name: file.lets[name] for name in file.parameters}
+    return describe_first_order(own, lets, file.unit)
+
+
+def relation_lines(relation: Relation, kinds: tuple[Kind, ...]) -> list[str]:
+    """Describe an atom with arguments: their types, and which rows of a table it has."""
+    arguments = []
+    for argument, kind in zip(relation.arguments, kinds, strict=True):
+        words = "of the type of its column" if kind.name in OPEN else kind.words
+        arguments.append(f"{argument.name} ({words})" if relation.is_declared else words)
+    name = visible(atom_text(relation.name))
+    lines = [f"  {name}({', '.join(arguments)})"]
+    if relation.condition is not None:
+        lines.append(f"    the rows where {relation.condition}")
+    return lines
 
 
 def header(policy: Policy) -> list[str]:

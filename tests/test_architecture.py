@@ -26,6 +26,7 @@ LAYERS = [
     {"drive"},
     {"_core", "_monitors"},
     {"policy"},
+    {"relational"},
     {"streams"},
     {"explanation"},
     {"checking"},

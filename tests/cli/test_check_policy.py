@@ -247,3 +247,68 @@ def test_types_of_streams_are_checked_with_the_table(tmp_path: Path) -> None:
     assert "rules.mtl:1:21: stream s: avg takes numbers, not column path of type string" in (
         ended.errors
     )
+
+
+FIRST_ORDER = """\
+unit s
+atom publish(user, file) = what = "publish"
+atom approve(manager: text, file: text)
+policy approved "four eyes": FORALL u, f. publish(u, f) IMPLIES ONCE[0,7d] EXISTS m. approve(m, f)
+find often: COUNT(ONCE[0,1d] publish(u, f) BY u) > 3
+policy plain: login IMPLIES ONCE token
+"""
+
+
+def test_policies_with_variables_are_explained(tmp_path: Path) -> None:
+    path = tmp_path / "rules.mtl"
+    path.write_text(FIRST_ORDER, encoding="utf-8")
+    result = mtlmon("check-policy", str(path))
+    assert result.status == 0
+    assert result.output.startswith(
+        "Policy approved\n===============\n\nfour eyes\n\nFormula, with all parentheses\n"
+    )
+    assert "every u (of the type of its column), f (a text) that violates it" in result.output
+    assert "1. u and f from the rows of publish(u, f)" in result.output
+    assert "2. keep what fulfils NOT ONCE[0,604800] EXISTS m. approve(m, f)" in result.output
+    assert "rows of f, up to 604800 s (7 d) back" in result.output
+    assert "Find often\n==========" in result.output
+    assert "COUNT counts equal rows of a window once: add point(i)" in result.output
+    assert "Policy plain\n" in result.output
+    assert "approve(manager (a text), file (a text))" in result.output
+    assert 'the rows where what = "publish"' in result.output
+    explained = mtlmon("--explain-formula", str(path))
+    assert explained.output == result.output
+
+
+def test_policies_with_variables_are_checked_with_columns(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    path, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    path.write_text('atom p(x) = y > 1\npolicy q: p(u) IMPLIES startswith(u, "a")\n')
+    log.write_text("ts,x,y\n1,2,3\n")
+    result = mtlmon("check-policy", str(path), str(log))
+    assert result.status == 2
+    assert "startswith takes a text" in result.errors
+    log.write_text("ts,x,y\n1,a,3\n")
+    result = mtlmon("check-policy", str(path), str(log))
+    assert result.status == 0
+    assert "every u (a text) that violates it" in result.output
+
+
+@pytest.mark.parametrize("option", [[], ["--format", "csv"], ["--resolve"]])
+def test_policies_with_variables_are_not_run_yet(tmp_path: Path, option: list[str]) -> None:
+    path, log = tmp_path / "rules.mtl", tmp_path / "log"
+    path.write_text(FIRST_ORDER, encoding="utf-8")
+    log.write_text("ts,what,user,file,login,token\n" if "csv" in option else "@1 login\n")
+    result = mtlmon(*option, str(path), str(log))
+    assert result.status == 2
+    assert result.output == ""
+    assert "cannot be run yet: mtlmon check-policy checks and explains it" in result.errors
+
+
+def test_variables_that_nothing_binds(tmp_path: Path) -> None:
+    path = tmp_path / "leak.mtl"
+    path.write_text("policy leak: publish(u, f) IMPLIES EXISTS g. NOT approve(g, f)\n")
+    for arguments in (["check-policy", str(path)], ["--explain-formula", str(path)]):
+        result = mtlmon(*arguments)
+        assert result.status == 2
+        assert "nothing says which values 'g' may take in 'NOT approve(g, f)'" in result.errors

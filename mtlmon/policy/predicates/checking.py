@@ -129,6 +129,8 @@ class _Checker:
             if isinstance(value, int) and not isinstance(value, bool):
                 self.integers[id(node)] = value
             return _constant_kind(value)
+        if operator in ops.OF_FORMULAS:
+            return self.of_formula(node)
         if operator in ops.NAMES:
             return self.named(node)
         if operator in _REMEMBERING:
@@ -152,9 +154,14 @@ class _Checker:
     def named(self, node: Expression) -> Kind:
         if node.operator is ops.STREAM:
             return self.environment.streams.get(node.name, kinds.UNKNOWN)
-        if node.operator is ops.PARAMETER:
+        if node.operator in {ops.PARAMETER, ops.VARIABLE}:
             return self.environment.parameters.get(node.name, kinds.UNKNOWN)
         return kinds.BOOLEAN
+
+    def of_formula(self, node: Expression) -> Kind:
+        """Check the term of an aggregate over a formula."""
+        word = node.aggregate.word
+        return kinds.INTEGER if word == "COUNT" else self.aggregate(word.lower(), node.operands[0])
 
     def remembering(self, node: Expression) -> Kind:
         """Check what has a value of other rows or of other streams."""

@@ -1,0 +1,201 @@
+"""Checks the first-order policies of a file, and finds how each would be evaluated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.relational.binding import BindingAnalysis, Definition
+from mtlmon.relational.scopes import Finding, future_findings, scope_findings
+from mtlmon.relational.types import find_types
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.report import formula_error, shorten, visible
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.binding import Binding, Unbound
+
+_SHOWN = 80
+
+
+class PolicyAnalysis(NamedTuple):
+    """How a first-order policy is evaluated.
+
+    Attributes:
+        policy: the policy.
+        body: its formula without leading FORALLs.
+        reported: the variables whose values are reported, in order.
+        kinds: the kind of the values of each of them.
+        binding: how the valuations are found.
+    """
+
+    policy: Policy
+    body: Formula
+    reported: tuple[str, ...]
+    kinds: dict[str, Kind]
+    binding: Binding
+
+
+class Analysis(NamedTuple):
+    """What is known of the first-order policies of a file before a log is read.
+
+    Attributes:
+        policies: those that are valid, in the order of the file.
+        relations: the kinds of the arguments of each atom by name.
+        errors: in the order of their places.
+    """
+
+    policies: tuple[PolicyAnalysis, ...]
+    relations: dict[str, tuple[Kind, ...]]
+    errors: tuple[FormulaError, ...]
+
+
+def analyse(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
+    """Check the first-order policies of a file.
+
+    Args:
+        file: a policy file that has been read without errors.
+        schema: the columns of the table, or None if they are not known yet.
+    """
+    first_order = [one for one in file.policies if one.is_find or one.formula.is_first_order]
+    if not first_order and not file.relations and not file.parameters:
+        return Analysis((), {}, ())
+    analyser = _Analyser(file)
+    for name, parameters in file.parameters.items():
+        analyser.check_scopes(file.lets[name], parameters, f"let {name}")
+    checked = [
+        one for one in (analyser.policy(policy) for policy in first_order) if one is not None
+    ]
+    types = find_types(file, [one.policy.formula for one in checked], schema)
+    errors = [*analyser.errors, *types.errors]
+    errors.sort(key=lambda error: (error.line, error.column))
+    policies = []
+    for one in checked:
+        kinds = types.variables(one.policy.formula)
+        known = {name: kinds[name] for name in one.reported if name in kinds}
+        policies.append(one._replace(kinds=known))
+    return Analysis(tuple(policies), types.relations, tuple(errors))
+
+
+def reported_variables(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
+    """Return a formula without its leading FORALLs, and their variables before other free ones."""
+    names: list[str] = []
+    while formula.operator is ops.FORALL:
+        names += quantified(formula)
+        formula = formula.operands[0]
+    free = free_variables(formula)[id(formula)]
+    # a variable that does not occur is not reported
+    return formula, tuple(dict.fromkeys([*(name for name in names if name in free), *free]))
+
+
+class _Analyser:
+    def __init__(self, file: PolicyFile) -> None:
+        self.file = file
+        self.errors: list[FormulaError] = []
+        lets = {
+            name: Definition(parameters, file.lets[name])
+            for name, parameters in file.parameters.items()
+        }
+        self.bindings = BindingAnalysis(lets)
+
+    def policy(self, policy: Policy) -> PolicyAnalysis | None:
+        """Check a policy; return None if it is not valid."""
+        title = "the policy" if policy.name is None else f"policy {policy.name}"
+        if policy.is_find:
+            title = f"find {policy.name}"
+            body, reported = policy.formula, free_variables(policy.formula)[id(policy.formula)]
+        else:
+            body, reported = reported_variables(policy.formula)
+        before = len(self.errors)
+        self.check_scopes(policy.formula, free_variables(policy.formula)[id(policy.formula)], title)
+        for finding in future_findings(body, is_closed=not reported):
+            self.report(finding, title)
+        if len(self.errors) > before:
+            return None
+        binding = self.bindings.analyse(body, reported, negated=not policy.is_find)
+        if binding.error is not None:
+            self.report(self.unbound(binding.error, set(reported)), title)
+            return None
+        return PolicyAnalysis(policy, body, reported, {}, binding)
+
+    def check_scopes(self, formula: Formula, names: tuple[str, ...], title: str) -> None:
+        for finding in scope_findings(formula, names):
+            self.report(finding, title)
+
+    def unbound(self, error: Unbound, reported: set[str]) -> Finding:
+        """Say which variable lacks values, and how to mend that."""
+        name, formula = error.variable, error.formula
+        written = shorten(visible(str(formula)), _SHOWN)
+        if error.reason == "sides":
+            message = f"one side of OR binds '{name}', but not '{written}'"
+            return Finding(formula.span, message, f"bind {name} on both sides, or around the OR")
+        message = f"nothing says which values '{name}' may take in '{written}'"
+        hint = f"bind {name} first, as in {self.example(name)} AND {written}"
+        negated = formula.operands[0] if formula.operator is ops.NOT else None
+        if error.is_quantified and negated is not None:
+            hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
+        elif name in reported and negated is not None:
+            hint += f"; or did you mean EXISTS {name}. {negated}?"
+        if name in self.columns():
+            hint = f"the column is row.{column_text(name)}; {hint}"
+        return Finding(formula.span, message, hint)
+
+    def example(self, name: str) -> str:
+        """A predicate that would bind a variable."""
+        for relation in self.file.relations.values():
+            if len(relation.arguments) == 1 and relation.is_declared:
+                return f"{relation.name}({name})"
+        return f"p({name})"
+
+    def columns(self) -> set[str]:
+        """The columns that the file names."""
+        from mtlmon.policy.predicates.expression import columns
+
+        named = [one.expression for one in self.file.atoms.values()]
+        for relation in self.file.relations.values():
+            named += [] if relation.condition is None else [relation.condition]
+            named += [one.expression for one in relation.arguments if one.expression is not None]
+        return set(columns(*named))
+
+    def report(self, finding: Finding, title: str) -> None:
+        start = 0 if finding.span is None else finding.span.start
+        message = f"{title}: {finding.message}"
+        self.errors.append(
+            formula_error(
+                self.file.text,
+                start,
+                message,
+                source=self.file.source,
+                hint=finding.hint,
+                kind=PolicyError,
+            )
+        )
+
+
+def warnings_of(analysis: PolicyAnalysis) -> list[str]:
+    """Remarks on what may be meant differently: equal rows of a window are one in an aggregate."""
+    remarks: list[str] = []
+    for node in postorder(analysis.body):
+        for part in postorder(*terms_of(node)):
+            if not hasattr(part.value, "formula"):
+                continue
+            operand = node.operands[part.aggregate.formula]
+            inside = {one.name for one in postorder(operand)}
+            remembers = operand.operator in (ops.ONCE, ops.SINCE, ops.EVENTUALLY, ops.UNTIL)
+            if remembers and not inside & {"point", "time"}:
+                remarks.append(
+                    f"{part.aggregate.word} counts equal rows of a window once: add point(i) to "
+                    f"'{shorten(visible(str(operand)), _SHOWN)}' to tell them apart"
+                )
+    return remarks
+
+
+__all__ = ["Analysis", "PolicyAnalysis", "analyse", "reported_variables", "warnings_of"]

@@ -1,0 +1,118 @@
+"""Explains in words how a first-order policy would be evaluated, and what is remembered for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.analysis.describe import distance_words
+from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.relational.analysis import warnings_of
+from mtlmon.relational.binding import is_transient
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.printer import to_text
+from mtlmon.syntax.report import shorten, visible
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mtlmon.relational.analysis import PolicyAnalysis
+    from mtlmon.relational.binding import Step
+    from mtlmon.syntax.formula import Formula
+
+_TEXT_LIMIT = 4000
+_PART = 72
+
+
+def describe(analysis: PolicyAnalysis, lets: Mapping[str, Formula], unit: str | None = None) -> str:
+    """Return the explanation of a policy as lines of text, without a newline at the end.
+
+    Args:
+        analysis: the policy.
+        lets: the lets with parameters, by name.
+        unit: the unit of the time-stamps, or None if it is not declared.
+    """
+    policy = analysis.policy
+    written = visible(to_text(policy.formula, all_parentheses=True))
+    sections = [
+        ("Formula, with all parentheses", [shorten(written, _TEXT_LIMIT)]),
+        ("Reports", [_reports(analysis)]),
+        ("Plan, at each time-point", _plan(analysis.binding.steps)),
+        ("Remembered", _remembered(analysis.binding.formula, lets, unit) or ["nothing"]),
+    ]
+    if remarks := warnings_of(analysis):
+        sections.append(("Remarks", remarks))
+    sections.append(("Engine", ["none yet: a policy with variables is checked, but cannot be run"]))
+    blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
+    return "\n\n".join(blocks)
+
+
+def _reports(analysis: PolicyAnalysis) -> str:
+    what = "satisfies" if analysis.policy.is_find else "violates"
+    if not analysis.reported:
+        return f"the time-points at which it is {'true' if analysis.policy.is_find else 'false'}"
+    words = []
+    for name in analysis.reported:
+        kind = analysis.kinds.get(name)
+        known = kind is not None and kind.name != "unknown"
+        type_words = kind.words if kind is not None and known else "of the type of its column"
+        words.append(f"{name} ({type_words})")
+    return f"every {', '.join(words)} that {what} it"
+
+
+def _plan(steps: Iterable[Step]) -> list[str]:
+    lines = []
+    is_first = True
+    for number, step in enumerate(steps, 1):
+        lines.append(f"{number}. {_step_words(step, is_first=is_first)}")
+        is_first = is_first and not step.binds
+    return lines
+
+
+def _step_words(step: Step, *, is_first: bool) -> str:
+    formula = step.formula
+    text = _short(formula)
+    if not step.binds:
+        return f"keep what fulfils {text}"
+    names = " and ".join(step.binds)
+    if formula.operator is ops.COMPARISON:
+        return f"{names} by {text}"
+    if is_transient(formula):
+        return f"{names} from the rows of {text}"
+    if is_first:
+        return f"{names} from all remembered rows of {text}, as no event drives it"
+    return f"{names} looked up in {text}"
+
+
+def _remembered(formula: Formula, lets: Mapping[str, Formula], unit: str | None) -> list[str]:
+    lines: dict[str, None] = {}
+    for one in (formula, *(lets[name] for name in _used(formula, lets))):
+        free = free_variables(one)
+        for node in postorder(one):
+            operator = node.operator
+            if not operator.is_temporal or node.interval is None:
+                continue
+            names = ", ".join(free[id(node)])
+            rows = f"rows of {names}" if names else "whether it was true"
+            when = distance_words(node.interval, operator.is_past, unit)
+            if operator in (ops.PREVIOUS, ops.NEXT):
+                when = "of one time-point"
+            lines[f"{rows}, {when}, for {_short(node)}"] = None
+    return list(lines)
+
+
+def _used(formula: Formula, lets: Mapping[str, Formula]) -> list[str]:
+    """The lets that a formula uses, also by way of others."""
+    found: dict[str, None] = {}
+    stack = [formula]
+    while stack:
+        for node in postorder(stack.pop()):
+            name = node.name or ""
+            if node.operator is ops.PREDICATE and name in lets and name not in found:
+                found[name] = None
+                stack.append(lets[name])
+    return list(found)
+
+
+def _short(formula: Formula) -> str:
+    return shorten(visible(str(formula)), _PART)

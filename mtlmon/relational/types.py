@@ -1,0 +1,318 @@
+"""Finds the types of variables and of the arguments of atoms, over a whole file.
+
+A variable that is an argument of an atom has the type of that argument. Where no declaration,
+column or constant says it, comparisons do; what is left is text, as in a log every value is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.first_order.terms import (
+    aggregates_of,
+    free_variables,
+    quantified,
+    terms_of,
+    variables_of,
+)
+from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates import operators as terms
+from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.kinds import Kind
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.definitions import Relation
+    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.syntax.formula import Formula
+
+_Slot = int
+_Scope = dict[str, _Slot]
+
+
+class Types:
+    """The types of a file.
+
+    Attributes:
+        relations: the kinds of the arguments of each atom by name.
+        errors: the clashes, in no particular order.
+    """
+
+    def __init__(self, file: PolicyFile) -> None:
+        self.file = file
+        self.errors: list[FormulaError] = []
+        self.relations: dict[str, tuple[Kind, ...]] = {}
+        # Union-find over slots; the kind of a class, and the place that says so.
+        self._parents: list[_Slot] = []
+        self._kinds: dict[_Slot, tuple[Kind, int]] = {}
+        self._arguments: dict[str, list[_Slot]] = {}
+        self._free: dict[int, _Scope] = {}
+        # Predicates and comparisons with what the variables in them are.
+        self._leaves: list[tuple[Formula, _Scope]] = []
+        self._kept: list[Formula] = []
+
+    def variables(self, formula: Formula) -> dict[str, Kind]:
+        """The kinds of the free variables of a formula, and of those of its leading FORALLs."""
+        return {name: self._kind(slot) for name, slot in self._free[id(formula)].items()}
+
+    def new(self) -> _Slot:
+        self._parents.append(len(self._parents))
+        return len(self._parents) - 1
+
+    def root(self, slot: _Slot) -> _Slot:
+        while self._parents[slot] != slot:
+            self._parents[slot] = self._parents[self._parents[slot]]
+            slot = self._parents[slot]
+        return slot
+
+    def _kind(self, slot: _Slot) -> Kind:
+        found = self._kinds.get(self.root(slot))
+        return kinds.TEXT if found is None else found[0]
+
+    def set(self, slot: _Slot, kind: Kind, place: int, what: str) -> None:
+        """Say what kind a slot has; report a clash with what is known."""
+        root = self.root(slot)
+        known = self._kinds.get(root)
+        if known is None or known[0].name == "unknown":
+            self._kinds[root] = (kind, place)
+        elif kind.name not in {known[0].name, "unknown"}:
+            self._clash(what, kind, place, *known)
+
+    def join(self, one: _Slot, other: _Slot, place: int, what: str) -> None:
+        """Say that two slots have one type."""
+        left, right = self.root(one), self.root(other)
+        if left == right:
+            return
+        known, other_known = self._kinds.get(left), self._kinds.get(right)
+        names = {one[0].name for one in (known, other_known) if one} - {"unknown"}
+        if known and other_known and len(names) == 2:
+            self._clash(what, other_known[0], place, *known)
+            return
+        self._parents[right] = left
+        best = known if known and known[0].name != "unknown" else other_known or known
+        if best is not None:
+            self._kinds[left] = best
+
+    def _clash(self, what: str, kind: Kind, place: int, known: Kind, known_place: int) -> None:
+        line = self.file.text.count("\n", 0, known_place) + 1
+        message = f"{what} is {kind.words} here, but {known.words} in line {line}"
+        hint = "a variable has one type; declare the arguments of atoms, as in atom p(x: int)"
+        self.errors.append(
+            formula_error(
+                self.file.text,
+                place,
+                message,
+                source=self.file.source,
+                hint=hint,
+                kind=PolicyError,
+            )
+        )
+
+
+class _Finder(Types):
+    def declare(self, relation: Relation, schema: pa.Schema | None) -> None:
+        """Take in the types of an atom's arguments that declarations and columns say."""
+        slots = [self.new() for _ in relation.arguments]
+        self._arguments[relation.name] = slots
+        for slot, argument in zip(slots, relation.arguments, strict=True):
+            what = f"{relation.name}: {argument.name}"
+            if argument.kind is not None:
+                self.set(slot, kinds.DECLARED[argument.kind], argument.place, what)
+            if argument.expression is None:
+                continue
+            predicate = self.file.predicate(argument.expression, relation.name)
+            checked = check(predicate, schema, self.file.environment, wanted=None)
+            self.errors += checked.errors
+            found = checked.kinds[id(argument.expression)]
+            self.set(slot, found._replace(unit=0), argument.place, what)
+        if relation.condition is not None:
+            predicate = self.file.predicate(relation.condition, relation.name)
+            self.errors += check(predicate, schema, self.file.environment).errors
+
+    def take(self, formula: Formula, parameters: Mapping[str, _Slot]) -> None:
+        """Take in a formula: which variables are arguments of which atoms."""
+        self._kept.append(formula)
+        free = free_variables(formula)
+        outer = {name: self.new() for name in free[id(formula)] if name not in parameters}
+        outer |= parameters
+        self._free[id(formula)] = outer
+        stack = [(formula, outer)]
+        is_leading = True
+        while stack:
+            node, scope = stack.pop()
+            names = quantified(node)
+            is_leading = is_leading and node.operator is ops.FORALL
+            inner = scope
+            if names:
+                inner = scope | {name: self.new() for name in names}
+                if is_leading:
+                    outer |= inner
+            if not terms_of(node):
+                stack += ((operand, inner) for operand in reversed(node.operands))
+                continue
+            here = dict(scope)
+            for aggregate in aggregates_of(node):
+                operand = node.operands[aggregate.aggregate.formula]
+                groups = aggregate.aggregate.by or ()
+                own = {name: self.new() for name in free[id(operand)] if name not in groups}
+                own |= {name: scope[name] for name in groups}
+                here |= {
+                    name: own[name] for one in aggregate.operands for name in variables_of(one)
+                }
+                stack.append((operand, own))
+            self._leaf(node, here)
+
+    def _leaf(self, node: Formula, here: _Scope) -> None:
+        self._leaves.append((node, here))
+        if node.operator is not ops.PREDICATE or node.name not in self._arguments:
+            return
+        for slot, argument in zip(self._arguments[node.name], terms_of(node), strict=True):
+            place = 0 if argument.span is None else argument.span.start
+            if argument.operator is terms.VARIABLE:
+                self.join(slot, here[argument.name], place, f"the variable {argument.name}")
+            elif argument.operator is terms.CONSTANT:
+                found = constant_kind(argument.value)
+                known = self._kinds.get(self.root(slot))
+                is_float = known is not None and known[0].name == "float"
+                if not (is_float and found is kinds.INTEGER):
+                    self.set(slot, found, place, f"the argument {argument}")
+
+    def compare(self) -> None:
+        """Let comparisons say the types of variables for which nothing else does."""
+        for _ in range(len(self._leaves) + 1):
+            if not any([self._compared(node, scope) for node, scope in self._leaves]):
+                break
+
+    def _compared(self, node: Formula, scope: _Scope) -> bool:
+        has_changed = False
+        for part in postorder(*terms_of(node)):
+            wanted: Kind | None = None
+            if part.operator in {terms.IN, terms.NOT_IN}:
+                wanted = constant_kind(part.members[0])
+            elif part.operator in terms.COMPARISONS.values():
+                known = [found for one in part.operands if (found := self._known(one, scope))]
+                wanted = known[0] if known else None
+            elif part.operator in terms.ARITHMETIC or (
+                part.operator is terms.AGGREGATE_FORMULA and part.aggregate.word in _OF_NUMBERS
+            ):
+                known = [found for one in part.operands if (found := self._known(one, scope))]
+                wanted = known[0] if known else kinds.INTEGER
+            elif part.operator in terms.FUNCTIONS.values() and part.operator.signature[0] in _TAKEN:
+                wanted = _TAKEN[part.operator.signature[0]]
+            for operand in part.operands:
+                if wanted is None or operand.operator is not terms.VARIABLE:
+                    continue
+                root = self.root(scope[operand.name])
+                if root not in self._kinds:
+                    place = 0 if operand.span is None else operand.span.start
+                    self._kinds[root] = (wanted, place)
+                    has_changed = True
+        return has_changed
+
+    def _known(self, term: Expression, scope: _Scope) -> Kind | None:
+        """The kind of one side of a comparison, as far as it is known."""
+        if term.operator is terms.CONSTANT:
+            return constant_kind(term.value)
+        if term.operator is terms.VARIABLE:
+            found = self._kinds.get(self.root(scope[term.name]))
+            return None if found is None or found[0].name == "unknown" else found[0]
+        if term.operator in terms.OF_FORMULAS:
+            word = term.aggregate.word
+            if word == "COUNT":
+                return kinds.INTEGER
+            is_mean = word in {"AVG", "MEDIAN"}
+            return kinds.FLOAT if is_mean else self._known(term.operands[0], scope)
+        if term.operator in terms.FUNCTIONS.values():
+            return _RESULTS.get(term.operator.signature[1])
+        if term.operator in terms.ARITHMETIC:
+            return kinds.FLOAT if term.operator is terms.DIVIDE else kinds.INTEGER
+        return None
+
+    def check_leaves(self) -> None:
+        """Check the terms with the kinds of their variables."""
+        for node, scope in self._leaves:
+            found = {name: self._kind(slot) for name, slot in scope.items()}
+            environment = self.file.environment._replace(parameters=found)
+            for term in terms_of(node):
+                if term.operator is terms.WILDCARD:
+                    continue
+                wanted = kinds.BOOLEAN if node.operator is ops.COMPARISON else None
+                predicate = self.file.predicate(term, None)
+                self.errors += check(predicate, None, environment, wanted=wanted).errors
+            if node.operator is ops.COMPARISON:
+                self.errors += self._unordered(node, scope)
+
+    def _unordered(self, node: Formula, scope: _Scope) -> Iterator[FormulaError]:
+        """Refuse `<` between variables whose type nothing says."""
+        (term,) = terms_of(node)
+        names = [one.name for one in term.operands if one.operator is terms.VARIABLE]
+        if term.operator not in terms.ORDERINGS or len(names) < 2:
+            return
+        if any(self.root(scope[name]) not in self._kinds for name in names):
+            start = 0 if node.span is None else node.span.start
+            yield formula_error(
+                self.file.text,
+                start,
+                f"nothing says of which type {names[0]} and {names[1]} are",
+                source=self.file.source,
+                hint="declare the arguments of their atoms, as in atom p(x: int)",
+                kind=PolicyError,
+            )
+
+    def finish(self) -> None:
+        self.relations = {
+            name: tuple(self._kind(slot) for slot in slots)
+            for name, slots in self._arguments.items()
+            if name in self.file.relations
+        }
+
+
+_OF_NUMBERS = frozenset({"SUM", "AVG", "MEDIAN"})
+_RESULTS = {"text": kinds.TEXT, "integer": kinds.INTEGER, "float": kinds.FLOAT}
+_TAKEN = {"text": kinds.TEXT, "number": kinds.INTEGER, "time": kinds.TIME}
+
+
+def constant_kind(value: object) -> Kind:
+    """The kind of a constant."""
+    if isinstance(value, bool):
+        return kinds.BOOLEAN
+    if isinstance(value, int):
+        return kinds.INTEGER
+    return kinds.TEXT if isinstance(value, str) else kinds.FLOAT
+
+
+def find_types(
+    file: PolicyFile, formulas: Sequence[Formula], schema: pa.Schema | None = None
+) -> Types:
+    """Find the types of a file.
+
+    Args:
+        file: the policy file.
+        formulas: the formulas of its first-order policies.
+        schema: the columns of the table, or None if they are not known yet.
+    """
+    finder = _Finder(file)
+    for relation in file.relations.values():
+        finder.declare(relation, schema)
+    for name, parameters in file.parameters.items():
+        slots = {parameter: finder.new() for parameter in parameters}
+        finder._arguments[name] = list(slots.values())
+        finder.take(file.lets[name], slots)
+    for formula in formulas:
+        finder.take(formula, {})
+    finder.compare()
+    finder.check_leaves()
+    finder.finish()
+    return finder
+
+
+__all__ = ["Types", "constant_kind", "find_types"]
