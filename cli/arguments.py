@@ -102,6 +102,7 @@ class Options(argparse.Namespace):
     verdicts: Literal["all", "boolean", "false", "first", "none"]
     resolve: bool
     max_memory: int | None
+    plot: str | None
     threads: int | None
     output: str | None
     end_time: int | Literal["last", "inf"] | None

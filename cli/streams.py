@@ -34,13 +34,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.cli.plotting import PlotOutput
     from mtlmon.cli.pump import EndTime
+    from mtlmon.policy import PolicyFile
     from mtlmon.tables import TableEvents
     from mtlmon.tables.events import EventBatch
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 
-    StreamOutput = JsonRowsOutput[EventBatch] | CsvOutput[EventBatch] | ParquetOutput[EventBatch]
+    StreamOutput = (
+        PlotOutput | JsonRowsOutput[EventBatch] | CsvOutput[EventBatch] | ParquetOutput[EventBatch]
+    )
 
 __all__ = ["write_streams"]
 
@@ -93,7 +97,7 @@ def write_streams(arguments: Sequence[str]) -> int:
     with closing(
         open_table_source(options, (), file, [options.key_columns], memory, streams=names)
     ) as log:
-        output = make_output(log, names, options)
+        output = make_output(log, names, file, memory, options)
         target = open_verdicts(options.output, statuses(log), options.formula_file)
         watch = assumption_watch(file, log, options)
         work = StreamWork(log, output, memory, watch)
@@ -107,8 +111,14 @@ def write_streams(arguments: Sequence[str]) -> int:
         )
 
 
-def make_output(source: TableEvents, names: Sequence[str], options: Options) -> StreamOutput:
-    """Return the converter of values to bytes.
+def make_output(
+    source: TableEvents,
+    names: Sequence[str],
+    file: PolicyFile,
+    memory: MemoryLimit,
+    options: Options,
+) -> StreamOutput:
+    """Return the converter of values to bytes, or to a picture.
 
     Raises:
         Failure: the output is binary, but would go to a terminal.
@@ -117,6 +127,15 @@ def make_output(source: TableEvents, names: Sequence[str], options: Options) -> 
     from mtlmon.tables.stream_values import JsonRowsOutput, StreamTable
 
     table = StreamTable(source, names)
+    if options.plot is not None:
+        from mtlmon.cli.explaining import check_file
+        from mtlmon.cli.plotting import PlotOutput
+        from mtlmon.support.extras import load_extra
+
+        load_extra("matplotlib", "plot")
+        others = [*options.logs, options.formula_file, options.output]
+        check_file(options.plot, "the picture", others, statuses(source).values())
+        return PlotOutput(table, names, source, file, options.plot, options, memory)
     if options.output_format == "jsonl":
         return JsonRowsOutput(table)
     if options.output_format == "csv":
@@ -193,10 +212,22 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         parser.error("no log: name a table, or - for standard input")
     if options.formula_file == STANDARD_STREAM and STANDARD_STREAM in options.logs:
         parser.error("streams and log cannot both come from standard input")
+    if options.plot is not None:
+        from mtlmon.cli.plotting import plot_format
+
+        if plot_format(options.plot) is None:
+            parser.error(f"--plot writes .svg and .png, not {options.plot}")
+        if options.output is not None:
+            parser.error("--plot and -o: write the picture or the values")
     return options
 
 
 def add_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw values, windows and violations over time into FILE.svg or FILE.png instead",
+    )
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the values to FILE")
     parser.add_argument(
         "--output-format",

@@ -1,0 +1,187 @@
+"""The picture of `mtlmon streams --plot`: collects values and verdicts, and writes the file."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.cli.failure import WriteFailure
+from mtlmon.cli.policies import open_table_source
+from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
+from mtlmon.support.replacing import write_whole
+from mtlmon.tables.outputs import ByteWriter
+from mtlmon.verdicts.arrays import FALSE, verdict_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import PolicyFile
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.stream_values import StreamTable
+
+__all__ = ["PlotOutput", "plot_format"]
+
+
+def plot_format(path: str) -> str | None:
+    """Return the format of a picture by its name, or None if it is not known."""
+    ending = path.rpartition(".")[2].lower()
+    return ending if ending in FORMATS else None
+
+
+class PlotOutput:
+    """Collects the values of streams, and draws them at the end.
+
+    Args:
+        table: creates the rows.
+        names: the names of the streams.
+        source: the log.
+        file: the policy file.
+        path: the file to write.
+        options: the options of the command line.
+        memory: the limit on memory.
+    """
+
+    lines = None
+
+    def __init__(
+        self,
+        table: StreamTable,
+        names: Sequence[str],
+        source: TableEvents,
+        file: PolicyFile,
+        path: str,
+        options: Options,
+        memory: MemoryLimit,
+    ) -> None:
+        self.writer = ByteWriter()
+        self._table = table
+        self._names = tuple(names)
+        self._source = source
+        self._file = file
+        self._path = path
+        self._options = options
+        self._memory = memory
+        self._batches: list[pa.RecordBatch] = []
+
+    def put(self, rows: EventBatch) -> None:
+        """Take the values."""
+        self._batches += self._table.batches(rows)
+
+    def close(self) -> None:
+        """Check the policies, draw the picture and write it.
+
+        Raises:
+            WriteFailure: the file cannot be written.
+            MtlmonError: matplotlib is not installed, or the log has no rows.
+        """
+        import pyarrow as pa
+
+        times = np.empty(0, np.int64)
+        keys: list[str] = []
+        streams: list[PlottedStream] = []
+        if self._batches:
+            tables = [pa.Table.from_batches([batch]) for batch in self._batches]
+            table = pa.concat_tables(tables, promote_options="permissive")
+            times = table["time"].to_numpy()
+            count = len(self._names)
+            first = 1 + ("time_text" in table.column_names)
+            columns = table.columns[first : len(table.columns) - count]
+            texts = [column.to_pylist() for column in columns]
+            keys = [", ".join(one) for one in zip(*texts, strict=True)] or [""] * len(times)
+            for name, column in zip(self._names, table.columns[-count:], strict=True):
+                values, labels = _numbers(column)
+                streams.append(PlottedStream(name, values, labels, self._window(name)))
+        found = draw(
+            times,
+            keys,
+            streams,
+            self._policies(),
+            format=plot_format(self._path) or "svg",
+            unit=self._source.times.resolution or self._source.times.unit,
+            is_date=not self._source.times.is_plain,
+            title=os.path.basename(self._options.formula_file),
+        )
+        try:
+            write_whole(self._path, found)
+        except OSError as error:
+            raise WriteFailure(f"cannot write {self._path}: {error.strerror}") from None
+
+    def _window(self, name: str) -> tuple[int, int] | None:
+        """The interval of a stream that is an aggregate, if it has an upper bound."""
+        from mtlmon.policy.predicates import operators as ops
+        from mtlmon.streams.kernels import extent_of
+
+        node = self._file.streams[name].expression
+        if node.operator not in ops.WINDOWS:
+            return None
+        extent = extent_of(node, self._file.environment.unit)
+        return None if extent.upper < 0 else (extent.lower, extent.upper)
+
+    def _policies(self) -> list[PlottedPolicy]:
+        """The violations of the policies, found by reading the log again if that is possible."""
+        if not self._file.policies or self._source.size is None:
+            return []
+        options = self._options
+        check = LogCheck(
+            self._file.policies,
+            key=options.key_columns,
+            verdicts="false",
+            resolve=True,
+            keep_keys=True,
+            max_memory=self._memory,
+        )
+        times: list[list[int]] = [[] for _ in check.policies]
+        keys: list[list[str]] = [[] for _ in check.policies]
+        with closing(
+            open_table_source(
+                options,
+                check.atoms,
+                self._file,
+                check.partitions.columns,
+                self._memory,
+                atoms_of_partitions=check.atoms_of_partitions,
+            )
+        ) as log:
+            texts = TraceKeys(check.partitions, tuple(log.key_tables))
+            for _ in check.run(log, None):
+                records, numbers, policies = check.verdicts.taken()
+                found: NDArray[np.void] = np.frombuffer(records, verdict_type())
+                owners = np.frombuffer(numbers, np.uint32).tolist()
+                of_policies = np.frombuffer(policies, np.uint32).tolist()
+                for record, number, policy in zip(found, owners, of_policies, strict=True):
+                    if record["kind"] == FALSE:
+                        times[policy].append(int(record["time_stamp"]))
+                        keys[policy].append(texts.text(policy, number))
+        return [
+            PlottedPolicy(policy.name or "policy", np.array(own, np.int64), some)
+            for policy, own, some in zip(check.policies, times, keys, strict=True)
+        ]
+
+
+def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.float64], list[str]]:
+    """Values as floats, and what these stand for if the values are no numbers."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return _floats(column.cast(pa.int8()).cast(pa.float64())), ["false", "true"]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return _floats(column.cast(pa.float64(), safe=False)), []
+    entries = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    labels = [text or "" for text in entries.dictionary.to_pylist()]
+    return _floats(pa.chunked_array([entries.indices.cast(pa.float64())])), labels
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = column.to_numpy()
+    return found
