@@ -462,3 +462,19 @@ def test_damaged_snapshots_are_refused() -> None:
         file.program().restore(snapshot[:-1])
     with pytest.raises(SnapshotError, match="other streams"):
         File("stream n = count[0,9]() per t").program().restore(snapshot)
+
+
+def test_many_instances_are_saved_and_restored() -> None:
+    file = File(COMING_AND_GOING)
+    log = log_of(6, 1500, 150)
+    wanted = evaluated(file.program(), log, SCHEMA)
+    program = file.program()
+    found = evaluated(program, log[:900], SCHEMA)
+    assert program.living_instances > 300
+    snapshot = program.snapshot()
+    restored = file.program()
+    restored.restore(snapshot)
+    assert restored.snapshot() == snapshot
+    assert restored.living_instances == program.living_instances
+    found += evaluated(restored, log[900:], SCHEMA)
+    compare(found, wanted, file)
