@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.checking.log_check import end_time_of_all
+from mtlmon.checking.row_offsets import RowOffsets
 from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -90,15 +91,28 @@ def explain_violations(
     for partition, clock, number in traces:
         wanted.setdefault((partition, clock), []).append(number)
 
+    row_offsets = {
+        partition: RowOffsets()
+        for partition, clock in wanted
+        if clock is not None and clock.atom is not None
+    }
+
     def added(batch: EventBatch, count: int) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
+        offsets: dict[int, NDArray[np.uint32]] = {}
+        for partition, one in row_offsets.items():
+            times = np.asarray(batch.time_stamps)
+            own = batch.numbers_of(partition)
+            traces_of = np.zeros(len(times), np.uint32) if own is None else own
+            offsets[partition] = one.offsets(times, traces_of)
+            one.add(times, traces_of, offsets[partition])
         for (partition, clock), numbers in wanted.items():
             order = atoms if clock is None else at_ticks.get(clock, atoms)
-            chosen = _chosen(batch, count, partition, clock, numbers, order)
-            for number, time_stamp, letter, row, values in chosen:
+            chosen = _chosen(batch, count, partition, clock, numbers, order, offsets)
+            for number, time_stamp, letter, offset, row, values in chosen:
                 if details is not None:
-                    details.note(partition, clock, number, time_stamp, row, values)
+                    details.note(partition, clock, number, time_stamp, offset, row, values)
                 for policy, parts in traces[partition, clock, number]:
-                    for part in parts.add(time_stamp, letter):
+                    for part in parts.add(time_stamp, letter, offset):
                         yield from _explained(policies[policy], policy, number, *part)
 
     last = 0
@@ -133,12 +147,15 @@ def _chosen(
     clock: Clock | None,
     wanted: Sequence[int],
     atoms: Sequence[str],
-) -> Iterator[tuple[int, int, int, int | None, dict[str, object]]]:
+    offsets: Mapping[int, NDArray[np.uint32]],
+) -> Iterator[tuple[int, int, int, int | None, int | None, dict[str, object]]]:
     """Yield the events that come with the first `count` rows, for wanted traces only.
 
     For each there are the trace, the time-stamp, the letter with the atoms in the given order, the
-    number of the row if it is one, and the values to show.
+    offset, the number of the row if it is one, and the values to show. The offset is None if
+    offsets are consecutive; otherwise, `offsets` are those of all rows by partition.
     """
+    own_offsets: Sequence[int | None] | None = None
     if clock is None:
         own = batch.numbers_of(partition)
         numbers = np.asarray(np.zeros(count, np.uint32) if own is None else own[:count])
@@ -160,14 +177,18 @@ def _chosen(
     places = np.flatnonzero(is_wanted[np.minimum(numbers, len(is_wanted) - 1)])
     words = _reordered(letters[places], own_atoms, atoms).tolist()
     found = (sum(word << 64 * place for place, word in enumerate(row)) for row in words)
+    if clock is not None and clock.atom is not None:
+        own_offsets = offsets[partition][points.places[places]].tolist()
+    if own_offsets is None:
+        own_offsets = [None] * len(places)
     values = ValueRows(shown, places.tolist())
     numbered = (
         None if rows is None or not len(rows) else int(rows[place]) for place in places.tolist()
     )
     stamps = stamps[places].tolist()
-    every = zip(numbers[places].tolist(), stamps, found, numbered, strict=True)
-    for index, (number, time_stamp, letter, row) in enumerate(every):
-        yield number, time_stamp, letter, row, values.row(index)
+    every = zip(numbers[places].tolist(), stamps, found, own_offsets, numbered, strict=True)
+    for index, (number, time_stamp, letter, offset, row) in enumerate(every):
+        yield number, time_stamp, letter, offset, row, values.row(index)
 
 
 def _reordered(

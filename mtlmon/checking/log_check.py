@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
+    from mtlmon.checking.row_offsets import RowOffsets
     from mtlmon.checking.shown import Messages
     from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers, TimeStamps
     from mtlmon.checking.time_points import ChosenPoints
@@ -147,6 +148,37 @@ class PolicyCounts(NamedTuple):
     def undecided(self) -> int:
         """The number of time-points that have no verdict."""
         return self.events - self.true - self.false
+
+
+class _TimePoints(NamedTuple):
+    """The time-points of policies that come with a batch.
+
+    Attributes:
+        events: for each policy its events.
+        numbers: for each policy the numbers of their traces; None if they are all rows.
+        places: likewise, the rows that they come with.
+        offsets: likewise, their offsets within their time-stamps; None if these are consecutive.
+        rows: for each partition whose policies choose rows, the time-stamps, traces and offsets of
+            all rows.
+    """
+
+    events: list[EventColumns]
+    numbers: list[NDArray[np.uint32] | None]
+    places: list[NDArray[np.uint32] | None]
+    offsets: list[NDArray[np.uint32] | None]
+    rows: list[tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]] | None]
+
+
+def _rows_of(
+    batch: EventBatch, partition: int, offsets: RowOffsets
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+    """The time-stamps, traces and offsets of the rows of a batch."""
+    import numpy as np
+
+    time_stamps = np.asarray(batch.time_stamps)
+    own = batch.numbers_of(partition)
+    numbers = np.zeros(len(time_stamps), np.uint32) if own is None else own
+    return time_stamps, numbers, offsets.offsets(time_stamps, numbers)
 
 
 class LogCheck:
@@ -274,6 +306,13 @@ class LogCheck:
         count = len(self.partitions.columns)
         self._idle_keys = [_IDLE_KEYS] * count
         self.position = 0
+        # For each partition whose policies choose rows, the offsets of its rows.
+        self._row_offsets: list[RowOffsets | None] = [None] * count
+        for partition, clock in zip(self.partitions.of_policies, self._clocks, strict=True):
+            if clock is not None and clock.atom is not None:
+                from mtlmon.checking.row_offsets import RowOffsets
+
+                self._row_offsets[partition] = RowOffsets()
         # Whether some ticks before the next row have been checked; there is no snapshot then.
         self.is_within_row = False
         # Once the check has stopped: for each policy that is not on all rows, its time-points.
@@ -394,10 +433,10 @@ class LogCheck:
                 yield from self.feed(batch, source)
                 if self.is_stopped:
                     break
+            if not self.is_stopped:
+                yield from self.end(source, end_time)
         finally:
             self.close()
-        if not self.is_stopped:
-            yield from self.end(source, end_time)
 
     def feed(self, batch: EventBatch, source: EventSource) -> Generator[None, None, None]:
         """Check the next events of the log, for callers that replace `run` by their own loop.
@@ -414,7 +453,8 @@ class LogCheck:
             self._native.first.with_keys()
         if self.messages is not None:
             self.messages.add(batch)
-        events, own_numbers, places = self._time_points(batch)
+        chosen = self._time_points(batch)
+        events, own_numbers, places = chosen.events, chosen.numbers, chosen.places
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []
         for partition in range(len(self.partitions.columns)):
@@ -433,7 +473,7 @@ class LogCheck:
             keys = self.key_counts
             events_before = self._event_counts()
             try:
-                self._feed(events, of_policies, first, time_stamps, places, count)
+                self._feed(events, of_policies, first, time_stamps, chosen, count)
             finally:
                 self._look_for_first()
             if self.is_stopped:
@@ -447,6 +487,10 @@ class LogCheck:
                     for before, own in zip(events_before, places, strict=True)
                 ]
             self.position += len(time_stamps)
+            end = first + len(time_stamps)
+            for one, rows in zip(self._row_offsets, chosen.rows, strict=True):
+                if one is not None and rows is not None:
+                    one.add(rows[0][first:end], rows[1][first:end], rows[2][first:end])
             yield
             if self.is_stopped:
                 return
@@ -482,30 +526,30 @@ class LogCheck:
             return [0] * len(self.monitors)
         return [one.counters["events"] for one in self.monitors]
 
-    def _time_points(
-        self, batch: EventBatch
-    ) -> tuple[
-        list[EventColumns], list[NDArray[np.uint32] | None], list[NDArray[np.uint32] | None]
-    ]:
-        """Return the events of each policy; and, unless they are all rows, trace and place."""
-        events: list[EventColumns] = []
-        numbers: list[NDArray[np.uint32] | None] = []
-        places: list[NDArray[np.uint32] | None] = []
+    def _time_points(self, batch: EventBatch) -> _TimePoints:
+        """Return the time-points of each policy that come with a batch."""
+        found = _TimePoints([], [], [], [], [])
+        for partition, offsets in enumerate(self._row_offsets):
+            found.rows.append(None if offsets is None else _rows_of(batch, partition, offsets))
         chosen: dict[tuple[int, Clock], ChosenPoints] = {}
         partitions = self.partitions.of_policies
         for one, partition, clock in zip(self.monitors, partitions, self._clocks, strict=True):
             if clock is None:
-                events.append(batch.events_of(one.atoms, partition))
-                numbers.append(None)
-                places.append(None)
+                found.events.append(batch.events_of(one.atoms, partition))
+                found.numbers.append(None)
+                found.places.append(None)
+                found.offsets.append(None)
                 continue
             if (partition, clock) not in chosen:
                 chosen[partition, clock] = batch.chosen(partition, clock)
             points = chosen[partition, clock]
-            events.append(points.events_of(one.atoms))
-            numbers.append(points.numbers)
-            places.append(points.places)
-        return events, numbers, places
+            found.events.append(points.events_of(one.atoms))
+            found.numbers.append(points.numbers)
+            found.places.append(points.places)
+            rows = found.rows[partition]
+            is_of_rows = clock.atom is not None and rows is not None
+            found.offsets.append(rows[2][points.places] if is_of_rows and rows else None)
+        return found
 
     def snapshot(self) -> bytes:
         """Return the state of the check after `position` events as bytes for `restore`.
@@ -532,6 +576,8 @@ class LogCheck:
             numbers += _KEY_NUMBERS.pack(_or_minus_one(count), idle, forgotten)
         for events in self._events_at_stop:
             numbers += _EVENT_NUMBER.pack(_or_minus_one(events))
+        for offsets in self._row_offsets:
+            numbers += b"" if offsets is None else offsets.snapshot()
         body = head + numbers + policies_snapshot(self._native)
         return _MAGIC + bytes([_VERSION]) + _short_digest(body) + body
 
@@ -570,11 +616,14 @@ class LogCheck:
             raise SnapshotError("the snapshot is damaged: it does not describe a state")
         is_stopped, position, clock, first = _NUMBERS.unpack_from(body, place)
         parts = _KEY_NUMBERS.iter_unpack(body[place + _NUMBERS.size : events_at])
+        for offsets in self._row_offsets:
+            after += 0 if offsets is None else offsets.restore(body[after:])
         keys, idle, forgotten = (list(one) for one in zip(*parts, strict=True))
         restore_policies(self._native, body[after:])
         if is_stopped and (self._native.first is None or not self._native.first.is_found):
             raise SnapshotError("the snapshot is damaged: it does not describe a state")
-        found = _EVENT_NUMBER.iter_unpack(body[events_at:after])
+        end = events_at + _EVENT_NUMBER.size * len(self.policies)
+        found = _EVENT_NUMBER.iter_unpack(body[events_at:end])
         self._events_at_stop = [_or_none(number) for (number,) in found]
         self.is_stopped = is_stopped
         self.position = position
@@ -607,7 +656,7 @@ class LogCheck:
         numbers: list[StreamNumbers],
         first: int,
         time_stamps: TimeStamps,
-        places: list[NDArray[np.uint32] | None],
+        points: _TimePoints,
         row_count: int,
     ) -> None:
         """Process the rows from `first` on, which have these time-stamps, and what comes with them.
@@ -616,7 +665,7 @@ class LogCheck:
         """
         every = self._advance_every
         if every is None or not len(time_stamps):
-            self._feed_policies(events, numbers, first, len(time_stamps), places, row_count)
+            self._feed_policies(events, numbers, first, len(time_stamps), points, row_count)
             if len(time_stamps):
                 self._clock = int(time_stamps[-1])
             return
@@ -632,7 +681,7 @@ class LogCheck:
                 bound = self._clock if self._has_ticks else int(time_stamps[start])
                 self._native.advance(bound or 0)
             row = first + start
-            self._feed_policies(events, numbers, row, end - start, places, row_count)
+            self._feed_policies(events, numbers, row, end - start, points, row_count)
             self._clock = int(time_stamps[end - 1])
         self._clock = int(time_stamps[-1])
 
@@ -642,7 +691,7 @@ class LogCheck:
         numbers: list[StreamNumbers],
         first: int,
         count: int,
-        places: list[NDArray[np.uint32] | None],
+        points: _TimePoints,
         row_count: int,
     ) -> None:
         """Process `count` events; if that takes long, let threads share the policies from now on.
@@ -652,7 +701,15 @@ class LogCheck:
         """
         start = time.perf_counter()
         if self._has_clocks:
-            self._native.feed(events, numbers, first, count, places=places, rows=row_count)
+            self._native.feed(
+                events,
+                numbers,
+                first,
+                count,
+                places=points.places,
+                rows=row_count,
+                offsets=points.offsets,
+            )
         else:
             self._native.feed(events, numbers, first, count)
         if self._may_share and time.perf_counter() - start > _SHARED_SECONDS:
@@ -702,9 +759,18 @@ class LogCheck:
             if keys is None or count < self._idle_keys[partition]:
                 continue
             settled = source.settled_traces(partition, count)
+            offsets = self._row_offsets[partition]
+            if offsets is not None:
+                # The next rows of these traces may have the same time-stamp.
+                can_go = bytearray(settled or b"\1" * count)
+                for number in offsets.traces:
+                    can_go[number] = 0
+                settled = bytes(can_go)
             numbers = self._native.forget_idle(self._clock, partition, settled)
             left = self.key_counts[partition]
             if numbers is not None:
                 source.keep_traces(partition, numbers)
+                if offsets is not None:
+                    offsets.keep(numbers)
                 self.keys_forgotten[partition] += count - left
             self._idle_keys[partition] = max(_IDLE_KEYS, 2 * left)

@@ -292,6 +292,7 @@ class Details:
         clock: Clock | None,
         number: int,
         time_stamp: int,
+        known_offset: int | None,
         row: int | None,
         values: ValuesAt,
     ) -> None:
@@ -302,11 +303,14 @@ class Details:
             clock: the time-points, None for all rows.
             number: the number of the trace.
             time_stamp: the time-stamp of the time-point.
+            known_offset: its offset within its time-stamp; None if they are consecutive.
             row: the number of the row in its file, or None if it has none.
             values: the values to show.
         """
         last, count = self._counts.get((partition, clock, number), (time_stamp, -1))
         offset = count + 1 if last == time_stamp else 0
+        if known_offset is not None:
+            offset = known_offset
         self._counts[partition, clock, number] = time_stamp, offset
         for window in self._windows[partition] if clock is None else ():
             rows = self._rows.setdefault((partition, number, window), deque())

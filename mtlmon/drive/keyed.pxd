@@ -20,6 +20,7 @@ cdef class KeyedMonitors:
     cdef VerdictFilter filter       # which verdicts are kept
     cdef WaitingStreams waiting     # None if time does not pass by itself
     cdef uint32_t due_done          # how many of the due streams have been settled
+    cdef const uint32_t *offsets    # of the events of a call; NULL if they are consecutive
     # how many events, or streams, of the last call are done
     cdef size_t done
 

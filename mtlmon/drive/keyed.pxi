@@ -166,7 +166,8 @@ cdef class KeyedMonitors:
                     self.streams.run(
                         numbers + first + self.done, self.block.time_stamps + self.block.next,
                         self.block.letters + self.block.next * self.block.letter_words,
-                        self.block.count - self.block.next
+                        self.block.count - self.block.next,
+                        NULL if self.offsets == NULL else self.offsets + first + self.done
                     )
                 finally:
                     # Also after an error, for the verdicts of the events before it.

@@ -21,6 +21,7 @@ cdef struct Part:
 cdef struct Source:
     # The events of one policy in a call of `feed`, and which of them come in the present turn.
     const uint32_t *numbers         # of their streams
+    const uint32_t *offsets         # within their time-stamps; NULL if they are consecutive
     const uint32_t *places          # the rows that they come with; NULL if event k comes with row k
     size_t size
     size_t first, count
@@ -63,7 +64,8 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef size_t position_count
 
     cdef int open_sources(
-        self, list events, object numbers, object places, size_t row_count, list memories
+        self, list events, object numbers, object places, object offsets, size_t row_count,
+        list memories
     ) except -1
     cdef int begin_turn(
         self, list events, size_t first, size_t count, size_t row_count

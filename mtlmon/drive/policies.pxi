@@ -141,7 +141,7 @@ cdef class PolicyMonitors(MemoryHolder):
 
     def feed(
         self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX, *,
-        places=None, rows=None
+        places=None, rows=None, offsets=None
     ):
         """Process some events.
 
@@ -156,6 +156,9 @@ cdef class PolicyMonitors(MemoryHolder):
                 Events after the last row have the number of rows as their place. None if all
                 policies have an event for each row.
             rows: the number of rows, required with `places`.
+            offsets: for each policy, the offset of each event within its time-stamp, a contiguous
+                array of type uint32; None stands for consecutive offsets. None if all policies have
+                these.
 
         Raises:
             TimeStampError: a time-stamp is not valid; nothing has changed.
@@ -175,7 +178,7 @@ cdef class PolicyMonitors(MemoryHolder):
             raise ValueError("the number of rows is missing")
         columns = events[0]
         row_count = columns.count if places is None else rows
-        self.open_sources(events, numbers, places, row_count, memories)
+        self.open_sources(events, numbers, places, offsets, row_count, memories)
         if first > row_count:
             raise ValueError("there are no such events")
         count = min(count, row_count - first)
@@ -193,6 +196,7 @@ cdef class PolicyMonitors(MemoryHolder):
             turn = first_event(source, first)
             end = end_event(source, first + count, row_count)
             one.begin(columns, source.numbers, turn, end - turn)
+            one.offsets = source.offsets
             one.streams.worker.enter()
         try:
             while count or self.has_places:
@@ -206,10 +210,12 @@ cdef class PolicyMonitors(MemoryHolder):
                     break
         finally:
             for one in self.monitors:
+                one.offsets = NULL
                 one.streams.worker.leave()
 
     cdef int open_sources(
-        self, list events, object numbers, object places, size_t row_count, list memories
+        self, list events, object numbers, object places, object offsets, size_t row_count,
+        list memories
     ) except -1:
         """Find the arrays of a call of `feed`; `memories` keeps them until it ends."""
         cdef EventColumns columns
@@ -229,7 +235,11 @@ cdef class PolicyMonitors(MemoryHolder):
             memory = stream_numbers(numbers[policy], columns.count)
             memories.append(memory)
             source.numbers = <const uint32_t *> memory.buffer.buf
-            source.places = NULL
+            source.places = source.offsets = NULL
+            if offsets is not None and offsets[policy] is not None:
+                memory = stream_numbers(offsets[policy], columns.count)
+                memories.append(memory)
+                source.offsets = <const uint32_t *> memory.buffer.buf
             if places is None or places[policy] is None:
                 if columns.count != row_count:
                     raise ValueError("different numbers of events")

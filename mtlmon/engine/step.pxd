@@ -35,6 +35,8 @@ cdef struct State:
     uint32_t previous_count
     uint64_t time_stamp         # of the last event
     uint64_t offset             # of the last event
+    # of an event that is the first of its time-stamp; 0 unless events before it are left out
+    uint64_t first_offset
     uint64_t clock              # no event is below it
     uint64_t event_count
     uint64_t stamp              # number of the last event or advance

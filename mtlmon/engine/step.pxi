@@ -192,7 +192,7 @@ cdef class Engine:
         if state.event_count and time_stamp == state.time_stamp:
             state.offset += 1
         else:
-            state.offset = 0
+            state.offset = state.first_offset
         state.time_stamp = state.clock = time_stamp
         state.event_count += 1
         add_time_point(

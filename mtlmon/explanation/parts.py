@@ -42,12 +42,15 @@ class TraceParts:
         """Whether every time-point has got its part."""
         return not self._waiting
 
-    def add(self, time_stamp: int, letter: int) -> Iterator[tuple[list[tuple[int, int]], Trace]]:
+    def add(
+        self, time_stamp: int, letter: int, offset: int | None = None
+    ) -> Iterator[tuple[list[tuple[int, int]], Trace]]:
         """Take the next event.
 
         Args:
             time_stamp: the time-stamp of the event.
             letter: the atoms that hold, as bits.
+            offset: its offset within its time-stamp; None for all events if they are consecutive.
 
         Yields:
             Time-points, and a trace with all events that they depend on. The trace is valid until
@@ -55,7 +58,7 @@ class TraceParts:
         """
         if not self._waiting:
             return
-        self._kept.add(time_stamp, letter)
+        self._kept.add(time_stamp, letter, offset)
         after = self._after
         while self._waiting and after is not None and time_stamp > self._waiting[0][0] + after:
             yield [self._waiting[0]], self._kept.trace(None)
@@ -91,15 +94,19 @@ class _Kept:
         self.time_stamps: list[int] = []
         self.letters: list[frozenset[str]] = []
         self.letter_of: dict[int, frozenset[str]] = {}
+        self.offsets: list[int] | None = None
         self.is_cut = False
         self.first_offset = 0
 
-    def add(self, time_stamp: int, letter: int) -> None:
+    def add(self, time_stamp: int, letter: int, offset: int | None) -> None:
         atoms = self.letter_of.get(letter)
         if atoms is None:
             names = enumerate(self.names)
             atoms = frozenset(name for bit, name in names if letter >> bit & 1)
             self.letter_of[letter] = atoms
+        if offset is not None:
+            self.offsets = self.offsets or []
+            self.offsets.append(offset)
         self.time_stamps.append(time_stamp)
         self.letters.append(atoms)
 
@@ -110,6 +117,8 @@ class _Kept:
             first = self.trace(None).name(count)
             del self.time_stamps[:count]
             del self.letters[:count]
+            if self.offsets is not None:
+                del self.offsets[:count]
             self.first_offset = first[1]
             self.is_cut = True
 
@@ -120,4 +129,5 @@ class _Kept:
             end_time,
             is_cut=self.is_cut,
             first_offset=self.first_offset,
+            offsets=self.offsets,
         )

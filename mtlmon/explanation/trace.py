@@ -31,9 +31,18 @@ class Trace:
         is_closed: whether no event follows.
         is_cut: whether there are earlier events, too long ago to matter.
         first_offset: the offset of the first time-point among all of its time-stamp.
+        offsets: the offsets of all time-points; None if they are consecutive.
     """
 
-    __slots__ = ("clock", "first_offset", "is_closed", "is_cut", "letters", "time_stamps")
+    __slots__ = (
+        "clock",
+        "first_offset",
+        "is_closed",
+        "is_cut",
+        "letters",
+        "offsets",
+        "time_stamps",
+    )
 
     def __init__(
         self,
@@ -43,6 +52,7 @@ class Trace:
         *,
         is_cut: bool = False,
         first_offset: int = 0,
+        offsets: Sequence[int] | None = None,
     ) -> None:
         """Create a trace from time-stamps that are known to be in order.
 
@@ -54,7 +64,9 @@ class Trace:
                 ever follows).
             is_cut: whether there are earlier events, too long ago to matter.
             first_offset: the offset of the first time-point among all of its time-stamp.
+            offsets: the offsets of all time-points; None if they are consecutive.
         """
+        self.offsets = offsets
         self.time_stamps = time_stamps
         self.letters = letters
         self.is_cut = is_cut
@@ -111,6 +123,8 @@ class Trace:
     def name(self, position: int) -> tuple[int, int]:
         """Return the name of a time-point: its time-stamp, and its offset within this."""
         time_stamp = self.time_stamps[position]
+        if self.offsets is not None:
+            return time_stamp, self.offsets[position]
         first = bisect_left(self.time_stamps, time_stamp)
         return time_stamp, position - first + (0 if first else self.first_offset)
 
@@ -121,7 +135,11 @@ class Trace:
             ExplanationError: the trace has no such time-point.
         """
         position = bisect_left(self.time_stamps, time_stamp)
-        position += offset - (0 if position else self.first_offset)
+        if self.offsets is not None:
+            while position < len(self) and self.name(position) < (time_stamp, offset):
+                position += 1
+        else:
+            position += offset - (0 if position else self.first_offset)
         if not 0 <= position < len(self) or self.name(position) != (time_stamp, offset):
             raise ExplanationError(f"the trace has no time-point {time_stamp}:{offset}")
         return position

@@ -262,9 +262,11 @@ cdef class Streams:
 
     cdef size_t run(
         self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
-        size_t count
+        size_t count, const uint32_t *offsets=NULL
     ) except? 0 nogil:
         """Process the next events, each in the stream whose number it carries.
+
+        If `offsets` are given, they name the events, whose offsets need not be consecutive.
 
         Call between `enter` and `leave` of the worker. Takes at least one event, and all events
         unless many verdicts wait to be collected. The verdicts are in `worker.output`, with places
@@ -277,7 +279,7 @@ cdef class Streams:
         cdef uint32_t number
         cdef uint32_t known = 0
         cdef size_t done = 0
-        cdef size_t last
+        cdef size_t last, part
         cdef bint is_done
         self.done = 0
         output.count = 0
@@ -303,9 +305,13 @@ cdef class Streams:
             self.load(resting)
             try:
                 while done < last and output.count < ENOUGH_VERDICTS:
+                    part = last - done
+                    if offsets != NULL:
+                        part = 1
+                        self.set_offset(time_stamps[done], offsets[done])
                     done += self.worker.table.run(
                         &self.worker.state, time_stamps + done, letters + done * words,
-                        words, last - done, output, done
+                        words, part, output, done
                     )
                     self.own(known, number)
                     known = output.count
@@ -322,8 +328,16 @@ cdef class Streams:
                         output.count -= 1
                     self.own(known, number)
                     self.worker.mark_broken()
+                self.worker.state.first_offset = 0
                 self.store(resting)
         return done
+
+    cdef void set_offset(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+        """Let the next event of the worker have an offset."""
+        cdef State *state = &self.worker.state
+        state.first_offset = offset
+        if state.event_count and state.time_stamp == time_stamp:
+            state.offset = offset - 1
 
     cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
         """Declare that no event of a stream is below a time-stamp; the worker has the verdicts.

@@ -193,6 +193,7 @@ class Writer:
         past: the kinds of those that they may read at earlier time-points only.
         periods: the periods of streams that have values at ticks.
         period: where the expression that is being written is evaluated; 0 for rows.
+        booleans: the Boolean columns.
     """
 
     def __init__(
@@ -204,6 +205,7 @@ class Writer:
         self.is_in_past = False
         self.periods = {} if periods is None else periods
         self.period = 0
+        self.booleans = ["b", "b"]
 
     def can_read(self, name: str) -> bool:
         """Whether a stream exists at the present time-points."""
@@ -228,7 +230,7 @@ class Writer:
         cells = {
             "integer": ["i", "i"],
             "float": ["f", "f"],
-            "boolean": ["b", "b", "i > 0", "f < 1.0", 's = "a"'],
+            "boolean": [*self.booleans, "i > 0", "f < 1.0", 's = "a"'],
             "text": ["s", "s"],
         }[kind]
         leaves = constants + 2 * [name for name in names if self.can_read(name)]

@@ -122,7 +122,7 @@ cdef class QueueNetwork:
         if network.decision_count:
             self._settle(words, network, history)
         if is_new:
-            state.offset = 0
+            state.offset = state.first_offset
         else:
             state.offset += 1
         state.time_stamp = state.clock = time_stamp

@@ -195,7 +195,7 @@ cdef class Table:
                 if transition.target == 0:
                     break
                 time_stamp = time_stamps[k]
-                offset = 0
+                offset = state.first_offset
             if free_register == end_of_registers:
                 memmove(
                     state.registers, registers,

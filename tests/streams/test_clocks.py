@@ -1,0 +1,211 @@
+"""Policies on rows where a condition holds and on ticks, through checks and the command."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mtlmon.streams import atoms as stream_atoms
+from mtlmon.syntax.parser import parse
+from mtlmon.tables import check_tables
+from tests.reference import streams as reference
+from tests.reference.evaluator import evaluate
+from tests.streams.programs import PERIODS, SCHEMA, Row, StreamText, Texts, Writer, rows
+from tests.traces import EndTime, Event, Prefix
+
+FORMULAS = [
+    "a0",
+    "NOT a0",
+    "ONCE[0,4] a0",
+    "PREVIOUS[0,9] a1",
+    "NEXT[0,6] a0",
+    "EVENTUALLY[1,5] a1",
+    "a0 SINCE[0,9] a1",
+    "a0 UNTIL[0,5] a1",
+    "HISTORICALLY[2,8] (a0 IMPLIES EVENTUALLY[0,3] a1)",
+]
+
+
+class Clocked(NamedTuple):
+    """A policy: its formula over a0 and a1, and its time-points."""
+
+    formula: str
+    period: int
+    where: str | None
+    atoms: tuple[str, str]
+
+
+class File(NamedTuple):
+    """A policy file and what it means."""
+
+    streams: dict[str, StreamText]
+    policies: list[Clocked]
+
+    @property
+    def text(self) -> str:
+        lines = ["key k"]
+        for name, one in self.streams.items():
+            assert not isinstance(one, str)
+            assert len(one) == 3
+            clause = f" every {one[2]}" if one[2] else ""
+            lines.append(f"stream {name} = {one[0]}{clause}")
+        for number, policy in enumerate(self.policies):
+            names = [f"h{number}_{place}" for place in (0, 1)]
+            lines += [
+                f"atom {name} = {text}" for name, text in zip(names, policy.atoms, strict=True)
+            ]
+            clause = ""
+            if policy.period:
+                clause = f" on every {policy.period}"
+            elif policy.where is not None:
+                clause = f" on rows where {policy.where}"
+            formula = policy.formula.replace("a0", names[0]).replace("a1", names[1])
+            lines.append(f"policy p{number}{clause}: {formula}")
+        return "\n".join(lines)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> File:
+    streams: dict[str, StreamText] = {}
+    known: dict[str, str] = {}
+    periods: dict[str, int] = {}
+    writer = Writer(draw, known, periods)
+    # in conditions, a Boolean column is an atom
+    writer.booleans = []
+    for number in range(draw(st.integers(1, 2))):
+        kind = draw(st.sampled_from(["integer", "float"]))
+        writer.period = draw(st.sampled_from([0, *PERIODS, *PERIODS]))
+        streams[f"x{number}"] = writer.expression(kind, 2), None, writer.period
+        known[f"x{number}"], periods[f"x{number}"] = kind, writer.period
+    policies = []
+    for _ in range(2):
+        writer.period = draw(st.sampled_from([0, *PERIODS]))
+        one, other = writer.expression("boolean", 2), writer.expression("boolean", 2)
+        where = None
+        if writer.period == 0:
+            where = draw(st.sampled_from([None, "i > 0", "i is not null", "count[0,3]() > 1"]))
+        formula = draw(st.sampled_from(FORMULAS))
+        policies.append(Clocked(formula, writer.period, where, (one, other)))
+    return File(streams, policies)
+
+
+def small(log: Iterable[Row]) -> list[Row]:
+    """Rows whose integers are small, so that sums of them do not overflow."""
+    return [
+        (time, trace, {**cells, "i": None if cells["i"] is None else cells["i"] % 7 - 2})
+        for time, trace, cells in log
+    ]
+
+
+Verdicts = dict[tuple[str, str, int, int], bool]
+"""By policy, key, time and offset."""
+
+
+def expected(file: File, log: Sequence[Row], end_time: EndTime) -> Verdicts:
+    """What the reference says about each policy, time-point after time-point."""
+    last = log[-1][0] if log else 0
+    limit = last if end_time is None else last + 1
+    if isinstance(end_time, int):
+        limit = max(limit if end_time >= last else last, end_time + 1)
+        clock = max(last, end_time + 1)
+    else:
+        clock = last if end_time is None else last + 1
+    wanted: Verdicts = {}
+    for number, policy in enumerate(file.policies):
+        texts = Texts(
+            file.streams,
+            [(text, policy.period) if policy.period else text for text in policy.atoms]
+            + ([] if policy.where is None else [policy.where]),
+        )
+        program = texts.reference()
+        names = list(texts.wanted)
+        atoms = [names.index(name) for name in _names(policy)]
+        points: dict[int, list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
+        seen: dict[tuple[int, int], int] = defaultdict(int)
+        found = [(row, program.row(*row)) for row in log]
+        if program.clock is not None:
+            program.tick(limit)
+        if policy.period:
+            for time, trace, _, values in program.ticks:
+                if time % policy.period == 0:
+                    points[trace].append((time, 0, values))
+        for (time, trace, _), values in found if not policy.period else ():
+            assume(values is not None)
+            assert values is not None
+            offset = seen[time, trace]
+            seen[time, trace] += 1
+            if policy.where is None or values[policy.where] is True:
+                points[trace].append((time, offset, values))
+        for trace, some in points.items():
+            events = [
+                Event(
+                    time,
+                    frozenset(
+                        f"a{place}" for place in (0, 1) if values[names[atoms[place]]] is True
+                    ),
+                )
+                for time, _, values in some
+            ]
+            prefix = Prefix(tuple(events), clock, end_time == "inf")
+            truths = evaluate(parse(policy.formula), prefix)
+            for (time, offset, _), truth in zip(some, truths, strict=True):
+                if truth is not None:
+                    wanted[f"p{number}", f"k{trace}", time, offset] = truth
+    return wanted
+
+
+def _names(policy: Clocked) -> list[str]:
+    if policy.period:
+        return [f"{text} every {policy.period}" for text in policy.atoms]
+    return list(policy.atoms)
+
+
+def table_of(log: Sequence[Row]) -> pa.Table:
+    cells = [{"ts": time, "k": f"k{trace}", **row} for time, trace, row in log]
+    fields = [("ts", pa.int64()), ("k", pa.string()), *((one.name, one.type) for one in SCHEMA)]
+    return pa.Table.from_pylist(cells, pa.schema(fields))
+
+
+def verdicts_of(table: pa.Table) -> Verdicts:
+    found: Verdicts = {}
+    for row in table.to_pylist():
+        name = row["policy"], row["k"], row["time"], row["offset"]
+        assert name not in found
+        found[name] = row["verdict"]
+    return found
+
+
+def checked(file: File, log: Sequence[Row], end_time: EndTime, size: int) -> Verdicts:
+    table = table_of(log)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
+    check = check_tables(reader, file.text, resolve=True, end_time=end_time)
+    return verdicts_of(check.to_arrow())
+
+
+END_TIMES = st.sampled_from([None, None, "last", "inf", 3, 40])
+
+
+@given(
+    files(),
+    rows(20).map(small),
+    END_TIMES,
+    st.sampled_from([1, 2, 5, 100]),
+    st.sampled_from([1, 3, 1 << 17]),
+)
+def test_checks_are_those_of_the_reference(
+    file: File, log: list[Row], end_time: EndTime, size: int, most_ticks: int
+) -> None:
+    try:
+        wanted = expected(file, log, end_time)
+    except reference.TickOverflow:
+        assume(False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream_atoms, "MOST_TICKS", most_ticks)
+        found = checked(file, log, end_time, size)
+    assert found == wanted, file.text
