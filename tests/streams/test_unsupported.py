@@ -22,11 +22,6 @@ def test_what_is_refused(text: str, message: str) -> None:
         check_tables(ROWS, text).to_arrow()
 
 
-def test_streams_that_no_policy_needs_are_not_refused() -> None:
-    text = "stream s = 1 per x every 10\nstream t = x.last()\npolicy p: not t > 3"
-    assert check_tables(ROWS, text).to_arrow().num_rows == 2
-
-
 def test_what_the_file_says_about_the_log_is_used() -> None:
     rows = pa.table({"at": [1, 2, 3], "who": ["a", "b", "a"], "what": ["p", "q", "q"]})
     text = 'time "at"\nevent "what"\nkey who\npolicy x: once p'
