@@ -16,6 +16,8 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from mtlmon.errors import FormulaError
@@ -71,17 +73,22 @@ def analyse(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
     analyser = _Analyser(file)
     for name, parameters in file.parameters.items():
         analyser.check_scopes(file.lets[name], parameters, f"let {name}")
-    checked = [
-        one for one in (analyser.policy(policy) for policy in first_order) if one is not None
+    valid = [policy for policy in first_order if analyser.has_valid_scopes(policy)]
+    types = find_types(file, [policy.formula for policy in valid], schema)
+    bindings = BindingAnalysis(
+        {
+            name: Definition(parameters, file.lets[name])
+            for name, parameters in file.parameters.items()
+        },
+        types.mixed,
+    )
+    policies = [
+        found
+        for policy in valid
+        if (found := analyser.policy(policy, bindings, types.variables(policy.formula)))
     ]
-    types = find_types(file, [one.policy.formula for one in checked], schema)
     errors = [*analyser.errors, *types.errors]
     errors.sort(key=lambda error: (error.line, error.column))
-    policies = []
-    for one in checked:
-        kinds = types.variables(one.policy.formula)
-        known = {name: kinds[name] for name in one.reported if name in kinds}
-        policies.append(one._replace(kinds=known))
     return Analysis(tuple(policies), types.relations, tuple(errors))
 
 
@@ -96,35 +103,45 @@ def reported_variables(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     return formula, tuple(dict.fromkeys([*(name for name in names if name in free), *free]))
 
 
+def parts_of(policy: Policy) -> tuple[Formula, tuple[str, ...]]:
+    """Return the part of a policy that is evaluated, and the variables that are reported."""
+    if policy.is_find:
+        return policy.formula, free_variables(policy.formula)[id(policy.formula)]
+    return reported_variables(policy.formula)
+
+
+def title_of(policy: Policy) -> str:
+    """How errors call a policy."""
+    if policy.is_find:
+        return f"find {policy.name}"
+    return "the policy" if policy.name is None else f"policy {policy.name}"
+
+
 class _Analyser:
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
         self.errors: list[FormulaError] = []
-        lets = {
-            name: Definition(parameters, file.lets[name])
-            for name, parameters in file.parameters.items()
-        }
-        self.bindings = BindingAnalysis(lets)
 
-    def policy(self, policy: Policy) -> PolicyAnalysis | None:
-        """Check a policy; return None if it is not valid."""
-        title = "the policy" if policy.name is None else f"policy {policy.name}"
-        if policy.is_find:
-            title = f"find {policy.name}"
-            body, reported = policy.formula, free_variables(policy.formula)[id(policy.formula)]
-        else:
-            body, reported = reported_variables(policy.formula)
-        before = len(self.errors)
+    def has_valid_scopes(self, policy: Policy) -> bool:
+        """Check the scopes of variables, and how far ahead operators look."""
+        before, title = len(self.errors), title_of(policy)
         self.check_scopes(policy.formula, free_variables(policy.formula)[id(policy.formula)], title)
+        body, reported = parts_of(policy)
         for finding in future_findings(body, is_closed=not reported):
             self.report(finding, title)
-        if len(self.errors) > before:
-            return None
-        binding = self.bindings.analyse(body, reported, negated=not policy.is_find)
+        return len(self.errors) == before
+
+    def policy(
+        self, policy: Policy, bindings: BindingAnalysis, kinds: Mapping[str, Kind]
+    ) -> PolicyAnalysis | None:
+        """Find how a policy is evaluated; return None if it cannot be."""
+        body, reported = parts_of(policy)
+        binding = bindings.analyse(body, reported, negated=not policy.is_find)
         if binding.error is not None:
-            self.report(self.unbound(binding.error, set(reported)), title)
+            self.report(self.unbound(binding.error, set(reported)), title_of(policy))
             return None
-        return PolicyAnalysis(policy, body, reported, {}, binding)
+        own = {name: kinds[name] for name in reported}
+        return PolicyAnalysis(policy, body, reported, own, binding)
 
     def check_scopes(self, formula: Formula, names: tuple[str, ...], title: str) -> None:
         for finding in scope_findings(formula, names):

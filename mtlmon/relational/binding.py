@@ -23,7 +23,7 @@ from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Container, Generator, Mapping, Sequence
 
     from mtlmon.policy.predicates.expression import Expression
 
@@ -95,10 +95,12 @@ class BindingAnalysis:
 
     Args:
         lets: the lets with parameters by name.
+        mixed: the equalities of numbers of two types, which bind nothing, by their `id`.
     """
 
-    def __init__(self, lets: Mapping[str, Definition]) -> None:
+    def __init__(self, lets: Mapping[str, Definition], mixed: Container[int] = ()) -> None:
         self.lets = lets
+        self.mixed = mixed
         self._free: dict[int, Names] = {}
         self._kept: list[Formula] = []
         self._known: dict[tuple[int, Names], _Result] = {}
@@ -254,7 +256,7 @@ class BindingAnalysis:
             if isinstance(alone, Unbound):
                 return alone
         found = bound | {name for one in aggregates_of(node) for name in one.aggregate.by or ()}
-        target = bound_by(expression, found)
+        target = None if id(node) in self.mixed else bound_by(expression, found)
         if target is not None:
             return found | {target}
         lacking = next((name for name in variables_of(expression) if name not in found), None)

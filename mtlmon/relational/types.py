@@ -45,11 +45,13 @@ class Types:
     Attributes:
         relations: the kinds of the arguments of each atom by name.
         errors: the clashes, in no particular order.
+        mixed: the equalities of an integer and a float, which bind nothing, by their `id`.
     """
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
         self.errors: list[FormulaError] = []
+        self.mixed: set[int] = set()
         self.relations: dict[str, tuple[Kind, ...]] = {}
         # Union-find over slots; the kind of a class, and the place that says so.
         self._parents: list[_Slot] = []
@@ -194,20 +196,9 @@ class _Finder(Types):
 
     def _compared(self, node: Formula, scope: _Scope) -> bool:
         has_changed = False
+        done: dict[int, Kind | None] = {}
         for part in postorder(*terms_of(node)):
-            wanted: Kind | None = None
-            if part.operator in {terms.IN, terms.NOT_IN}:
-                wanted = constant_kind(part.members[0])
-            elif part.operator in terms.COMPARISONS.values():
-                known = [found for one in part.operands if (found := self._known(one, scope))]
-                wanted = known[0] if known else None
-            elif part.operator in terms.ARITHMETIC or (
-                part.operator is terms.AGGREGATE_FORMULA and part.aggregate.word in _OF_NUMBERS
-            ):
-                known = [found for one in part.operands if (found := self._known(one, scope))]
-                wanted = known[0] if known else kinds.INTEGER
-            elif part.operator in terms.FUNCTIONS.values() and part.operator.signature[0] in _TAKEN:
-                wanted = _TAKEN[part.operator.signature[0]]
+            wanted = self._wanted(part, done)
             for operand in part.operands:
                 if wanted is None or operand.operator is not terms.VARIABLE:
                     continue
@@ -216,25 +207,46 @@ class _Finder(Types):
                     place = 0 if operand.span is None else operand.span.start
                     self._kinds[root] = (wanted, place)
                     has_changed = True
+            done[id(part)] = self._known(part, scope, done)
         return has_changed
 
-    def _known(self, term: Expression, scope: _Scope) -> Kind | None:
-        """The kind of one side of a comparison, as far as it is known."""
-        if term.operator is terms.CONSTANT:
+    def _wanted(self, part: Expression, done: Mapping[int, Kind | None]) -> Kind | None:
+        """The kind that the operands of a term must have, as far as it is known."""
+        operator = part.operator
+        known = [found for one in part.operands if (found := done[id(one)])]
+        if operator in {terms.IN, terms.NOT_IN}:
+            return constant_kind(part.members[0])
+        if operator in terms.COMPARISONS.values():
+            return known[0] if known else None
+        is_of_numbers = operator is terms.AGGREGATE_FORMULA and part.aggregate.word in _OF_NUMBERS
+        if is_of_numbers or operator in terms.ARITHMETIC:
+            return known[0] if known else kinds.INTEGER
+        if operator in terms.FUNCTIONS.values():
+            return _TAKEN.get(operator.signature[0])
+        return None
+
+    def _known(
+        self, term: Expression, scope: _Scope, done: Mapping[int, Kind | None]
+    ) -> Kind | None:
+        """The kind of a term as far as it is known; `done` has the kinds of its operands."""
+        operator = term.operator
+        known = [found for one in term.operands if (found := done[id(one)])]
+        if operator is terms.CONSTANT:
             return constant_kind(term.value)
-        if term.operator is terms.VARIABLE:
-            found = self._kinds.get(self.root(scope[term.name]))
-            return None if found is None or found[0].name == "unknown" else found[0]
-        if term.operator in terms.OF_FORMULAS:
+        if operator is terms.VARIABLE:
+            kind, _ = self._kinds.get(self.root(scope[term.name]), (kinds.UNKNOWN, 0))
+            return None if kind.name == "unknown" else kind
+        if operator in terms.OF_FORMULAS:
             word = term.aggregate.word
             if word == "COUNT":
                 return kinds.INTEGER
-            is_mean = word in {"AVG", "MEDIAN"}
-            return kinds.FLOAT if is_mean else self._known(term.operands[0], scope)
-        if term.operator in terms.FUNCTIONS.values():
-            return _RESULTS.get(term.operator.signature[1])
-        if term.operator in terms.ARITHMETIC:
-            return kinds.FLOAT if term.operator is terms.DIVIDE else kinds.INTEGER
+            return kinds.FLOAT if word in {"AVG", "MEDIAN"} else known[0] if known else None
+        if operator in terms.FUNCTIONS.values():
+            return _RESULTS.get(operator.signature[1])
+        if operator is terms.DIVIDE:
+            return kinds.FLOAT
+        if operator in terms.ARITHMETIC:
+            return kinds.FLOAT if kinds.FLOAT in known else known[0] if known else None
         return None
 
     def check_leaves(self) -> None:
@@ -247,7 +259,10 @@ class _Finder(Types):
                     continue
                 wanted = kinds.BOOLEAN if node.operator is ops.COMPARISON else None
                 predicate = self.file.predicate(term, None)
-                self.errors += check(predicate, None, environment, wanted=wanted).errors
+                checked = check(predicate, None, environment, wanted=wanted)
+                self.errors += checked.errors
+                if term.operator is terms.EQUAL and _is_mixed(term, checked.kinds):
+                    self.mixed.add(id(node))
             if node.operator is ops.COMPARISON:
                 self.errors += self._unordered(node, scope)
 
@@ -274,6 +289,13 @@ class _Finder(Types):
             for name, slots in self._arguments.items()
             if name in self.file.relations
         }
+
+
+def _is_mixed(equality: Expression, found: Mapping[int, Kind]) -> bool:
+    """Whether an integer equals a float; a constant is what it is compared with."""
+    if any(one.operator is terms.CONSTANT for one in equality.operands):
+        return False
+    return {found[id(one)].name for one in equality.operands} == {"integer", "float"}
 
 
 _OF_NUMBERS = frozenset({"SUM", "AVG", "MEDIAN"})

@@ -117,10 +117,15 @@ class Formula:
             interval = Interval.FULL if interval is None else interval
         elif interval is not None:
             raise ValueError(f"{operator} takes no interval")
-        if bool(name) != (operator is ops.ATOM or operator is ops.PREDICATE):
+        if bool(name) != (operator is ops.ATOM) and not (name and operator is ops.PREDICATE):
             raise ValueError("an atom has a name that is not empty; other formulas have none")
-        if bool(value) != operator.is_first_order:
-            raise ValueError("operators of first-order logic have a value; others have none")
+        content: tuple[object, ...] = (operator.name, operands, interval, name)
+        if value or operator.is_first_order:
+            if not (value and operator.is_first_order):
+                raise ValueError("operators of first-order logic have a value; others have none")
+            if not name and operator is ops.PREDICATE:
+                raise ValueError("a predicate has a name that is not empty")
+            content = (*content, value)
         set_slot: Callable[[Formula, str, object], None] = object.__setattr__
         set_slot(self, "operator", operator)
         set_slot(self, "operands", operands)
@@ -128,8 +133,7 @@ class Formula:
         set_slot(self, "name", name)
         set_slot(self, "span", span)
         set_slot(self, "value", value)
-        content = (operator.name, operands, interval, name)
-        set_slot(self, "_hash", hash(content if value is None else (*content, value)))
+        set_slot(self, "_hash", hash(content))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Formula is immutable, {name} cannot be set")
@@ -387,6 +391,9 @@ def _to_rows(formula: Formula) -> list[_Row]:
 
 def _from_rows(rows: list[_Row]) -> Formula:
     nodes: list[Formula] = []
-    for operator, operands, *others in rows:
-        nodes.append(Formula(operator, tuple(nodes[i] for i in operands), *others))
+    for row in rows:
+        operator, operands, interval, name, span = row[:5]
+        value = row[5] if len(row) > 5 else None
+        taken = tuple(nodes[i] for i in operands)
+        nodes.append(Formula(operator, taken, interval, name, span, value))
     return nodes[-1]

@@ -89,6 +89,10 @@ ACCEPTED = [
     "let l(x) = NOT p(x)\nfind f: q(x, _) AND l(x)",
     "let l(x, y) = q(y, x)\nlet m(x) = l(x, _)\nfind f: m(x)",
     "let l(x, y) = y = x + 1\nfind f: p(x) AND l(x, y)",
+    # an integer and a float can be compared, but only a float has the type of the other side
+    "atom p(x: int)\natom f(y: float)\nfind f1: p(x) AND f(y) AND x = y",
+    "atom f(y: float)\nfind f1: f(y) AND z = y * 2",
+    "atom f(y: float)\nfind f1: y = 3 AND f(y)",
 ]
 
 
@@ -116,6 +120,8 @@ REFUSED = [
     ("policy f: p(x) AND q(x, y)", 11, "'x' may take in 'NOT p(x)'", None),
     ("find f: x / 1 = y AND EXISTS u. p(u)", 9, "'x'", None),
     ("find f: COUNT(NOT p(x)) > 3 AND EXISTS u. p(u)", 15, "'x' may take in 'NOT p(x)'", None),
+    ("atom p(x: int)\natom f(y: float)\nfind g: p(x) AND NOT f(y) AND x = y", 18,
+     "'y' may take in 'NOT f(y)'", None),
     ("find f: FORALL x. p(x)", 19, "'x' may take in 'NOT p(x)'", None),
     ("let l(x) = NOT p(x)\nfind f: l(x)", 9, "'x' may take in 'l(x)'", None),
     # scopes
@@ -196,6 +202,13 @@ def test_deep_formulas() -> None:
     text = "find f: " + "NOT (p(v) AND NOT EXISTS u. q(u, v) AND " * depth + "p(v)" + ")" * depth
     formula = parse_policies(text + " AND p(v)").policies[0].formula
     assert bindings(formula).error is None
+    terms = "(" * depth + "x" + " + 1)" * depth
+    analysis = analyse(parse_policies(f"find f: p(x) AND {terms} = y"))
+    assert analysis.errors == ()
+    assert {name: kind.name for name, kind in analysis.policies[0].kinds.items()} == {
+        "x": "integer",
+        "y": "integer",
+    }
 
 
 def test_lets_mean_their_formulas() -> None:
