@@ -246,7 +246,7 @@ def sole_policy(file: Formula | PolicyFile) -> tuple[str | None, Formula] | None
     if isinstance(file, Formula):
         return None, file
     (policy, *others) = file.policies
-    has_more = file.predicates or file.assumptions or policy.key or policy.clock
+    has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
     has_more = has_more or policy.tolerance is not None
     has_more = has_more or policy.is_find or policy.formula.is_first_order
     return None if others or has_more else (policy.name, policy.formula)

@@ -84,8 +84,8 @@ def write_streams(arguments: Sequence[str]) -> int:
     source = "<stdin>" if options.formula_file == STANDARD_STREAM else options.formula_file
     file = declared_policies(text, source, declared, options, needs_policy=False)
     if not options.is_table:
-        log = options.logs[0]
-        shown = "standard input" if log == STANDARD_STREAM else log
+        path = options.logs[0]
+        shown = "standard input" if path == STANDARD_STREAM else path
         raise Failure(
             f"the format of {shown} is not known: add it, for instance --format csv, or --pattern "
             "(see mtlmon streams --help)"

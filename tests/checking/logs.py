@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.sources import EventBatch
+    from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.policy.definitions import Clock
     from mtlmon.syntax.formula import Formula
 
 Event = tuple[int, str, frozenset[str]]
@@ -44,18 +47,26 @@ def logs(draw: st.DrawFn, gaps: Sequence[int]) -> list[Event]:
     return events
 
 
-class Batch:
-    def __init__(self, events: Sequence[Event], keys: KeyTable | None) -> None:
+class Rows:
+    """Events in memory, each a tuple of a time-stamp, something else and the atoms that hold."""
+
+    rows = None
+    atoms: tuple[str, ...] = ()
+
+    def __init__(self, events: Sequence[tuple[int, Any, frozenset[str]]]) -> None:
         self.events = events
         self.time_stamps = np.array([event[0] for event in events], np.int64)
-        texts = pa.array([event[1] for event in events], pa.string())
-        self._numbers = None if keys is None else number_rows(keys, [texts])
 
-    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
-        return self._numbers
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """No policy of these tests has a clock."""
+        raise NotImplementedError
 
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Letters are for explanations."""
+        raise NotImplementedError
+
+    def shown_of(self, partition: int) -> dict[str, pa.Array]:
+        """Values are for explanations."""
         raise NotImplementedError
 
     def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
@@ -65,10 +76,17 @@ class Batch:
         return columns
 
 
-class Log:
-    """Events in batches of some sizes."""
+class LogOfRows:
+    """A log without windows and ticks.
+
+    Attributes:
+        key_tables: for each partition, the keys by the number of the trace.
+        clock: the largest time-stamp so far.
+    """
 
     can_forget_keys = True
+    key_tables: tuple[KeyTable | None, ...]
+    clock: int | None = None
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         return None
@@ -78,15 +96,28 @@ class Log:
         assert keys is not None
         keys.keep(numbers)
 
+    def ticks_until(self, limit: int) -> Iterator[EventBatch]:
+        return iter(())
+
+
+class Batch(Rows):
+    def __init__(self, events: Sequence[Event], keys: KeyTable | None) -> None:
+        super().__init__(events)
+        texts = pa.array([event[1] for event in events], pa.string())
+        self._numbers = None if keys is None else number_rows(keys, [texts])
+
+    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
+        return self._numbers
+
+
+class Log(LogOfRows):
+    """Events in batches of some sizes."""
+
     def __init__(self, events: Sequence[Event], sizes: Sequence[int], *, has_keys: bool) -> None:
         self.events = events
         self.sizes = sizes
         self.keys = KeyTable(1) if has_keys else None
-        self.clock: int | None = None
-
-    @property
-    def key_tables(self) -> tuple[KeyTable | None]:
-        return (self.keys,)
+        self.key_tables = (self.keys,)
 
     def trace_keys(self, policy_count: int) -> TraceKeys:
         """The keys of policies in an output, whose column is `key`."""

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from mtlmon import Monitor, Resolution, SnapshotError
 from mtlmon.analysis.reach import decision_delay
-from mtlmon.arrays.native import EventColumns, KeyTable
+from mtlmon.arrays.native import KeyTable
 from mtlmon.checking import LogCheck, TraceKeys, log_check, partitions_of
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse
 from mtlmon.tables.columns.keys import number_rows
+from tests.checking.logs import LogOfRows, Rows
 from tests.strategies import ATOMS, formulas
 
 if TYPE_CHECKING:
@@ -81,10 +82,9 @@ def drawn_events(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-class Batch:
+class Batch(Rows):
     def __init__(self, events: Sequence[Event], log: Log) -> None:
-        self.events = events
-        self.time_stamps = np.array([event[0] for event in events], np.int64)
+        super().__init__(events)
         self._numbers = [
             None
             if table is None
@@ -95,29 +95,9 @@ class Batch:
     def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
         return self._numbers[partition]
 
-    def letters_of(self, partition: int) -> NDArray[np.uint64]:
-        """Letters are for explanations."""
-        raise NotImplementedError
 
-    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
-        columns = EventColumns(self.time_stamps, len(self.events))
-        for place, name in enumerate(atoms):
-            columns.add_bytes(place, np.array([name in one[2] for one in self.events], bool))
-        return columns
-
-
-class Log:
+class Log(LogOfRows):
     """Events in batches of some sizes, with the keys of some partitions."""
-
-    can_forget_keys = True
-
-    def settled_traces(self, partition: int, count: int) -> bytes | None:
-        return None
-
-    def keep_traces(self, partition: int, numbers: bytes) -> None:
-        keys = self.key_tables[partition]
-        assert keys is not None
-        keys.keep(numbers)
 
     def __init__(
         self, events: Sequence[Event], sizes: Sequence[int], partitions: Partitions
@@ -128,7 +108,6 @@ class Log:
         self.key_tables = tuple(
             KeyTable(len(names)) if names else None for names in partitions.columns
         )
-        self.clock: int | None = None
 
     def __iter__(self) -> Iterator[Batch]:
         start = 0

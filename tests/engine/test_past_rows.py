@@ -81,7 +81,7 @@ def test_states_are_those_of_monitors_that_evaluate_everything(seed: int) -> Non
 @pytest.mark.parametrize("seed", range(72, 78))
 def test_streams_that_share_an_engine(seed: int) -> None:
     formula, events = example(seed)
-    monitors = Monitors(formula)
+    monitors: Monitors[str] = Monitors(formula)
     alone = {name: Monitor(formula) for name in "ab"}
     chance = random.Random(seed)
     for event in events:

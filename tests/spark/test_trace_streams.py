@@ -98,7 +98,8 @@ def source_of(text: str, on_error: Literal["stop", "skip"] = "stop") -> EventSou
     policies = compile_policies(text, "local", has_keys=True)
     source = event_source(policies, time="ts", keys=("k",), on_error=on_error)
     # as it comes to executors
-    return pickle.loads(pickle.dumps(source))
+    again: EventSource = pickle.loads(pickle.dumps(source))
+    return again
 
 
 def truth(table: Any, text: str, **options: Any) -> Counter[tuple[Any, ...]]:
@@ -234,9 +235,9 @@ def test_one_key_after_the_other_in_every_way_in(spark: SparkSession, tmp_path: 
         files.append(str(tmp_path / name))
         table(rows[number::2]).to_pandas().to_json(files[-1], orient="records", lines=True)
     (tmp_path / "three.log").write_text("@1 p\n@2 p q\n@3\n@9 p\n")
-    found = rows_of(monitor_files(spark, files, text, end_time="inf"))
+    of_files = rows_of(monitor_files(spark, files, text, end_time="inf"))
     for number, path in enumerate(files):
-        own = [{**row, "file": None} for row in found if row["file"] == path]
+        own = [{**row, "file": None} for row in of_files if row["file"] == path]
         expected_rows = check_tables(table(rows[number::2]), text, resolve=True, end_time="inf")
         given = expected_rows.to_arrow().to_pylist()
         assert counted(own) == counted([{**row, "file": None} for row in given])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -104,7 +104,14 @@ Tick = tuple[int, int, int, str, Any]
 """Time, trace, the number of rows before it, the name of an expression and its value."""
 
 
-def expected(texts: Texts, rows: list[Row]) -> list[dict[str, Any] | None]:
+class Referable(Protocol):
+    """What has a program of the reference."""
+
+    def reference(self) -> reference.Program:
+        """Return a new one."""
+
+
+def expected(texts: Referable, rows: list[Row]) -> list[dict[str, Any] | None]:
     """What the reference computes on each row; None where an integer overflows."""
     program = texts.reference()
     return [program.row(*row) for row in rows]

@@ -11,12 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import mtlmon.streams.bounds as bounds_module
-import mtlmon.streams.program as program_module
 from mtlmon.checking.bounds import bounds_of
 from mtlmon.errors import PolicyError, TickError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.definitions import Assumption
-from mtlmon.streams import native
+from mtlmon.streams import cells, native
 from mtlmon.streams.bounds import Load, kept_by, length_text
 from mtlmon.streams.program import StreamProgram
 from tests.streams.programs import (
@@ -237,7 +236,7 @@ def test_ticks_without_rows_do_not_pile_up() -> None:
     assert sum(kernel.native.held_bytes for kernel in kernels) < 40_000
 
 
-EMPTY_TEXTS = program_module.Texts().held_bytes + 1024
+EMPTY_TEXTS = cells.Texts().held_bytes + 1024
 
 
 @pytest.mark.parametrize(

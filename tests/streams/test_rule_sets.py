@@ -185,7 +185,7 @@ def test_rules_find_what_queries_find(name: str) -> None:
     duckdb = pytest.importorskip("duckdb")
     log = make_log(name, 12_000)
     text = (RULES / f"{name}.mtl").read_text()
-    rules = [policy.name for policy in parse_policies(text).policies]
+    rules = [policy.name or "" for policy in parse_policies(text).policies]
     assert rules == list(EXPECTED[name]), "a rule without a query"
     check = check_tables(log, text, verdicts="false")
     found: dict[str, list[int]] = {rule: [] for rule in rules}

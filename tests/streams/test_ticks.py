@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mtlmon.errors import PolicyError
 from tests.reference import streams as reference
 from tests.streams.programs import (
+    Referable,
     Row,
     Texts,
     Tick,
@@ -22,14 +23,8 @@ from tests.streams.programs import (
 from tests.streams.test_kernels import same
 
 
-class HasReference(Protocol):
-    """A program with its reference."""
-
-    def reference(self) -> reference.Program: ...
-
-
 def expected(
-    texts: HasReference, log: list[Row], until: int
+    texts: Referable, log: list[Row], until: int
 ) -> tuple[list[dict[str, Any] | None], list[Tick]]:
     """What the reference computes on each row and at each tick."""
     program = texts.reference()
