@@ -27,11 +27,22 @@ class Texts:
 
     def __init__(self) -> None:
         self._table = KeyTable(1)
+        self._ranks = np.empty(0, np.uint32)
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the texts take."""
-        return self._table.held_bytes
+        return self._table.held_bytes + self._ranks.nbytes
+
+    def ranks(self) -> NDArray[np.uint32]:
+        """Return the place of each text in their order, by its number."""
+        count = len(self)
+        if len(self._ranks) != count:
+            every = np.arange(count, dtype=np.int64)
+            order = pc.sort_indices(self.texts(every, np.ones(count, np.uint8)))
+            self._ranks = np.empty(count, np.uint32)
+            self._ranks[order.to_numpy()] = np.arange(count, dtype=np.uint32)
+        return self._ranks
 
     def numbers(self, texts: pa.Array) -> Cells:
         """Return the number of each text; for null, that of the empty text."""
@@ -67,6 +78,7 @@ class Texts:
         """
         numbers = np.where(is_kept, np.cumsum(is_kept) - 1, 2**32 - 1).astype(np.uint32).tobytes()
         self._table.keep(numbers)
+        self._ranks = np.empty(0, np.uint32)
         return numbers
 
     def snapshot(self) -> bytes:
@@ -77,6 +89,7 @@ class Texts:
         """Replace all texts by those of a snapshot."""
         self._table = KeyTable(1)
         self._table.restore(snapshot)
+        self._ranks = np.empty(0, np.uint32)
 
 
 def cell_kind(kind: Kind) -> Kind:

@@ -59,12 +59,12 @@ cdef int moved_states(
 cdef class Fold(Kernel):
     """The first, last, smallest or largest of all values that are at least `lower` old.
 
-    kind, is_float: as for QueueWindow.
+    kind, is_float, is_text: as for QueueWindow.
     lower: the age, in units of time.
     """
 
     cdef QueueKind kind
-    cdef bint is_float
+    cdef bint is_float, is_text
     cdef int64_t lower
     cdef Rows rows              # those that are not old enough yet
     cdef uint64_t entry
@@ -73,9 +73,10 @@ cdef class Fold(Kernel):
     cdef Journal journal
     cdef uint64_t marked_end, marked_entry
 
-    def __cinit__(self, str kind not None, bint is_float, int64_t lower):
+    def __cinit__(self, str kind not None, bint is_float, int64_t lower, bint is_text=False):
         self.kind = queue_kind(kind)
         self.is_float = is_float
+        self.is_text = is_text
         if lower < 0:
             raise ValueError(f"a negative age {lower}")
         self.lower = lower
@@ -102,7 +103,9 @@ cdef class Fold(Kernel):
 
     cdef inline void fold(self, uint32_t trace, int64_t code) noexcept nogil:
         if self.found[trace] and self.kind != LAST:
-            if self.kind == FIRST or self.codes[trace] >= code:
+            if self.kind == FIRST or is_wanted_less(
+                self.kind, &self.ranks, code, self.codes[trace]
+            ):
                 return
         note_change(&self.journal, trace, self.codes[trace], self.found[trace])
         self.codes[trace] = code
@@ -113,7 +116,9 @@ cdef class Fold(Kernel):
         prefetch(&self.codes[trace])
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
-        push_row(&self.rows, time_stamp, trace, order_code(self.kind, self.is_float, value))
+        push_row(
+            &self.rows, time_stamp, trace, order_code(self.kind, self.is_float, self.is_text, value)
+        )
         return 0
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
@@ -126,7 +131,7 @@ cdef class Fold(Kernel):
                 break
             self.fold(rows.numbers[index], rows.values[index])
             self.entry += 1
-        value[0] = cell_of_code(self.kind, self.is_float, self.codes[trace])
+        value[0] = cell_of_code(self.kind, self.is_float, self.is_text, self.codes[trace])
         return self.found[trace]
 
     cdef int run(

@@ -638,7 +638,7 @@ cdef class Over:
             self.change_sum(trace, cell, sign)
             state.count += sign
         else:
-            code = order_code(self.order, self.is_float, cell)
+            code = order_code(self.order, self.is_float, False, cell)
             if self.is_float and code == INT64_MAX:
                 state.sorted.undefined += sign
             elif sign > 0:
@@ -702,7 +702,9 @@ cdef class Over:
             if state.sorted.count == 0:
                 return NOTHING
             block = &state.sorted.blocks[state.sorted.block_count - 1]
-            result[0] = cell_of_code(self.order, self.is_float, block.codes[block.count - 1])
+            result[0] = cell_of_code(
+                self.order, self.is_float, False, block.codes[block.count - 1]
+            )
             return FOUND
         if state.count == 0:
             return NOTHING

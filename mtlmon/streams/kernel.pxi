@@ -20,6 +20,17 @@ cdef struct TextMarks:
     size_t count
 
 
+cdef struct Ranks:
+    # The place of each text in their order, by its number; NULL for kernels without texts.
+    const uint32_t *places
+    size_t count
+
+
+cdef inline uint32_t rank_of(const Ranks *ranks, int64_t cell) noexcept nogil:
+    """The place of a text in the order; 0 for what no text has, as in a forged snapshot."""
+    return ranks.places[cell] if <uint64_t> cell < ranks.count else 0
+
+
 cdef inline void visit_text(int64_t *cell, const TextMarks *marks) noexcept nogil:
     if <uint64_t> cell[0] < marks.count:
         if marks.flags != NULL:
@@ -45,6 +56,9 @@ cdef class Kernel:
     """
 
     cdef uint32_t traces        # how many traces there is room for
+    # for kernels that compare texts
+    cdef Memory rank_memory
+    cdef Ranks ranks
 
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:
         """Make room for the traces below `traces`, and for so many rows in the next calls."""
@@ -116,6 +130,16 @@ cdef class Kernel:
 
     cdef bint takes_values(self):
         return True
+
+    def set_ranks(self, ranks):
+        """Say in what order texts are; needed before rows or a snapshot with other texts.
+
+        ranks: a contiguous array of 32-bit items: for each number of a text its place in the order.
+        """
+        cdef size_t count = <size_t> len(ranks)
+        self.rank_memory = contiguous(ranks, sizeof(uint32_t), count)
+        self.ranks.places = <const uint32_t *> self.rank_memory.buffer.buf
+        self.ranks.count = count
 
     def begin(self):
         """Begin a batch: what was done before can no longer be undone."""

@@ -137,6 +137,16 @@ class Kernel:
         self.counter = native.CountWindow(extent.lower, extent.upper) if counts else None
 
     @property
+    def _compares_texts(self) -> bool:
+        operator = self.node.operator
+        return self.argument.name == "text" and operator in {ops.WINDOW_MIN, ops.WINDOW_MAX}
+
+    def rank_texts(self) -> None:
+        """Tell the native kernel the order of all texts, if it compares texts."""
+        if self._compares_texts:
+            self.native.set_ranks(self._texts.ranks())
+
+    @property
     def natives(self) -> list[native.Kernel]:
         """The native kernels, one or two."""
         return [self.native] if self.counter is None else [self.native, self.counter]
@@ -164,6 +174,7 @@ class Kernel:
             The results, and how many there are: if one overflows, those before it.
         """
         cells, mask = self._input(values)
+        self.rank_texts()
         results, validity, done = self._feed(self.native, rows, cells, mask, meeting)
         operator = self.node.operator
         if operator is ops.WINDOW_ANY:
@@ -236,11 +247,10 @@ class Kernel:
             return native.QuantileWindow(share, lower, upper)
         if operator in _CHOICES:
             choice = _CHOICES[operator]
-            if self.argument.name == "text" and choice in {"min", "max"}:
-                raise NotPossible(f"{choice} of texts is not possible yet")
+            compares = self._compares_texts
             if upper < 0:
-                return native.Fold(choice, is_float, lower)
-            return native.QueueWindow(choice, is_float, lower, upper)
+                return native.Fold(choice, is_float, lower, compares)
+            return native.QueueWindow(choice, is_float, lower, upper, compares)
         raise NotPossible(f"{operator.word} over a window is not possible yet")
 
 

@@ -393,7 +393,7 @@ cdef double code_at(const Sorted *sorted, int64_t place) noexcept nogil:
     while place >= sorted.blocks[number].count:
         place -= sorted.blocks[number].count
         number += 1
-    cell = cell_of_code(LARGEST, True, sorted.blocks[number].codes[place])
+    cell = cell_of_code(LARGEST, True, False, sorted.blocks[number].codes[place])
     memcpy(&value, &cell, sizeof(value))
     return value
 
@@ -448,7 +448,7 @@ cdef class QuantileWindow(Window):
         prefetch(&self.sorted[trace])
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
-        push_row(&self.rows, time_stamp, trace, order_code(LARGEST, True, value))
+        push_row(&self.rows, time_stamp, trace, order_code(LARGEST, True, False, value))
         return 0
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:

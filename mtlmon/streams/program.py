@@ -1158,6 +1158,8 @@ class StreamProgram:
             self._ticking = self._ticking.restored(parts[3])
         except ValueError:
             raise SnapshotError("the snapshot is of other streams") from None
+        for one in self._kernels:
+            one.rank_texts()
         rest = iter(parts[4:])
         for kernel in natives:
             kernel.restore(next(rest))
@@ -1219,6 +1221,8 @@ class StreamProgram:
         numbers = self._texts.keep(is_kept)
         for holder in holders:
             holder.renumber_texts(numbers)
+        for kernel in self._kernels:
+            kernel.rank_texts()
 
     def _natives(self) -> Iterator[native.Kernel]:
         return _natives(self._kernels)

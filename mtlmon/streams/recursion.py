@@ -489,6 +489,8 @@ class MachineTask:
         """
         rows, own = points.batch(self.period), columns[self.period]
         found = [to_cells(own[name], kind, self._texts) for name, kind in self._inputs.items()]
+        for kernel in self.kernels:
+            kernel.rank_texts()
         room = [room_for_results(rows.count) for _ in self._outputs]
         done = self._machine.run(
             rows,

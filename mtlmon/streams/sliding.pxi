@@ -504,12 +504,15 @@ cdef QueueKind queue_kind(str name) except? FIRST:
     return kinds[name]
 
 
-cdef inline int64_t order_code(QueueKind kind, bint is_float, int64_t cell) noexcept nogil:
+cdef inline int64_t order_code(
+    QueueKind kind, bint is_float, bint is_text, int64_t cell
+) noexcept nogil:
     """A number for a cell, so that the wanted one of several cells has the largest number.
 
     NaN is wanted most. -0.0 is below 0.0, so that results do not depend on the order of rows.
+    Texts keep their numbers; see `is_wanted_less`.
     """
-    if kind == FIRST or kind == LAST:
+    if kind == FIRST or kind == LAST or is_text:
         return cell
     if is_float:
         if cell & INT64_MAX > INFINITE_BITS:
@@ -519,14 +522,27 @@ cdef inline int64_t order_code(QueueKind kind, bint is_float, int64_t cell) noex
     return ~cell if kind == SMALLEST else cell
 
 
-cdef inline int64_t cell_of_code(QueueKind kind, bint is_float, int64_t code) noexcept nogil:
-    if kind == FIRST or kind == LAST:
+cdef inline int64_t cell_of_code(
+    QueueKind kind, bint is_float, bint is_text, int64_t code
+) noexcept nogil:
+    if kind == FIRST or kind == LAST or is_text:
         return code
     if is_float and code == INT64_MAX:
         return NAN_BITS
     if kind == SMALLEST:
         code = ~code
     return code ^ INT64_MAX if is_float and code < 0 else code
+
+
+cdef inline bint is_wanted_less(
+    QueueKind kind, const Ranks *ranks, int64_t code, int64_t other
+) noexcept nogil:
+    """Whether a code is wanted no more than another."""
+    if ranks.places == NULL:
+        return code <= other
+    if kind == SMALLEST:
+        return rank_of(ranks, code) >= rank_of(ranks, other)
+    return rank_of(ranks, code) <= rank_of(ranks, other)
 
 
 cdef struct Chain:
@@ -543,15 +559,19 @@ cdef class QueueWindow(Window):
 
     kind: "first", "last", "min" or "max".
     is_float: whether values are floats; otherwise, their cells are compared as integers.
+    is_text: whether they are the numbers of texts, which are compared by their ranks.
     """
 
     cdef QueueKind kind
-    cdef bint is_float
+    cdef bint is_float, is_text
     cdef Chain *chains
 
-    def __cinit__(self, str kind not None, bint is_float, int64_t lower, int64_t upper):
+    def __cinit__(
+        self, str kind not None, bint is_float, int64_t lower, int64_t upper, bint is_text=False
+    ):
         self.kind = queue_kind(kind)
         self.is_float = is_float
+        self.is_text = is_text
         self.set_bounds(lower, upper)
         if not self.is_bounded:
             raise ValueError("a window without an upper bound is a fold")
@@ -570,7 +590,9 @@ cdef class QueueWindow(Window):
         """Whether a row cannot become the result once a later one has this code."""
         if self.kind == FIRST:
             return False
-        return self.kind == LAST or self.rows.values[linked_index(&self.rows, position)] <= code
+        return self.kind == LAST or is_wanted_less(
+            self.kind, &self.ranks, self.rows.values[linked_index(&self.rows, position)], code
+        )
 
     cdef inline int enter(self, size_t index) except -1 nogil:
         cdef Rows *rows = &self.rows
@@ -600,7 +622,9 @@ cdef class QueueWindow(Window):
         prefetch(&self.chains[trace])
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
-        push_row(&self.rows, time_stamp, trace, order_code(self.kind, self.is_float, value))
+        push_row(
+            &self.rows, time_stamp, trace, order_code(self.kind, self.is_float, self.is_text, value)
+        )
         return 0
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
@@ -611,7 +635,8 @@ cdef class QueueWindow(Window):
             value[0] = 0
             return NOTHING
         value[0] = cell_of_code(
-            self.kind, self.is_float, self.rows.values[linked_index(&self.rows, chain.front)]
+            self.kind, self.is_float, self.is_text,
+            self.rows.values[linked_index(&self.rows, chain.front)]
         )
         return FOUND
 

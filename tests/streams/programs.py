@@ -280,7 +280,7 @@ class Writer:
                 *("var", "stddev", "median", "quantile", "integral"),
             ],
             "boolean": ["any", "all", "first", "last"],
-            "text": ["first", "last"],
+            "text": ["first", "last", "min", "max"],
         }[kind]
         word = self.one(words)
         if word == "rows":

@@ -250,3 +250,26 @@ def test_texts_that_no_state_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
         evaluated(without, log[start : start + 20])
         sizes.append(len(without._texts))
     assert max(sizes) < 100
+
+
+@pytest.mark.parametrize("interval", ["[0,3]", "[2,5]", "[0,*)"])
+def test_texts_keep_their_order_when_others_are_forgotten(
+    interval: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_module, "_MANY_TEXTS", 4)
+    texts = Texts({}, [f"min{interval}(s)", f"max{interval}(s)"])
+    values = ["m", "b", "x", "a", "c", "zz", "k", "b", "q", "é", "d", "", "n", "l"]
+    program = texts.program()
+    found: list[Any] = []
+    for time, value in enumerate(values):
+        log: list[Row] = [(time, 0, {"i": None, "f": None, "b": None, "s": value})]
+        found += evaluated(program, log)
+        program.commit()
+        snapshot = program.snapshot()
+        program = texts.program()
+        program.restore(snapshot)
+    log = [
+        (time, 0, {"i": None, "f": None, "b": None, "s": value})
+        for time, value in enumerate(values)
+    ]
+    compare(found, expected(texts, log), texts)
