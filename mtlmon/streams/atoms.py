@@ -16,6 +16,7 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.time_points import ROWS, period_in_units
+from mtlmon.streams.points import Ticks
 from mtlmon.streams.program import Stream, StreamProgram
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Stream as DeclaredStream
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
-    from mtlmon.streams.points import Ticks
 
 # No column of a table and no atom is called like this.
 _LOG_ATOM = "\0atom "
@@ -54,7 +54,7 @@ class TickAtoms(NamedTuple):
         """Return the ticks that do not come before the first `count` rows."""
         first = int(np.searchsorted(self.ticks.places, count))
         ticks = self.ticks.chosen(slice(first, None))
-        ticks = ticks._replace(places=ticks.places - count)
+        ticks = Ticks(ticks.time_stamps, ticks.numbers, ticks.places - count)
         atoms = {name: one.slice(first) for name, one in self.atoms.items()}
         shown = {name: one.slice(first) for name, one in self.shown.items()}
         return TickAtoms(ticks, atoms, shown)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,9 +14,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon.errors import MtlmonError
 from mtlmon.streams import atoms as stream_atoms
 from mtlmon.syntax.parser import parse
 from mtlmon.tables import check_tables
+from tests.cli.process import mtlmon
+from tests.cli.test_kills import run_killed
 from tests.reference import streams as reference
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import PERIODS, SCHEMA, Row, StreamText, Texts, Writer, rows
@@ -209,3 +215,115 @@ def test_checks_are_those_of_the_reference(
         patch.setattr(stream_atoms, "MOST_TICKS", most_ticks)
         found = checked(file, log, end_time, size)
     assert found == wanted, file.text
+
+
+def long_gap(monkeypatch: pytest.MonkeyPatch, rows: dict[str, list[int]], text: str) -> list[bool]:
+    """The verdicts of one policy, where few ticks may be computed at once."""
+    monkeypatch.setattr(stream_atoms, "MOST_TICKS", 1000)
+    check = check_tables(pa.table(rows), text, end_time="last")
+    found = [row["verdict"] for row in check.to_arrow().to_pylist()]
+    assert check.log_check.memory.peak < 40 << 20
+    return found
+
+
+def test_a_long_gap_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "policy alive on every 10: count[0,20]() > 0"
+    found = long_gap(monkeypatch, {"ts": [5, 200_005]}, text)
+    assert found == [tick * 10 - 5 <= 20 for tick in range(1, 20_001)]
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_an_overflow_at_a_tick_ends_the_check(on_error: str) -> None:
+    rows = pa.table({"ts": [1, 2, 5, 15], "x": [1, 2**62, 2**62, 0]})
+    text = "policy small on every 10: sum[0,9](x) < 5\npolicy all: x >= 0"
+    check = check_tables(rows, text, on_error=on_error)
+    found = []
+    with pytest.raises(MtlmonError, match=r"at the tick 10: .* overflows 64 bits"):
+        for batch in check:
+            found += batch.to_pylist()
+    assert [row["time"] for row in found] == [1, 2, 5]
+
+
+TEXT = """\
+unit s
+policy alive on every 10s: count[0,10s](failed) > 0
+policy pause on rows where failed: NOT PREVIOUS[0,1s] true
+trigger silent on every 20s: ts - ts.last() > 15
+policy row: count[0,30s](ok) < 9
+"""
+
+
+def text_log(source: random.Random, count: int) -> list[tuple[int, list[str]]]:
+    time, events = 1_700_000_001, []
+    for _ in range(count):
+        time += source.choice([0, 0, 0, 1, 2, 5, 60])
+        events.append((time, [name for name in ("failed", "ok") if source.random() < 0.5]))
+    return events
+
+
+def text_verdicts(events: Sequence[tuple[int, list[str]]]) -> dict[str, dict[str, bool]]:
+    found: dict[str, dict[str, bool]] = defaultdict(dict)
+    times = [time for time, _ in events]
+    before: int | None = None
+    for row, (time, atoms) in enumerate(events):
+        name = f"{time}:{row - times.index(time)}"
+        within = [other for other, one in events[: row + 1] if "ok" in one and time - other <= 30]
+        found["row"][name] = len(within) < 9
+        if "failed" in atoms:
+            found["pause"][name] = before is None or time - before > 1
+            before = time
+    for tick in range(times[0] // 10 * 10, times[-1], 10):
+        if tick < times[0]:
+            continue
+        seen = [(time, atoms) for time, atoms in events if time <= tick]
+        failed = [time for time, atoms in seen if "failed" in atoms and tick - time <= 10]
+        found["alive"][f"{tick}:0"] = bool(failed)
+        if tick % 20 == 0:
+            found["silent"][f"{tick}:0"] = tick - seen[-1][0] <= 15
+    return found
+
+
+def test_text_logs(tmp_path: Path) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log"
+    policies.write_text(TEXT)
+    events = text_log(random.Random(1), 300)
+    log.write_text("".join(f"@{time} {' '.join(atoms)}\n" for time, atoms in events))
+    found: dict[str, dict[str, bool]] = defaultdict(dict)
+    for line in mtlmon(str(policies), str(log)).output.splitlines():
+        name, _, rest = line.partition("\t")
+        point, _, verdict = rest.partition(" ")
+        found[name][point] = verdict == "true"
+    assert found == text_verdicts(events)
+    done = mtlmon("--explain", "--verdicts", "false", str(policies), str(log))
+    false = [point for own in found.values() for point, verdict in own.items() if not verdict]
+    said = [line.split(" ")[0] for line in done.errors.splitlines() if " violates " in line]
+    assert set(said) <= set(false)
+    assert len(said) == 10
+
+
+def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
+    source = random.Random(5)
+    policies, output, checkpoint = (tmp_path / one for one in ("p.mtl", "output", "state"))
+    policies.write_text(
+        "unit s\nkey k\nstream n = count[0,10s]() every 5s\n"
+        "policy busy on every 10s: ONCE[0,20s] n > 0\n"
+        "policy pause on rows where x > 4: NOT PREVIOUS[0,1s] x > 6\n"
+        "policy row: n.hold(or: 0) < 12\n"
+    )
+    log = tmp_path / "log.jsonl"
+    time, lines = 0, []
+    for _ in range(6_000):
+        time += source.choice([0, 0, 0, 1, 2])
+        row = {"ts": time, "k": source.randrange(4), "x": source.randrange(9)}
+        lines.append(json.dumps(row))
+    log.write_text("\n".join(lines) + "\n")
+    arguments = ["--format", "jsonl", "-o", str(output), str(policies)]
+    expected_run = mtlmon(*arguments, str(log))
+    assert expected_run.status == 1, expected_run.errors
+    verdicts = output.read_bytes()
+    assert b"pause" in verdicts
+    assert b"busy" in verdicts
+    output.unlink()
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "500"]
+    run_killed([*resumed, *arguments], log, checkpoint, 3, source)
+    assert output.read_bytes() == verdicts
