@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -478,3 +479,16 @@ def test_many_instances_are_saved_and_restored() -> None:
     assert restored.living_instances == program.living_instances
     found += evaluated(restored, log[900:], SCHEMA)
     compare(found, wanted, file)
+
+
+def test_sums_over_instances_are_exact_at_all_sizes() -> None:
+    text = "stream x = f per k\nstream s = sum(x over x)"
+    random = np.random.default_rng(4)
+    values = [*(10.0 ** random.integers(-320, 300, 400)).tolist(), 5e-324, 1.5e308, -1.5e308]
+    keys = [int(key) for key in random.integers(0, 40, len(values))]
+    held: dict[int, float] = {}
+    wanted = []
+    for key, value in zip(keys, values, strict=True):
+        held[key] = value
+        wanted.append(math.fsum(held.values()))
+    assert columns(text, {"f": values, "k": keys})["s"] == wanted
