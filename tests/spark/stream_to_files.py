@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMULA = "request IMPLIES (NOT error UNTIL[0,9] response) AND ONCE[0,30] login"
+WINDOW = "count[0,9](request) + count[0,30](error) < 5"
+POLICIES = f"policy formula: {FORMULA}\npolicy window: {WINDOW}"
 SCHEMA = "key string, ts bigint, what string, number int"
 DELAY = 4
 STALLING_TIME = 1000
@@ -82,7 +84,7 @@ def run(spark: SparkSession, places: Places, *, with_troubles: bool = False) -> 
             trouble = Trouble("what", what, places.marker(what), is_fatal)
             rows = rows.mapInArrow(trouble, SCHEMA)
     verdicts = monitor_stream(
-        rows, FORMULA, key="key", event="what", order_within="number", delay=DELAY
+        rows, POLICIES, key="key", event="what", order_within="number", delay=DELAY
     )
     if with_troubles:
         trouble = Trouble("time", STALLING_TIME, places.marker("verdict"))

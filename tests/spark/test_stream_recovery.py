@@ -32,6 +32,7 @@ SECONDS = 250
 
 
 class Verdict(NamedTuple):
+    policy: str
     key: str
     time: int
     offset: int
@@ -86,20 +87,37 @@ def truth(
                 found += monitor.step(row["ts"], row["what"].split("|"))
         found += monitor.advance(horizon)
         verdicts |= {
-            Verdict(key, one.time_stamp, one.offset, bool(one.value)) for one in resolve(found)
+            Verdict("formula", key, one.time_stamp, one.offset, bool(one.value))
+            for one in resolve(found)
         }
+        due = [row for row in rows if row["ts"] < horizon]
+        verdicts |= windows(key, sorted(due, key=lambda row: (row["ts"], row["number"])))
     return verdicts, sorted(late)
+
+
+def windows(key: str, rows: Sequence[dict[str, Any]]) -> set[Verdict]:
+    """The verdicts of the policy about windows, on the rows of a key in order."""
+    verdicts = set()
+    for place, row in enumerate(rows):
+        count = 0
+        for before in rows[: place + 1]:
+            names = before["what"].split("|")
+            age = row["ts"] - before["ts"]
+            count += ("request" in names and age <= 9) + ("error" in names and age <= 30)
+        offset = sum(before["ts"] == row["ts"] for before in rows[:place])
+        verdicts.add(Verdict("window", key, row["ts"], offset, count < 5))
+    return verdicts
 
 
 def resolved(rows: Sequence[dict[str, Any]]) -> list[Verdict]:
     """Verdicts with the values of what they are equivalent to."""
-    known = {(row["key"], row["time"], row["offset"]): row for row in rows}
+    known = {(row["policy"], row["key"], row["time"], row["offset"]): row for row in rows}
     verdicts = []
     for name, row in known.items():
         decided = row
         while decided["verdict"] is None:
             reference = decided["reference_time"], decided["reference_offset"]
-            decided = known[(row["key"], *reference)]
+            decided = known[(row["policy"], row["key"], *reference)]
         verdicts.append(Verdict(*name, decided["verdict"]))
     return verdicts
 
@@ -161,10 +179,11 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     late_rows = sorted((row["key"], row["time"]) for row in rows if row["late"] is not None)
     assert late_rows == late != []
     found = [row for row in rows if row["late"] is None]
-    names = [(row["key"], row["time"], row["offset"]) for row in found]
+    names = [(row["policy"], row["key"], row["time"], row["offset"]) for row in found]
     assert len(names) == len(set(names))
     assert set(resolved(found)) == verdicts
-    assert Verdict("idle", STALLING_TIME, 1, False) in verdicts
+    assert Verdict("formula", "idle", STALLING_TIME, 1, False) in verdicts
+    assert {one.value for one in verdicts if one.policy == "window"} == {True, False}
     assert any(row["verdict"] is None for row in found)
 
 
