@@ -1136,9 +1136,12 @@ class StreamProgram:
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of a program with the same arguments, whatever this one had.
 
+        If the streams have instances, this program must be new.
+
         Raises:
             SnapshotError: the bytes are not a snapshot, are damaged, or belong to another program.
                 This program must not be used after that.
+            MtlmonError: the streams have instances, and rows were evaluated before.
         """
         head = len(_MAGIC) + _DIGEST_BYTES
         body = snapshot[head:]
