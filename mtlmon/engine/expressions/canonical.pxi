@@ -291,7 +291,7 @@ cdef bint read_family(Family *family, uint64_t clock, WordReader *reader) except
     for i in range(family.closed_head, family.closed_count):
         family.windows[family.closed[i]].phase = PHASE_FREE
     family.open_head = family.closed_head = family.open_count = family.closed_count = 0
-    family.lowest_free = 0
+    family.lowest_free = family.used_first = family.used_end = 0
     # No window begins after the largest time-stamp, but the clock may be beyond it.
     if reader.is_damaged or (closed_count and clock > MAX_TIME_STAMP()):
         return False

@@ -34,4 +34,7 @@ cdef struct Family:
     uint32_t open_count
     uint32_t open_capacity
     uint32_t lowest_free    # no lower member is free
+    # and none in this range
+    uint32_t used_first
+    uint32_t used_end
     uint32_t sweep_at       # the number of members in use that triggers a sweep

@@ -134,13 +134,12 @@ cdef inline uint64_t support(
 ) noexcept nogil:
     """Which of these variables the function depends on, as bits."""
     cdef uint64_t found = 0
-    cdef uint32_t variable = 0
     if candidates == 0 or is_false(function, words) or is_true(function, words):
         return 0
-    while candidates >> variable:
-        if candidates >> variable & 1 and depends_on(function, variable, words):
-            found |= <uint64_t> 1 << variable
-        variable += 1
+    while candidates:
+        if depends_on(function, lowest_bit(candidates), words):
+            found |= candidates & (0 - candidates)
+        candidates &= candidates - 1
     return found
 
 

@@ -22,7 +22,8 @@ cdef class PastRows:
     cdef Program program
     cdef uint64_t evaluation            # the number of the last evaluation with these lists
     cdef uint64_t *letter               # of the last event
-    cdef uint32_t *row_of_atom          # or 0
+    # 0, which evaluates to what it is, for an atom that the formula does not need
+    cdef uint32_t *row_of_atom
     cdef uint32_t *user_starts          # by row: where its users begin in `users`
     cdef uint32_t *users                # the rows of the past that have a row as an operand
     cdef uint32_t *others               # the rows of the future, operands before operators

@@ -129,8 +129,6 @@ cdef class PastRows:
             while changed:
                 self._mark(self.row_of_atom[64 * w + lowest_bit(changed)])
                 changed &= changed - 1
-        # No row is that of an atom that the formula does not need.
-        self.marked[0] &= self.all_rows[0]
         for k in range(self.active_count):
             self._mark(self.active[k])
         self.active_count = 0

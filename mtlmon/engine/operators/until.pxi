@@ -94,16 +94,28 @@ cdef bint find(
 
 
 cdef int take_lowest_free(Family *family, uint32_t *member) except -1 nogil:
-    cdef uint32_t number = family.lowest_free
+    cdef uint32_t first = family.lowest_free
+    cdef uint32_t number = first
     cdef uint32_t known = family.capacity
+    # PERF: without the range, this took a quarter of the time with two UNTILs of different bounds
+    # over the same operands: windows of both end one by one, and each event takes two members.
     while number < known and family.windows[number].phase != PHASE_FREE:
-        number += 1
+        if family.used_first <= number < family.used_end:
+            number = family.used_end
+        else:
+            number += 1
     if number == known:
         reserve(
             <void **> &family.windows, &family.capacity, <size_t> known + 1, sizeof(Window)
         )
         memset(family.windows + known, 0, (family.capacity - known) * sizeof(Window))
     family.lowest_free = number + 1
+    if first <= family.used_end and family.used_first <= number + 1:
+        family.used_first = min(first, family.used_first)
+        family.used_end = max(number + 1, family.used_end)
+    elif number + 1 - first >= family.used_end - family.used_first:
+        family.used_first = first
+        family.used_end = number + 1
     member[0] = number
     return 0
 
@@ -118,6 +130,12 @@ cdef inline void release(
     window.stamp = stamp
     if member < family.lowest_free:
         family.lowest_free = member
+    if family.used_first <= member < family.used_end:
+        # Keep the longer part.
+        if member - family.used_first > family.used_end - member:
+            family.used_end = member
+        else:
+            family.used_first = member + 1
 
 
 cdef bint is_window(

@@ -403,7 +403,7 @@ cdef const uint64_t *restore_family(
     for i in range(family.closed_head, family.closed_count):
         family.windows[family.closed[i]].phase = PHASE_FREE
     family.open_head = family.closed_head = family.open_count = family.closed_count = 0
-    family.lowest_free = 0
+    family.lowest_free = family.used_first = family.used_end = 0
     reserve(<void **> &family.open, &family.open_capacity, open_count, sizeof(uint32_t))
     reserve(<void **> &family.closed, &family.closed_capacity, closed_count, sizeof(uint32_t))
     for i in range(open_count):
