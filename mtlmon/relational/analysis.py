@@ -161,6 +161,8 @@ class _Analyser:
             hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
         elif name in reported and negated is not None:
             hint += f"; or did you mean EXISTS {name}. {negated}?"
+        if name in self.file.streams:
+            hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
         if name in self.columns():
             hint = f"the column is row.{column_text(name)}; {hint}"
         return Finding(formula.span, message, hint)

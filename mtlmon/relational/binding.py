@@ -309,7 +309,7 @@ class BindingAnalysis:
         """Evaluate EXISTS; it is pushed into the sides of an OR, which need not bind the same."""
         hidden = bound - set(names)
         sides = [body]
-        results: list[Names] = []
+        results: list[tuple[Formula, Names]] = []
         while sides:
             side = sides.pop()
             if side.operator is ops.OR:
@@ -326,12 +326,12 @@ class BindingAnalysis:
             )
             if lacking is not None:
                 return Unbound(lacking, side, is_quantified=True)
-            results.append(found - set(names))
-        together = frozenset().union(*results) if results else hidden
-        for found in results:
+            results.append((side, found - set(names)))
+        together = frozenset().union(*(found for _, found in results)) if results else hidden
+        for side, found in results:
             lacking = _first(together - found, node)
             if lacking is not None:
-                return Unbound(lacking, node, "sides")
+                return Unbound(lacking, side, "sides")
         return together | bound
 
 

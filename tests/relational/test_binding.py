@@ -117,6 +117,9 @@ REFUSED = [
     ("policy f: p(x)", 11, "'x' may take in 'NOT p(x)'", None),
     ("policy f: publish(u, f) IMPLIES ONCE approve(m, f)", 33,
      "'m' may take in 'NOT ONCE approve(m, f)'", "EXISTS m. ONCE approve(m, f)?"),
+    ("find f: EXISTS z. (p(x) AND z = 1) OR q(y, z)", 20,
+     "one side of OR binds 'y', but not 'p(x) AND z = 1'", None),
+    ("find f: HISTORICALLY[0,5] p(x)", 9, "'x' may take in 'HISTORICALLY[0,5] p(x)'", None),
     ("policy f: p(x) AND q(x, y)", 11, "'x' may take in 'NOT p(x)'", None),
     ("find f: x / 1 = y AND EXISTS u. p(u)", 9, "'x'", None),
     ("find f: COUNT(NOT p(x)) > 3 AND EXISTS u. p(u)", 15, "'x' may take in 'NOT p(x)'", None),
@@ -180,6 +183,12 @@ def test_a_variable_named_like_a_column_gets_a_hint() -> None:
     assert "row.user" in (error.hint or "")
 
 
+def test_a_variable_named_like_a_stream_gets_a_hint() -> None:
+    text = "stream s = count[0,5](r)\nfind f: p(x) AND s > 3"
+    (error,) = analyse(parse_policies(text)).errors
+    assert "a stream cannot stand among variables" in (error.hint or "")
+
+
 def test_the_order_of_a_plan() -> None:
     file = parse_policies("find f: (ONCE[0,5] q(x, y)) AND y > 3 AND p(x) AND NOT q(x, x)")
     (policy,) = analyse(file).policies
@@ -188,6 +197,15 @@ def test_the_order_of_a_plan() -> None:
         ("NOT q(x, x)", ()),
         ("ONCE[0,5] q(x, y)", ("y",)),
         ("y > 3", ()),
+    ]
+
+
+def test_a_filter_waits_for_its_variables() -> None:
+    file = parse_policies("find f: (HISTORICALLY[0,5] q(x, x)) AND p(x)")
+    (policy,) = analyse(file).policies
+    assert [str(step.formula) for step in policy.binding.steps] == [
+        "p(x)",
+        "HISTORICALLY[0,5] q(x, x)",
     ]
 
 

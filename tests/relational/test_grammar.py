@@ -218,7 +218,7 @@ ERRORS = [
     # aggregates
     ("SUM(p(u)) > 3", 9, "SUM needs a term and OVER", "SUM(a OVER p(u, a))"),
     ("COUNT(x OVER p(x)) > 3 ", 9, "COUNT counts valuations", "COUNT(p(u, a) BY u)"),
-    ("COUNT(p(u) BY) > 3", 14, "there is not the name of a variable after BY", None),
+    ("COUNT(p(u) BY) > 3", 14, "no variable after BY", None),
     ("COUNT(p(u) BY u v) > 3", 17, "expected a comma between variables", None),
     ("COUNT(p(u BY u) > 3", 6, "this parenthesis is never closed", None),
     ("COUNT(p(u) AND) > 3", 15, "expected a formula", None),
@@ -254,6 +254,7 @@ def test_errors(text: str, column: int | None, message: str | None, hint: str | 
         ("let l(x, y) = p(x)\npolicy q: l(u, v)", 1, 10, "parameter y is not in its formula",
          "free variables of the formula: x"),
         ("let l(x) = p(x, y)\npolicy q: l(u)", 1, 17, "variable y is not a parameter", "EXISTS y"),
+        ("let l() = p(x)\npolicy q: r", 1, 7, "no parameter", "a variable"),
         ("let l(x, x) = p(x)\npolicy q: l(u, u)", 1, 10, "parameter x is named twice", None),
         ("let l(x) = p(x) AND l(x)\npolicy q: l(u)", 1, 21, "l is declared by itself", None),
         ("let l(x) = m(x)\nlet m(x) = p(x)\npolicy q: l(u)", 1, 12, "which is declared later",

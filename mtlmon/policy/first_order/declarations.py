@@ -130,9 +130,9 @@ class FirstOrderDeclarations:
             name = part.group().strip()
             start = skip_blanks(self.text, place + part.start(), end)
             if not _PARAMETER.fullmatch(name) or name == "_" or name in self.file.constants:
-                shown = f"'{name}' is not" if name else "there is not"
+                message = f"'{name}' is not the name of a parameter" if name else "no parameter"
                 hint = "a parameter is a variable, of letters, digits and _"
-                raise self.reader.error(start, f"{shown} the name of a parameter", hint)
+                raise self.reader.error(start, message, hint)
             if name in names:
                 message = f"the parameter {name} is named twice"
                 raise self.reader.error(start, message, "name it once")

@@ -236,9 +236,9 @@ class FirstOrderReader(Conditions):
             assert found is not None
             name, place = found[1], found.start(1)
             if not _VARIABLE.fullmatch(name) or name == "_" or name.lower() in KEYWORDS:
-                shown = f"'{name}' is not" if name else "there is not"
+                shown = f"'{name}' is not the name of a variable" if name else "no variable"
                 hint = "a variable has letters, digits and _, as in FORALL u, f. ..."
-                raise self._error(place, f"{shown} the name of a variable after {what}", hint)
+                raise self._error(place, f"{shown} after {what}", hint)
             if name in self._constants:
                 hint = "give the variable another name"
                 raise self._error(place, f"{name} is a constant of this file", hint)
