@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+from hashlib import blake2b
 from typing import Any, Literal
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from mtlmon import Monitor, MtlmonError, SnapshotError
 from mtlmon.engine.expressions import bdd
 from mtlmon.syntax.formula import Formula
+from tests.engines import with_network
 from tests.strategies import formulas, huge_intervals, sandwiches
 
 MODES = ("naive", "local", "global")
@@ -258,6 +260,21 @@ def test_every_damaged_byte_is_noticed(formula: str) -> None:
             monitor.restore(
                 snapshot[:place] + bytes([snapshot[place] ^ 0x15]) + snapshot[place + 1 :]
             )
+
+
+def test_pending_time_points_out_of_order_are_noticed() -> None:
+    program = with_network("EVENTUALLY[0,5] NEXT[0,3] p")
+    monitor = Monitor(program, mode="naive")
+    monitor.step(0)
+    monitor.step(0)
+    snapshot = monitor.snapshot()
+    # Two of them, each with age, offset and weight; numbers are stored as the next larger ones.
+    registers, exchanged = bytes((3, 1, 1, 2, 1, 2, 2)), bytes((3, 1, 2, 2, 1, 1, 2))
+    body = snapshot[23:].replace(registers, exchanged)
+    assert body != snapshot[23:]
+    forged = snapshot[:15] + blake2b(body, digest_size=8).digest() + body
+    with pytest.raises(SnapshotError):
+        Monitor(program, mode="naive").restore(forged)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
