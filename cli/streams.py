@@ -51,8 +51,8 @@ __all__ = ["write_streams"]
 USAGE = "mtlmon streams [options] FILE TABLE..."
 
 DESCRIPTION = """\
-Write the values of the streams that a policy file declares: a row for each row of the log, with its
-time-stamp, its key and the value of each stream.
+Write the values of the streams that a policy file declares: a row for each row of the log and for
+each tick of streams with `every`, with its time-stamp, its key and the value of each stream.
 
   FILE   the streams; - for standard input. Its policies are not checked, and it needs none
   TABLE  CSV, JSON lines, Parquet, Arrow; files, patterns, directories; - for standard input
