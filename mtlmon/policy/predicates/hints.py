@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT
+from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT, is_temporal_word
 from mtlmon.policy.predicates.operators import AGGREGATES, OVER_WORDS
 from mtlmon.syntax.lexer import NUMBER
-from mtlmon.syntax.operators import BY_SPELLING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +61,7 @@ def where_operator_is_missing(before: Token, token: Token) -> str | None:
     if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:
         return "compare with < and >, or use the functions startswith, endswith, contains, matches"
     words = {str(one.value) for one in (before, token) if one.kind in {COLUMN, FUNCTION}}
-    if any(word in BY_SPELLING and BY_SPELLING[word].is_temporal for word in words):
+    if any(map(is_temporal_word, words)):
         return FORMULA_IN_EXPRESSION
     if before.kind == COLUMN and token.kind in {COLUMN, FUNCTION}:
         return "join two predicates by and or or; write a name with blanks in backquotes"

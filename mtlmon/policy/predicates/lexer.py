@@ -122,10 +122,17 @@ def is_operator_of_formulas(word: str) -> bool:
     return word in BY_SPELLING or word in SMALL_WORDS
 
 
+def is_temporal_word(word: str) -> bool:
+    """Whether a word is a temporal operator of formulas, written out as in ONCE."""
+    operator = BY_SPELLING.get(word)
+    return operator is not None and operator.is_temporal and word == operator.word
+
+
 def is_plain_column(name: str) -> bool:
     """Whether the name of a column can be written without backquotes."""
     # `if` before an operand would begin a conditional expression
-    return _PLAIN.fullmatch(name) is not None and not _keyword(name) and name.lower() != "if"
+    is_word = _keyword(name) or name.lower() == "if" or is_temporal_word(name)
+    return _PLAIN.fullmatch(name) is not None and not is_word
 
 
 def end_of_quoted(text: str, start: int, end: int) -> int:

@@ -41,6 +41,7 @@ from mtlmon.policy.predicates.lexer import (
     TEXT,
     Token,
     is_operator_of_formulas,
+    is_temporal_word,
     scan,
 )
 from mtlmon.support.guesses import nearest
@@ -396,7 +397,7 @@ class _Parser:
 
     def open_instance(self, token: Token) -> None:
         name = str(token.value)
-        if self.text[token.start] != "`" and is_operator_of_formulas(name):
+        if self.text[token.start] != "`" and is_temporal_word(name):
             raise self.error(f"{name} is an operator of formulas", token, FORMULA_IN_EXPRESSION)
         self.open(token, ops.INSTANCE)
         self.index += 2
