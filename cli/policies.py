@@ -122,7 +122,7 @@ def check_source(
 
         check_findings(options, logs, can_reread)
         findings = Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
-    if has_messages(options) and any(one.message is not None for one in check.policies):
+    if has_messages(check, options):
         from mtlmon.checking.shown import Messages
 
         check.messages = Messages(
@@ -257,7 +257,9 @@ def shown_in(
 ) -> list[dict[int, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
     partitions = check.partitions
-    if not isinstance(file, PolicyFile) or not (is_for_explanations or has_messages(options)):
+    if not isinstance(file, PolicyFile) or not (
+        is_for_explanations or has_messages(check, options)
+    ):
         return [{} for _ in partitions.columns]
     from mtlmon.checking.shown import shown_names
 
@@ -270,9 +272,10 @@ def shown_in(
     )
 
 
-def has_messages(options: Options) -> bool:
-    """Whether the output has the messages of triggers, if there are some."""
-    return options.verdicts != "none" and options.output_format != "text"
+def has_messages(check: LogCheck, options: Options) -> bool:
+    """Whether the output has messages of triggers."""
+    has_room = options.verdicts != "none" and options.output_format != "text"
+    return has_room and any(policy.message is not None for policy in check.policies)
 
 
 def open_source(

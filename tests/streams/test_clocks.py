@@ -141,13 +141,13 @@ def expected(file: File, log: Sequence[Row], end_time: EndTime) -> Verdicts:
             for time, trace, _, values in program.ticks:
                 if time % policy.period == 0:
                     points[trace].append((time, 0, values))
-        for (time, trace, _), values in found if not policy.period else ():
-            assume(values is not None)
-            assert values is not None
+        for (time, trace, _), row in found if not policy.period else ():
+            assume(row is not None)
+            assert row is not None
             offset = seen[time, trace]
             seen[time, trace] += 1
-            if policy.where is None or values[policy.where] is True:
-                points[trace].append((time, offset, values))
+            if policy.where is None or row[policy.where] is True:
+                points[trace].append((time, offset, row))
         for trace, some in points.items():
             events = [
                 Event(
