@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import EventTypeError, TimeStampError
 from mtlmon.testing import report
-from mtlmon.testing.events import events_of
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_formula
+from mtlmon.testing.events import events_of, events_with_conditions
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions
 from mtlmon.verdicts.native import Resolution
 
 if TYPE_CHECKING:
@@ -113,17 +113,20 @@ def check(
     """Monitor a whole trace.
 
     Args:
-        formula: a `Formula`, or a text that `parse` accepts.
+        formula: a `Formula`, a text that `parse` accepts, a text with conditions on the values of
+            events, such as `latency < 0.5` or `count[0,60](failed) < 8`, or the text of a policy
+            file with one policy.
         trace: one of
 
             - an iterable of pairs (time_stamp, atoms), where the atoms are a collection of names or
-              a dictionary that says for each name whether it holds;
+              a dictionary that says for each name whether it holds, or gives the values that
+              conditions are about;
             - a pair (time_stamps, letters) of arrays: integers or datetime64, of shape (n,), and a
               Boolean matrix of shape (n, atoms), bit masks of shape (n,), or a dictionary of
               Boolean columns of shape (n,);
             - a table: a data frame (pandas, polars, Arrow), a structured array or a dictionary of
-              columns. It has a column of time-stamps and a Boolean column for each atom of the
-              formula;
+              columns. It has a column of time-stamps, a Boolean column for each atom of the
+              formula, and the columns of its conditions;
             - the path of a log in the format of the command.
         at_end: "decided": time-points that are undecided at the end are failures;
             "undecided-ok": they are not; "closed": no event follows the trace, so all are decided.
@@ -159,7 +162,7 @@ def check(
     ([(4, 0)], [(20, 0)])
     """
     __tracebackhide__ = True
-    read = read_formula(formula, unit)
+    read = read_conditions(formula, unit)
     recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
     resolution = Resolution()
     violations: list[tuple[int, int]] = []
@@ -207,7 +210,7 @@ def assert_holds(
     >>> assert_holds("response IMPLIES ONCE[0,5] request", [(1, {"request"}), (3, {"response"})])
     """
     __tracebackhide__ = True
-    read = read_formula(formula, unit)
+    read = read_conditions(formula, unit)
     recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
     for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
         if verdict.value is False:
@@ -226,11 +229,16 @@ def _events(
     atoms: Sequence[str] | None,
 ) -> Iterator[Pair]:
     __tracebackhide__ = True
-    names = recording.monitor.atoms
+    conditions = recording.conditions
+    names = recording.monitor.atoms if conditions is None else conditions.atoms
     if atoms is not None:
         names = tuple(atoms)
         recording.seen.require(names, "atoms= does not name", "It names")
-    return events_of(trace, names, time=time, unit=unit, seen=recording.seen)
+    if conditions is None:
+        return events_of(trace, names, time=time, unit=unit, seen=recording.seen)
+    return events_with_conditions(
+        trace, names, conditions, time=time, unit=recording.unit, seen=recording.seen
+    )
 
 
 def _verdicts(recording: Recording, events: Iterator[Pair], end_time: EndTime) -> Iterator[Verdict]:

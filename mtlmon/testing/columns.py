@@ -12,13 +12,14 @@ from mtlmon.support.guesses import did_you_mean
 from mtlmon.testing.events import Letters
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.testing.seen import SeenNames
 
     Events = Iterator[tuple[int, frozenset[str]]]
 
-__all__ = ["events_of_arrays", "events_of_table"]
+__all__ = ["columns_of", "events_of_arrays", "events_of_table"]
 
 TIME_COLUMN = "time_stamp"
 ROWS_AT_ONCE = 1 << 16
@@ -107,6 +108,37 @@ def events_of_table(
     )
     names = [name for name in names if name not in absent]
     return _rows(stamps, _matrix(table, columns, names, len(stamps)), names)
+
+
+def columns_of(table: Any, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Return columns of a table by their names.
+
+    Raises:
+        TraceError: a column is missing, or its values have no common type.
+    """
+    import pyarrow as pa
+
+    known = _column_names(table)
+    columns: dict[str, pa.Array] = {}
+    for name in names:
+        if name not in known:
+            raise TraceError(
+                f"the table has no column {name!r}, which a condition names"
+                f"{did_you_mean(name, known)}; the columns are {', '.join(map(repr, known))}"
+            )
+        column = table[name]
+        try:
+            if isinstance(column, pa.ChunkedArray):
+                column = column.combine_chunks()
+            elif hasattr(column, "to_arrow"):
+                column = column.to_arrow()
+            else:
+                column = pa.array(column, from_pandas=hasattr(table, "iloc"))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise TraceError(f"column {name!r} has no type that can be used: {reason}") from None
+        columns[name] = column
+    return columns
 
 
 def _column_names(table: Any) -> list[str]:

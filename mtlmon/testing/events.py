@@ -17,15 +17,17 @@ from mtlmon.text.head import HEAD_BYTES, LogHead
 from mtlmon.text.native import Scanner
 
 if TYPE_CHECKING:
+    from mtlmon.testing.conditions import Conditions, ValuedEvent
     from mtlmon.testing.recording import Atoms, Pair
     from mtlmon.testing.seen import SeenNames
 
     Trace = Iterable[tuple[int, Atoms]] | os.PathLike[str] | str | Mapping[str, Any] | Any
 
 
-__all__ = ["Letters", "events_of"]
+__all__ = ["Letters", "events_of", "events_with_conditions"]
 
 BLOCK_BYTES = 1 << 18
+_NO_VALUES: dict[str, object] = {}
 _STORED = (frozenset, set, tuple, list)
 
 
@@ -97,6 +99,67 @@ def events_of(
             "pair of arrays (time_stamps, letters), a table or the path of a log"
         )
     return read_pairs(trace, seen)
+
+
+def events_with_conditions(
+    trace: Trace,
+    names: Sequence[str],
+    conditions: Conditions,
+    *,
+    time: str | None = None,
+    unit: str | None = None,
+    seen: SeenNames,
+) -> Iterator[Pair]:
+    """Return the events of a trace, with the conditions on their values that hold.
+
+    Takes the same arguments as `events_of`, and raises the same errors.
+
+    Args:
+        trace: a trace as for `mtlmon.testing.check`.
+        names: the names of the atoms in the trace.
+        conditions: the conditions.
+        time: the name of the column of time-stamps.
+        unit: the unit to which dates and times are rounded down.
+        seen: is told the names that the trace has.
+    """
+    __tracebackhide__ = True
+    from mtlmon.testing.conditions import EVENTS_AT_ONCE
+
+    if _has_columns(trace):
+        from mtlmon.testing.columns import columns_of
+
+        events = events_of(trace, names, time=time or conditions.time, unit=unit, seen=seen)
+        return conditions.table(events, columns_of(trace, conditions.columns))
+    is_of_pairs = isinstance(trace, Iterable) and not isinstance(trace, (str, os.PathLike, tuple))
+    if is_of_pairs and not hasattr(trace, "dtype"):
+        # What comes one by one may depend on what the test does in between.
+        at_once = EVENTS_AT_ONCE if isinstance(trace, Sequence) else 1
+        pairs: Any = trace
+        return conditions.events(read_valued_pairs(pairs, conditions, seen), at_once=at_once)
+    found = events_of(trace, names, time=time, unit=unit, seen=seen)
+    valued = ((stamp, frozenset(letter), _NO_VALUES) for stamp, letter in found)
+    return conditions.events(valued, at_once=EVENTS_AT_ONCE)
+
+
+def read_valued_pairs(
+    pairs: Iterable[Any], conditions: Conditions, seen: SeenNames
+) -> Iterator[ValuedEvent]:
+    """Yield the events of pairs (time_stamp, atoms) with the values of their mappings."""
+    __tracebackhide__ = True
+    latest: Mapping[str, object] = _NO_VALUES
+
+    def of_atoms() -> Iterator[Any]:
+        nonlocal latest
+        for pair in pairs:
+            latest = _NO_VALUES
+            if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Mapping):
+                atoms, latest = conditions.split(pair[1], seen)
+                yield pair[0], atoms
+            else:
+                yield pair
+
+    for time_stamp, letter in read_pairs(of_atoms(), seen):
+        yield time_stamp, frozenset(letter), latest
 
 
 def _has_columns(trace: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Mapping
 from operator import index
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_formula
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions
 
 if TYPE_CHECKING:
     import logging
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveMonitor"]
 
 LARGEST_TIME_STAMP = (1 << 63) - 1
+_NO_VALUES: Mapping[str, object] = {}
 
 
 class _Call(NamedTuple):
@@ -40,18 +42,20 @@ class _Call(NamedTuple):
         time_stamp: the time-stamp of the event, or the least that later events can have.
         atoms: the atoms of the event, or None if time passes without an event.
         is_adjustable: whether to raise the time-stamp to the previous one if it is lower.
+        values: the values of the event that conditions can be about.
     """
 
     time_stamp: int
     atoms: frozenset[str] | None
     is_adjustable: bool
+    values: Mapping[str, object]
 
 
 class LiveMonitor:
     """A monitor that is fed while a program runs, and raises violations.
 
     Args:
-        formula: a `Formula`, or a text that `parse` accepts.
+        formula: a `Formula`, or a text as for `check`, also with conditions on values.
         clock: the source of time-stamps for `event`: "monotonic" counts from the creation of the
             monitor, "wall" from 1970, and a function is called for each event. If the clock goes
             back, the previous time-stamp is used.
@@ -104,12 +108,13 @@ class LiveMonitor:
             unit = "ms"
         if unit is not None and unit not in UNITS:
             raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
-        self.formula = read_formula(formula, unit)
-        self._unit = unit
+        read = read_conditions(formula, unit)
         self._end_time = end_time
         self._recording = Recording(
-            self.formula, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown
+            read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown
         )
+        self._unit = unit = self._recording.unit
+        self.formula = self._recording.formula
         self._clock = None if clock is None else make_clock(clock, unit or "ms")
         self._owner = (get_ident(), _current_task()) if owner is None else (owner, None)
         self._is_closed = False
@@ -136,7 +141,7 @@ class LiveMonitor:
         Args:
             time_stamp: an integer from 0 to 2^63-1, not below any earlier one.
             atoms: the names of the propositions that hold, or a dictionary that says for each
-                name whether it holds.
+                name whether it holds, or gives the values that conditions are about.
 
         Raises:
             ViolationError: there is a violation, and the caller is the owner.
@@ -146,11 +151,15 @@ class LiveMonitor:
             MtlmonError: the monitor is closed.
         """
         __tracebackhide__ = True
+        seen, conditions = self._recording.seen, self._recording.conditions
+        values: Mapping[str, object] = _NO_VALUES
+        if conditions is not None and isinstance(atoms, Mapping):
+            atoms, values = conditions.split(atoms, seen)
         letter = read_atoms(atoms)
         with self._door:
-            self._put(self._checked(time_stamp), letter)
-            if self._recording.seen.missing:
-                self._recording.seen.note_mapping(atoms)
+            self._put(self._checked(time_stamp), letter, values=values)
+            if seen.missing:
+                seen.note_mapping(atoms)
         self._after_call()
 
     def event(self, *atoms: str) -> None:
@@ -349,7 +358,12 @@ class LiveMonitor:
             self._put(index(clock()), letter, is_adjustable=True)
 
     def _put(
-        self, time_stamp: int, letter: frozenset[str] | None, *, is_adjustable: bool = False
+        self,
+        time_stamp: int,
+        letter: frozenset[str] | None,
+        *,
+        is_adjustable: bool = False,
+        values: Mapping[str, object] = _NO_VALUES,
     ) -> None:
         """Queue an event; the caller holds `_door`."""
         __tracebackhide__ = True
@@ -358,7 +372,7 @@ class LiveMonitor:
                 raise MtlmonError("the monitor is closed: no event can follow")
             return
         self._last_time_stamp = max(self._last_time_stamp, time_stamp)
-        self._queue.append(_Call(time_stamp, letter, is_adjustable))
+        self._queue.append(_Call(time_stamp, letter, is_adjustable, dict(values)))
 
     def _after_call(self) -> None:
         __tracebackhide__ = True
@@ -392,7 +406,7 @@ class LiveMonitor:
 
     def _monitor_queue(self) -> None:
         while self._queue:
-            time_stamp, letter, is_adjustable = self._queue.popleft()
+            time_stamp, letter, is_adjustable, values = self._queue.popleft()
             if self._violated is not None or self._failure is not None:
                 continue
             if is_adjustable:
@@ -401,6 +415,9 @@ class LiveMonitor:
                 if letter is None:
                     self._note(self._recording.advance(time_stamp))
                 else:
+                    conditions = self._recording.conditions
+                    if conditions is not None:
+                        letter = conditions.one(time_stamp, letter, values)
                     self._note(self._recording.step(time_stamp, letter))
             except MtlmonError as error:
                 # This may be a thread of the monitored program, so keep the error for the owner.

@@ -7,7 +7,7 @@ from operator import index
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon._core import Monitor
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
 from mtlmon.testing.seen import SeenNames
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mtlmon._core import Verdict
+    from mtlmon.testing.conditions import Conditions
     from mtlmon.testing.seen import Unknown
 
     Atoms = Iterable[str] | Mapping[str, object]
@@ -28,6 +29,7 @@ __all__ = [
     "Event",
     "Mode",
     "Recording",
+    "read_conditions",
     "read_formula",
 ]
 
@@ -57,7 +59,7 @@ class Recording:
     """A monitor and its last events.
 
     Args:
-        formula: the formula to monitor.
+        formula: the formula to monitor, or conditions with the formula about them.
         unit: the unit of the time-stamps, for reports.
         mode: the mode of the monitor.
         at_end: what the end of the stream means, see `finish`.
@@ -65,6 +67,7 @@ class Recording:
         unknown: what to do about atoms that no event has, as for `SeenNames`.
 
     Attributes:
+        conditions: what computes the atoms that are conditions on values, or None.
         monitor: the monitor.
         pairs: the last events (time_stamp, atoms), in order. Code that steps the monitor directly
             must append its events, and note their names in `seen` while some are missing.
@@ -78,7 +81,7 @@ class Recording:
 
     def __init__(
         self,
-        formula: Formula,
+        formula: Formula | Conditions,
         *,
         unit: str | None = None,
         mode: Mode = "local",
@@ -87,6 +90,10 @@ class Recording:
         unknown: Unknown = None,
     ) -> None:
         __tracebackhide__ = True
+        self.conditions = None if isinstance(formula, Formula) else formula
+        if not isinstance(formula, Formula):
+            unit = formula.unit or unit
+            formula = formula.formula
         if at_end not in AT_END:
             raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
         if keep is not None and keep < 1:
@@ -98,10 +105,17 @@ class Recording:
             self.monitor = Monitor(formula, mode)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        self.seen = SeenNames(self.monitor.atoms, unknown)
+        self.seen = SeenNames(self.names, unknown)
         self.pairs: deque[Pair] = deque(maxlen=keep)
         self.end_time: EndTime = None
         self.undecided: list[tuple[int, int]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that events should have: atoms of the formula, and values of conditions."""
+        if self.conditions is None:
+            return self.monitor.atoms
+        return tuple(dict.fromkeys([*self.conditions.atoms, *self.conditions.columns]))
 
     @property
     def event_count(self) -> int:
@@ -183,6 +197,27 @@ class Recording:
         settled = {(verdict.time_stamp, verdict.offset) for verdict in verdicts}
         self.undecided = [point for point in pending if point not in settled]
         return verdicts
+
+
+def read_conditions(formula: Formula | str, unit: str | None = None) -> Formula | Conditions:
+    """Make a formula as `read_formula` does, or conditions from a text that has some.
+
+    Raises:
+        FormulaError, UnitError, TypeError: as `read_formula` does.
+        MtlmonError: the text has several policies, or needs more than one trace.
+    """
+    __tracebackhide__ = True
+    try:
+        return read_formula(formula, unit)
+    except FormulaError:
+        if not isinstance(formula, str):
+            raise
+    from mtlmon.testing.conditions import read_policy
+
+    try:
+        return read_policy(formula, unit)
+    except MtlmonError as error:
+        raise error.with_traceback(None) from None
 
 
 def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import MtlmonError, ViolationError
 from mtlmon.support.guesses import nearest
+from mtlmon.syntax.printer import atom_text
 from mtlmon.testing.expectation import expectation
 
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ def _place(events: Sequence[Event], time_point: TimePoint) -> int | None:
 
 def _atoms(event: Event, known: set[str]) -> str:
     """The atoms of an event, beginning with those of the formula, shortened."""
-    names = sorted(event.atoms, key=lambda name: (name not in known, name))
+    names = [
+        atom_text(name) for name in sorted(event.atoms, key=lambda name: (name not in known, name))
+    ]
     text = ""
     for number, name in enumerate(names):
         if text and len(text) + len(name) >= ATOMS_LENGTH:
