@@ -16,8 +16,9 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.time_points import ROWS, period_in_units
+from mtlmon.streams.builder import Stream
 from mtlmon.streams.points import Ticks
-from mtlmon.streams.program import Stream, StreamProgram
+from mtlmon.streams.program import StreamProgram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,8 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.streams.program import Stream, StreamProgram
+from mtlmon.streams.builder import Stream
+from mtlmon.streams.program import StreamProgram
 from mtlmon.syntax.traversal import postorder
 from tests.reference import streams as reference
 
