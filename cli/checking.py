@@ -163,8 +163,10 @@ def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local"
         lines = ["Streams"]
         for name, stream in file.streams.items():
             lines.append(f"  {visible(name)} = {stream.expression}")
-            clock = "" if stream.clock is None else f", {stream.clock}"
-            lines.append(f"    {type_words(environment.streams[name])}{clock}")
+            words = [type_words(environment.streams[name])]
+            words += [] if stream.clock is None else [str(stream.clock)]
+            words += [f"{word} {written}" for word, written in stream.instances]
+            lines.append(f"    {', '.join(words)}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 

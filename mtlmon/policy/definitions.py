@@ -214,6 +214,18 @@ class Stream:
         keys = [value for value, _ in self.per]
         return [self.expression, *keys, *(one for one in others if one is not None)]
 
+    @property
+    def instances(self) -> list[tuple[str, str]]:
+        """The clauses about instances, each as its word and the text behind it."""
+        if not self.per:
+            return []
+        keys = [f"{key}{'' if name is None else f' as {name}'}" for key, name in self.per]
+        ends = [("from", self.start), ("until", self.end)]
+        return [
+            ("per", ", ".join(keys)),
+            *((word, str(one)) for word, one in ends if one is not None),
+        ]
+
     def __repr__(self) -> str:
         return f"<Stream {self.name}>"
 

@@ -142,6 +142,9 @@ def kept_by(
     operator = kernel.node.operator
     words = _words(kernel, unit, max(period, ROWS))
     text = str(kernel.node)
+    if any(operand.operator is ops.ROW_COLUMN for operand in kernel.node.operands):
+        # of a computed column, which has no name that users know
+        text = "the value at the last row"
     if period < ROWS:
         return Kept(text, f"{words}, for each instance", None, None, _NO_INSTANCES)
     if operator in _KEEP_ALL and kernel.extent.upper < 0:

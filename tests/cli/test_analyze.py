@@ -74,6 +74,16 @@ def test_without_a_bound_there_are_hints(tmp_path: Path) -> None:
     assert mtlmon("analyze", "--format", "json", str(rules)).status == 1
 
 
+def test_computed_columns_are_not_named(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(
+        "stream s = count[0,9]() per k\npolicy x: any(s > 3 over s)\npolicy y: s[5] > 3"
+    )
+    ended = mtlmon("analyze", str(rules))
+    assert "s.hold()" in ended.output
+    assert "row." not in ended.output
+
+
 def test_a_single_formula_and_a_text_log_have_bounds(tmp_path: Path) -> None:
     rules = tmp_path / "rules.mtl"
     rules.write_text("p IMPLIES EVENTUALLY[0,5] q")

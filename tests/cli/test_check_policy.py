@@ -110,6 +110,17 @@ def test_all_errors_are_shown(tmp_path: Path) -> None:
     assert done.errors.endswith("the name of an event; did you mean warning?\n")
 
 
+def test_streams_with_instances_have_their_clauses(tmp_path: Path) -> None:
+    path = tmp_path / "f.mtl"
+    path.write_text(
+        "stream s = s.last(or: 0) + 1 per k as id from a > 1 until b = id\npolicy x: s[5] > 3"
+    )
+    done = mtlmon("check-policy", str(path))
+    assert done.output.endswith(
+        "  s = s.last(or: 0) + 1\n    an integer, per k as id, from a > 1, until b = id\n"
+    )
+
+
 def test_what_cannot_be_read(rules: str, tmp_path: Path) -> None:
     help_text = " (see mtlmon check-policy --help)\n"
     assert mtlmon("check-policy") == (2, "", f"mtlmon: no policy file: name one{help_text}")
