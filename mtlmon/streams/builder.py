@@ -691,9 +691,14 @@ class Builder:
         return self._kinds(expression, origin, self.schema)[id(expression)]
 
     def _kinds(
-        self, expression: Expression, origin: Predicate, schema: pa.Schema
+        self,
+        expression: Expression,
+        origin: Predicate,
+        schema: pa.Schema,
+        is_final: bool = True,
     ) -> Mapping[int, Kind]:
-        return check_part(Part(expression, origin), schema, self._environment)
+        part = Part(expression, origin)
+        return check_part(part, schema, self._environment, is_final=is_final)
 
     def _kernel(
         self,

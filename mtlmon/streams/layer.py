@@ -148,14 +148,22 @@ class LayerError(Exception):
         self.has_memory = has_memory
 
 
-def check_part(part: Part, schema: pa.Schema, environment: Environment) -> Mapping[int, Kind]:
+def check_part(
+    part: Part, schema: pa.Schema, environment: Environment, *, is_final: bool = True
+) -> Mapping[int, Kind]:
     """Check the types of an expression, and return the kinds of its nodes by their `id`.
+
+    Args:
+        part: the expression.
+        schema: the columns.
+        environment: what the expression stands among.
+        is_final: whether errors are raised; otherwise some kinds may be unknown.
 
     Raises:
         PolicyError: a column does not exist, or a type does not fit.
     """
     checked = check(_predicate(part), schema, environment, wanted=None, is_of_one_row=False)
-    if checked.errors:
+    if checked.errors and is_final:
         raise checked.errors[0]
     return checked.kinds
 

@@ -124,7 +124,8 @@ class Recursion:
         memories: the aggregates and offsets of the group's values, each after those in its
             argument.
         schema: the columns, without those that stand for values of the group.
-        check: returns the kinds of the nodes of an expression over columns, by `id`.
+        check: returns the kinds of the nodes of an expression over columns, by `id`, and raises
+            errors if its last argument is true.
         texts: the numbers of texts.
 
     Raises:
@@ -137,7 +138,7 @@ class Recursion:
         members: list[Member],
         memories: list[Memory],
         schema: pa.Schema,
-        check: Callable[[Expression, Predicate, pa.Schema], Mapping[int, Kind]],
+        check: Callable[[Expression, Predicate, pa.Schema, bool], Mapping[int, Kind]],
         texts: Texts,
     ) -> None:
         self._members = members
@@ -202,27 +203,40 @@ class Recursion:
         return MachineTask(machine, inputs, outputs, self._kernels, nodes, self._texts, period)
 
     def _infer(self) -> None:
-        """Find the kinds, from those of constants and columns on, until they stay the same."""
+        """Find the kinds, from those of constants and columns on, until they stay the same.
+
+        On the way, a kind may not fit because others are not known yet.
+        """
         columns = [member.column for member in self._members]
         columns += [memory.column for memory in self._memories]
         found = dict.fromkeys(columns, kinds.NULL)
         for _ in range(_MOST_ROUNDS):
             before = dict(found)
-            schema = self._schema
-            for name, kind in before.items():
-                schema = schema.append(pa.field(name, column_type(kind)))
-            self._kinds = {}
-            for memory in self._memories:
-                self._kinds |= self._check(memory.whole, memory.origin, schema)
-                found[memory.column] = cell_kind(self._kinds[id(memory.whole)])
-            for member in self._members:
-                self._kinds |= self._check(member.value, member.origins[0], schema)
-                found[member.column] = self._kinds[id(member.value)]
-                if member.on is not None:
-                    self._kinds |= self._check(member.on, member.origins[1], schema)
+            found = self._round(before, is_final=False)
             if found == before:
                 break
-        self._own_kinds = found
+        self._own_kinds = self._round(found, is_final=True)
+
+    def _round(self, known: Mapping[str, Kind], *, is_final: bool) -> dict[str, Kind]:
+        """Check all expressions with the kinds that are known; return those that follow."""
+        schema = self._schema
+        for name, kind in known.items():
+            schema = schema.append(pa.field(name, column_type(kind)))
+        found: dict[str, Kind] = {}
+        self._kinds = {}
+
+        def kind_of_value(expression: Expression, origin: Predicate) -> Kind:
+            self._kinds |= self._check(expression, origin, schema, is_final)
+            kind = self._kinds[id(expression)]
+            return kinds.NULL if kind.name == "unknown" else kind
+
+        for member in self._members:
+            found[member.column] = kind_of_value(member.value, member.origins[0])
+            if member.on is not None:
+                kind_of_value(member.on, member.origins[1])
+        for memory in self._memories:
+            found[memory.column] = cell_kind(kind_of_value(memory.whole, memory.origin))
+        return found
 
     def _emit_all(self) -> None:
         deferred: dict[int, None] = {}

@@ -139,3 +139,17 @@ def test_what_is_refused() -> None:
     texts = pa.table({"ts": ["a"], "x": [1]})
     with pytest.raises(MtlmonError, match="times are integers or timestamps"):
         compile("stream s = x.last()", texts.schema).evaluate(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("stream x = x.last(or: 0.5) * 0.5 + (x + x).last(or: 0.25)", [0.5, 1.25, 3.125]),
+        ("stream x = x.last(or: 0.5) * 0.5 + sum[1,4](x + x, or: 0.25)", [0.5, 1.25, 4.125]),
+    ],
+)
+def test_types_of_streams_that_read_themselves_are_found_step_by_step(
+    text: str, expected: list[float]
+) -> None:
+    table = pa.table({"ts": [1, 2, 5]})
+    assert compile(text, table.schema).evaluate(table).column("x").to_pylist() == expected
