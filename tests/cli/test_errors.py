@@ -24,10 +24,6 @@ HELP = " (see mtlmon --help)\n"
             "several text logs (a.log, b.log): name one at a time",
         ),
         (
-            ["f.mtl", "a.log", "b.log"],
-            "several text logs (a.log, b.log): name one at a time",
-        ),
-        (
             ["-e", "p", "-e", "q"],
             "-e was given more than once: join the formulas with AND, or write a policy file",
         ),
@@ -38,6 +34,17 @@ HELP = " (see mtlmon --help)\n"
 )
 def test_usage(arguments: list[str], message: str) -> None:
     assert mtlmon(*arguments) == (2, "", f"mtlmon: {message}{HELP}")
+
+
+def test_several_text_logs_are_an_error_once_the_policy_is_read(tmp_path: Path) -> None:
+    policy = tmp_path / "f.mtl"
+    policy.write_text("p")
+    ended = mtlmon(str(policy), "a.log", "b.log")
+    message = "several text logs (a.log, b.log): name one at a time"
+    assert ended == (2, "", f"mtlmon: {message}{HELP}")
+    # lines of text that a pattern divides are a table, whose rows can be in several files
+    policy.write_text('pattern "(?P<ts>.*)"\npolicy x: p')
+    assert "several text logs" not in mtlmon(str(policy), "a.log", "b.log").errors
 
 
 @pytest.mark.parametrize(
