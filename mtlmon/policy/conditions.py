@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.expression import Constant, Expression
 
-_WORD = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
+WORD = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\b")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _BACKQUOTED = re.compile(r"(?:`[^`\n]*`)+")
 # The signs of formulas come first, as the longest sign wins.
 _SIGN = re.compile(r"(?!->|=>|<->|<=>)(?:==|!=|<>|<=|>=|[=<>+%]|\*(?!/)|/(?!\*)|-)")
@@ -78,16 +78,16 @@ class Conditions:
             return behind is not None and self._goes_on(text, behind, end)
         if first == "-":
             return not text.startswith("->", position)
-        for pattern in (_NUMBER, _QUOTED, _BACKQUOTED):
+        for pattern in (_NUMBER, QUOTED, _BACKQUOTED):
             if found := pattern.match(text, position, end):
                 return self._goes_on(text, found.end(), end)
-        word = _WORD.match(text, position, end)
+        word = WORD.match(text, position, end)
         return word is not None and self._begins_with(word.group(), text, word.end(), end)
 
     def read(self, text: str, position: int, end: int) -> Token:
         """Return the condition at a position as an atom, or an invalid token for an error in it."""
         self.is_used = True
-        word = _WORD.match(text, position, end)
+        word = WORD.match(text, position, end)
         if word is not None and (operator := BY_SPELLING.get(word.group())) and operator.arity:
             message = f"{word.group()} is an operator"
             hint = f"write the name of a column like this in backquotes: `{word.group()}`"
@@ -169,6 +169,6 @@ def _closings(text: str, position: int, end: int) -> dict[int, int]:
             behind = comment_end(text, position, end)
             position = end if behind < 0 else behind
         elif found in {'"', "`"}:
-            closed = (_QUOTED if found == '"' else _BACKQUOTED).match(text, mark.start(), end)
+            closed = (QUOTED if found == '"' else _BACKQUOTED).match(text, mark.start(), end)
             position = mark.end() if closed is None else closed.end()
     return closings

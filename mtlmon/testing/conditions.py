@@ -35,7 +35,7 @@ class Conditions:
     """The conditions of a policy: comparisons, windows and streams over the values of events.
 
     Args:
-        file: a policy file with one policy.
+        file: a policy file with one policy, about the events of one trace.
 
     Attributes:
         formula: the formula of the policy, whose atoms are conditions and names of the trace.
@@ -45,12 +45,11 @@ class Conditions:
         columns: the values that events must have, besides the time.
 
     Raises:
-        MtlmonError: the file needs more than the events of one trace, or pyarrow is missing.
+        MtlmonError: the file has streams at ticks, or pyarrow is missing.
     """
 
     def __init__(self, file: PolicyFile) -> None:
         (policy,) = file.policies
-        _require_one_trace(file)
         try:
             import pyarrow  # noqa: F401 (whether it is there)
         except ImportError:
@@ -74,6 +73,7 @@ class Conditions:
         if self._streams.has_ticks:
             raise MtlmonError("streams at ticks need a whole log: check_tables has them")
         self._count = 0
+        self._clock = 0
 
     def split(
         self, event: Mapping[str, object], seen: SeenNames
@@ -107,14 +107,8 @@ class Conditions:
         source = iter(events)
         while part := list(islice(source, at_once)):
             valid = self._valid(part)
-            if valid:
-                times = [event[0] for event in part[:valid]]
-                letters = [event[1] for event in part[:valid]]
-                arrays = self._arrays([event[2] for event in part[:valid]])
-                yield from zip(times, self._letters(times, letters, arrays), strict=True)
-            for time_stamp, letter, _ in part[valid:]:
-                # The monitor says what is wrong with the time-stamp.
-                yield time_stamp, letter
+            arrays = self._arrays([event[2] for event in part[:valid]])
+            yield from self._with_conditions(part, valid, arrays)
 
     def table(self, events: Iterable[Pair], columns: Mapping[str, pa.Array]) -> Iterator[Pair]:
         """Yield the events of a table with the conditions that hold.
@@ -124,20 +118,26 @@ class Conditions:
             columns: the values by the name of the column.
         """
         __tracebackhide__ = True
-        source = iter(events)
+        source = ((int(time), frozenset(letter), _NO_VALUES) for time, letter in events)
         first = 0
-        while part := [
-            (int(time), frozenset(letter), _NO_VALUES)
-            for time, letter in islice(source, EVENTS_AT_ONCE)
-        ]:
+        while part := list(islice(source, EVENTS_AT_ONCE)):
             valid = self._valid(part)
-            if valid:
-                times = [event[0] for event in part[:valid]]
-                arrays = {name: one.slice(first, valid) for name, one in columns.items()}
-                letters = self._letters(times, [event[1] for event in part[:valid]], arrays)
-                yield from zip(times, letters, strict=True)
-            yield from (event[:2] for event in part[valid:])
+            arrays = {name: one.slice(first, valid) for name, one in columns.items()}
+            yield from self._with_conditions(part, valid, arrays)
             first += len(part)
+
+    def _with_conditions(
+        self, part: Sequence[ValuedEvent], valid: int, arrays: Mapping[str, pa.Array]
+    ) -> Iterator[Pair]:
+        """Yield events, the first ones of which have valid time-stamps and these values."""
+        __tracebackhide__ = True
+        if valid:
+            times = [event[0] for event in part[:valid]]
+            letters = [event[1] for event in part[:valid]]
+            yield from zip(times, self._letters(times, letters, arrays), strict=True)
+        for time_stamp, letter, _ in part[valid:]:
+            # The monitor says what is wrong with the time-stamp.
+            yield time_stamp, letter
 
     def _valid(self, events: Sequence[ValuedEvent]) -> int:
         """How many events come before the first whose time-stamp is not valid."""
@@ -152,8 +152,6 @@ class Conditions:
             clock = time_stamp
         self._clock = clock
         return len(events)
-
-    _clock = 0
 
     def _arrays(self, values: Sequence[Values]) -> dict[str, pa.Array]:
         import pyarrow as pa

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import FormulaError, PolicyError
-from mtlmon.policy.conditions import Conditions
+from mtlmon.policy.conditions import QUOTED, WORD, Conditions
 from mtlmon.policy.first_order.recognition import (
     NAMES_BEFORE_PARENTHESIS,
     OPERATORS_BEFORE_PARENTHESIS,
@@ -49,10 +49,8 @@ if TYPE_CHECKING:
 DEEPEST = 20
 """How deeply aggregates can nest."""
 
-_WORD = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
 _CALL = re.compile(r"(?:[^\W\d]|\$)[\w$.']*\s*\(")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _LISTED = re.compile(r"\s*([^\s,.()]*)\s*(,?)")
 # What may hide or nest words in the parentheses of an aggregate.
 _MARK = re.compile(r'/\*|\#[^\n]*|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|[][()]|\b(?:OVER|BY)\b')
@@ -96,7 +94,7 @@ class FirstOrderReader(Conditions):
         """Whether a quantifier, predicate or comparison begins where an operand can be."""
         if QUANTIFIER.match(text, position, end):
             return True
-        if (found := _QUOTED.match(text, position, end)) and has_arguments(text, found.end(), end):
+        if (found := QUOTED.match(text, position, end)) and has_arguments(text, found.end(), end):
             return True
         return super().begins(text, position, end)
 
@@ -107,7 +105,7 @@ class FirstOrderReader(Conditions):
         try:
             if found := QUANTIFIER.match(text, position, end):
                 return self._read_quantifier(found, end)
-            word = _WORD.match(text, position, end)
+            word = WORD.match(text, position, end)
             name = "" if word is None else word.group()
             if self._is_predicate(text, position, end):
                 return self._read_predicate(position, end)
@@ -135,7 +133,7 @@ class FirstOrderReader(Conditions):
             FormulaError: it is not valid.
         """
         text = self._text
-        found = _WORD.match(text, position, end)
+        found = WORD.match(text, position, end)
         assert found is not None
         word = found.group()
         opening = text.index("(", found.end())
@@ -207,7 +205,7 @@ class FirstOrderReader(Conditions):
 
     def _is_predicate(self, text: str, position: int, end: int) -> bool:
         """Whether what begins is an atom with arguments rather than a comparison."""
-        name = _QUOTED.match(text, position, end) or _WORD.match(text, position, end)
+        name = QUOTED.match(text, position, end) or WORD.match(text, position, end)
         if name is None or not has_arguments(text, name.end(), end):
             return False
         word = name.group()
@@ -254,9 +252,9 @@ class FirstOrderReader(Conditions):
 
     def _read_predicate(self, position: int, end: int) -> Token:
         text = self._text
-        found = _QUOTED.match(text, position, end)
+        found = QUOTED.match(text, position, end)
         if found is None:
-            found = _WORD.match(text, position, end)
+            found = WORD.match(text, position, end)
             assert found is not None
             name = found.group()
         else:

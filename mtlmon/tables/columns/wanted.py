@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
+from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import nearest
 from mtlmon.support.option_names import PYTHON
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from mtlmon.support.option_names import OptionNames
 
-DEFAULT_TIME = "ts"
 # what separates cells of text in formats other than CSV
 _SEPARATOR = re.compile(r"[,;|\t]")
 # recognises a column of times if its name is not given
