@@ -1,0 +1,65 @@
+# cython: language_level=3
+"""Blocks of answers: which values violate a policy, or satisfy a find, at a time-point.
+
+The engine fills blocks, and sinks make lines or tables of them. Answers come in the order of
+time-points for each policy, those of a time-point in the order of their values.
+"""
+
+
+@final
+cdef class AnswerBlock:
+    """Answers that wait to be written.
+
+    widths: a contiguous array of uint32 with the number of variables of each policy.
+    """
+
+    def __cinit__(self, widths):
+        cdef Memory memory = Memory(widths, sizeof(uint32_t), 0)
+        if memory.buffer.shape[0] > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+            raise ValueError("widths have gaps between them")
+        self.kept_widths = memory
+        self.widths = <const uint32_t *> memory.buffer.buf
+        self.policy_count = <uint32_t> memory.buffer.shape[0]
+
+    def __dealloc__(self):
+        free(self.answers)
+        free(self.values)
+
+    def __len__(self):
+        return self.count
+
+    cdef void clear(self) noexcept nogil:
+        self.count = self.value_count = 0
+
+    cdef int put(self, const Answer *answer, const int64_t *values) except -1 nogil:
+        """Add an answer; its `start` is set here."""
+        cdef size_t width = 0 if answer.kind == HOLDS else self.widths[answer.policy]
+        make_room(<void **> &self.answers, &self.answer_room, self.count + 1, sizeof(Answer))
+        make_room(
+            <void **> &self.values, &self.value_room, self.value_count + width + 1,
+            sizeof(int64_t)
+        )
+        self.answers[self.count] = answer[0]
+        self.answers[self.count].start = self.value_count
+        if width:
+            memcpy(self.values + self.value_count, values, width * sizeof(int64_t))
+        self.count += 1
+        self.value_count += width
+        return 0
+
+    def take(self):
+        """Return the answers as tuples (policy, kind, time-stamp, offset, point, cells), and
+        forget them. The kind is 0 for a violation, 1 for none, 2 for a match."""
+        cdef size_t k, i, width
+        cdef Answer *answer
+        found = []
+        for k in range(self.count):
+            answer = &self.answers[k]
+            width = 0 if answer.kind == HOLDS else self.widths[answer.policy]
+            cells = tuple([self.values[answer.start + i] for i in range(width)])
+            found.append(
+                (answer.policy, <int> answer.kind, answer.time_stamp, answer.offset, answer.point,
+                 cells)
+            )
+        self.clear()
+        return found

@@ -1,0 +1,123 @@
+# cython: language_level=3
+"""Blocks of time-points: the time-stamp of each, and the rows of its atoms.
+
+Sources fill blocks and the engine reads them. A value is a cell of 64 bits: an integer, a float as
+its bits, a Boolean as 0 or 1, a text as its number in a `KeyTable` of one column, an instant as
+nanoseconds since 1970. No cell is null or NaN, and -0.0 is written as 0.0.
+"""
+
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, int64_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memmove, memset
+
+from mtlmon.arrays.native cimport Memory
+
+
+cdef int make_room(void **block, size_t *room, size_t needed, size_t item_size) except -1 nogil:
+    """Make room for `needed` items, at least doubling what there is."""
+    cdef size_t wanted
+    cdef void *grown
+    if needed <= room[0]:
+        return 0
+    wanted = max(needed, min(2 * room[0], SIZE_MAX // 2), <size_t> 8)
+    if wanted > SIZE_MAX // 2 // item_size:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    grown = realloc(block[0], wanted * item_size)
+    if grown == NULL:
+        with gil:
+            raise MemoryError("mtlmon: out of memory")
+    block[0] = grown
+    room[0] = wanted
+    return 0
+
+
+@final
+cdef class PointBlock:
+    """Time-points that wait to be read.
+
+    widths: a contiguous array of uint32 with the number of arguments of each atom.
+    """
+
+    def __cinit__(self, widths):
+        cdef Memory memory = Memory(widths, sizeof(uint32_t), 0)
+        if memory.buffer.shape[0] > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+            raise ValueError("widths have gaps between them")
+        self.kept_widths = memory
+        self.widths = <const uint32_t *> memory.buffer.buf
+        self.atom_count = <uint32_t> memory.buffer.shape[0]
+
+    def __dealloc__(self):
+        free(self.points)
+        free(self.rows)
+        free(self.values)
+
+    def __len__(self):
+        """The number of time-points that have not been read."""
+        return self.point_count - self.next
+
+    cdef void clear(self) noexcept nogil:
+        self.point_count = self.row_count = self.value_count = self.next = 0
+
+    cdef int begin(self, int64_t time_stamp) except -1 nogil:
+        """Begin a time-point, to which the rows that follow belong."""
+        make_room(
+            <void **> &self.points, &self.point_room, self.point_count + 1, sizeof(Point)
+        )
+        self.points[self.point_count].time_stamp = time_stamp
+        self.points[self.point_count].row_end = self.row_count
+        self.point_count += 1
+        return 0
+
+    cdef int64_t *row(self, uint32_t atom) except NULL nogil:
+        """Add a row of an atom to the time-point begun last; returns where its values belong."""
+        cdef uint32_t width = self.widths[atom]
+        cdef int64_t *place
+        make_room(<void **> &self.rows, &self.row_room, self.row_count + 1, sizeof(PointRow))
+        # one more, so that the address is valid without arguments too
+        make_room(
+            <void **> &self.values, &self.value_room, self.value_count + width + 1,
+            sizeof(int64_t)
+        )
+        self.rows[self.row_count].atom = atom
+        self.rows[self.row_count].start = self.value_count
+        place = self.values + self.value_count
+        self.row_count += 1
+        self.value_count += width
+        self.points[self.point_count - 1].row_end = self.row_count
+        return place
+
+    cdef void drop_row(self) noexcept nogil:
+        """Take the row back that was added last."""
+        self.row_count -= 1
+        self.value_count = self.rows[self.row_count].start
+        self.points[self.point_count - 1].row_end = self.row_count
+
+    cdef void drop_point(self) noexcept nogil:
+        """Take the time-point back that was begun last, with its rows."""
+        cdef size_t end = self.row_count
+        self.point_count -= 1
+        self.row_count = self.points[self.point_count - 1].row_end if self.point_count else 0
+        if self.row_count < end:
+            self.value_count = self.rows[self.row_count].start
+
+    def add(self, int64_t time_stamp, rows):
+        """Add a time-point.
+
+        rows: pairs of the number of an atom and its cells.
+        """
+        cdef int64_t *place
+        cdef size_t k
+        checked = []
+        for atom, cells in rows:
+            if not 0 <= atom < self.atom_count or len(cells) != self.widths[atom]:
+                raise ValueError(f"no row of atom {atom} has {len(cells)} values")
+            # all cells are converted before anything is added
+            checked.append((atom, [<int64_t> cell for cell in cells]))
+        self.begin(time_stamp)
+        for atom, cells in checked:
+            place = self.row(atom)
+            for k in range(len(cells)):
+                place[k] = cells[k]
