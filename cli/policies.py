@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
@@ -300,7 +300,7 @@ def open_source(
     shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
     if not options.is_table:
         log = open_log(options.log)
-        atoms, streams = text_atoms(check, file, log.name, shown[0])
+        atoms, streams = text_atoms(check, file, log.name, shown[0], options.on_error)
         return TextLog(
             log.descriptor,
             log.name,
@@ -370,7 +370,11 @@ def open_table_source(
 
 
 def text_atoms(
-    check: LogCheck, file: Formula | PolicyFile, path: str, shown: Mapping[int, Sequence[str]]
+    check: LogCheck,
+    file: Formula | PolicyFile,
+    path: str,
+    shown: Mapping[int, Sequence[str]],
+    on_error: Literal["stop", "skip"],
 ) -> tuple[tuple[str, ...], TextStreams | None]:
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
     at_ticks = {
@@ -393,7 +397,9 @@ def text_atoms(
     needs = needs_of(file, [*check.atoms, *others], every_shown)
     named = tuple(name for name in needs.log_atoms if name not in file.atoms)
     log_atoms = needs_of(file, [*defined, *others], every_shown).log_atoms
-    return named, TextStreams(file, defined, at_ticks, log_atoms, file.unit, path, shown)
+    return named, TextStreams(
+        file, defined, at_ticks, log_atoms, file.unit, path, shown, on_error=on_error
+    )
 
 
 def take_signals_from_arrow() -> None:
@@ -460,9 +466,10 @@ def note_skipped(source: Source) -> None:
     """Mention the rows that were skipped, and lines that are no rows."""
     if not isinstance(source, TextLog) and source.unmatched:
         note(f"{plural(source.unmatched, 'line')} did not match the pattern")
-    if not source.skipped:
-        return
-    note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
+    if source.ticks_left_out:
+        note(f"left out {plural(source.ticks_left_out, 'tick')} at which integers overflow")
+    if source.skipped:
+        note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
     if not isinstance(source, TextLog):
         for error in source.errors[:3]:
             note(f"  {error}")

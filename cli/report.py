@@ -182,6 +182,8 @@ def policies_summary(
     rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
+    if source.ticks_left_out:
+        rows.append(("left out", source.ticks_left_out, "ticks at which integers overflow"))
     if not isinstance(source, TextLog) and source.unmatched:
         rows.append(("other lines", source.unmatched, "that do not match the pattern"))
     rows += key_rows(check, source) + broken_rows(assumptions)
@@ -214,6 +216,8 @@ def streams_summary(
     rows = [("rows", source.rows, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
+    if source.ticks_left_out:
+        rows.append(("left out", source.ticks_left_out, "ticks at which integers overflow"))
     if source.unmatched:
         rows.append(("other lines", source.unmatched, "that do not match the pattern"))
     if source.keys is not None:

@@ -107,18 +107,24 @@ class RowError(MtlmonError, ValueError):
 
 
 class TickError(MtlmonError):
-    """Integers overflow at a tick of a period; no row can be left out to go on.
+    """Integers overflow at a tick of a period.
 
     Attributes:
         reason: what is wrong, without the place.
         place: the number of rows of the batch that the tick comes after.
         time_stamp: the time of the tick.
+        number: the number of its trace.
+        partition: the number of the partition that the trace belongs to.
     """
 
-    def __init__(self, reason: str, *, place: int, time_stamp: int) -> None:
+    def __init__(
+        self, reason: str, *, place: int, time_stamp: int, number: int, partition: int = 0
+    ) -> None:
         self.reason = reason
         self.place = place
         self.time_stamp = time_stamp
+        self.number = number
+        self.partition = partition
         super().__init__(f"{reason} at the tick {time_stamp}")
 
 

@@ -91,6 +91,14 @@ class TextBatch:
         batch.ticks = {period: one.behind(count) for period, one in self.ticks.items()}
         return batch
 
+    def chosen_events(self, is_chosen: NDArray[np.bool_]) -> TextBatch:
+        """Return some of the events."""
+        import numpy as np
+
+        times = np.frombuffer(self.time_stamps, np.int64)[is_chosen]
+        masks = self.letters_of(0)[is_chosen]
+        return TextBatch(times.tobytes(), masks.tobytes(), self._atoms)
+
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock."""
         from mtlmon.checking.time_points import chosen_points
@@ -197,8 +205,14 @@ class TextLog(BatchReader[TextBatch]):
 
     @property
     def skipped(self) -> int:
-        """The number of lines that could not be read."""
-        return self._events.scanner.skipped_count
+        """The number of lines that could not be read, or at whose events integers overflow."""
+        computed = 0 if self._streams is None else self._streams.skipped
+        return self._events.scanner.skipped_count + computed
+
+    @property
+    def ticks_left_out(self) -> int:
+        """The number of ticks that were left out, as integers overflow there."""
+        return 0 if self._streams is None else self._streams.ticks_left_out
 
     @property
     def unseen_atoms(self) -> tuple[str, ...]:

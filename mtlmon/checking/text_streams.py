@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,12 @@ class TextStreams:
         path: the name of the log in messages.
         shown: the names of expressions in `PolicyFile.shown` whose values batches have: at rows
             under `ROWS`, and at ticks under their period.
+        on_error: what to do with events and ticks at which integers overflow: "skip" leaves them
+            out, "stop" makes the first of them an error, which mentions the option.
 
     Attributes:
         error: the error of the event after the last batch, or None.
+        skipped: the number of events that were left out.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class TextStreams:
         unit: str | None,
         path: str,
         shown: Mapping[int, Sequence[str]] | None = None,
+        *,
+        on_error: Literal["stop", "skip"] | None = None,
     ) -> None:
         self._names = tuple(names)
         environment = Environment(
@@ -57,7 +62,14 @@ class TextStreams:
         self._streams = StreamAtoms(file, [wanted], log_atoms, environment, shown=[shown or {}])
         self._atoms: tuple[str, ...] = ()
         self._path = path
+        self._on_error = on_error
+        self.skipped = 0
         self.error: MtlmonError | None = None
+
+    @property
+    def ticks_left_out(self) -> int:
+        """The number of ticks that were left out, as integers overflow there."""
+        return self._streams.ticks_left_out
 
     @property
     def held_bytes(self) -> int:
@@ -67,22 +79,41 @@ class TextStreams:
     def pieces(self, batch: TextBatch) -> Iterator[TextBatch]:
         """Yield the events of a batch with these atoms added, in pieces with few ticks.
 
-        If integers overflow at an event or before it, the pieces end before it, and `error` is set.
+        If integers overflow at an event or before it, it is left out, or the pieces end before it
+        and `error` is set.
         """
-        while len(batch.time_stamps) and self.error is None:
+        while len(batch.time_stamps):
             times = np.frombuffer(batch.time_stamps, np.int64)
             self._streams.prepared(*self._rows(batch))
             count = self._streams.piece(times, [None])
             if not count:
                 yield from self._some_ticks(int(times[0]))
+                if self._has_failed:
+                    return
                 continue
             piece = batch if count == len(times) else batch.before(count)
-            found = self._computed(piece)
-            if found is not None:
+            try:
+                found = self._computed(piece)
+            except RowError as error:
+                if self._on_error == "skip":
+                    is_kept = np.ones(len(times), np.bool_)
+                    is_kept[list(error.rows)] = False
+                    batch = batch.chosen_events(is_kept)
+                    self.skipped += len(error.rows)
+                    continue
+                self._set_error(f"time-stamp {times[error.rows[0]]}", error.reason, "events")
+                last = error.rows[0]
+            except TickError as error:
+                if self._has_left_out(error):
+                    continue
+                last = error.place
+            else:
                 yield found
-            if count == len(times):
-                return
-            batch = batch.behind(count)
+                batch = batch.behind(count)
+                continue
+            if last:
+                yield self._computed(batch.before(last))
+            return
 
     def ticks_until(self, limit: int) -> Iterator[TextBatch]:
         """Yield batches without events, with the ticks below a time.
@@ -100,14 +131,27 @@ class TextStreams:
         try:
             found = self._streams.some_ticks(limit)
         except TickError as error:
-            self._set_error(error.time_stamp, error.reason)
+            self._has_left_out(error)
             return
         batch = TextBatch(b"", b"", self._atoms)
         (batch.ticks,) = found.ticks
         yield batch
 
-    def _set_error(self, time_stamp: int, reason: str) -> None:
-        self.error = MtlmonError(f"{self._path}: at time-stamp {time_stamp}: {reason}")
+    def _has_left_out(self, refused: TickError) -> bool:
+        """Leave out a tick, or set `error`; returns whether it has been left out."""
+        if self._on_error == "skip":
+            self._streams.leave_out(refused)
+            return True
+        self._set_error(f"the tick {refused.time_stamp}", refused.reason, "ticks")
+        return False
+
+    @property
+    def _has_failed(self) -> bool:
+        return self.error is not None
+
+    def _set_error(self, place: str, reason: str, what: str) -> None:
+        advice = "" if self._on_error is None else f"; --on-error skip leaves such {what} out"
+        self.error = MtlmonError(f"{self._path}: at {place}: {reason}{advice}")
 
     def _rows(self, batch: TextBatch) -> tuple[pa.RecordBatch, dict[str, pa.BooleanArray]]:
         """The times of events, and where atoms of the log hold."""
@@ -119,23 +163,15 @@ class TextStreams:
         times = np.frombuffer(batch.time_stamps, np.int64)
         return pa.RecordBatch.from_arrays([pa.array(times)], [DEFAULT_TIME]), held
 
-    def _computed(self, batch: TextBatch) -> TextBatch | None:
-        """Return a batch with the atoms added; up to where integers overflow, if they do.
+    def _computed(self, batch: TextBatch) -> TextBatch:
+        """Return a batch with the atoms added.
 
-        None if nothing is left then.
+        Raises:
+            RowError: integers overflow at some events.
+            TickError: integers overflow at a tick.
         """
         times = np.frombuffer(batch.time_stamps, np.int64)
-        rows = self._streams.prepared(*self._rows(batch))
-        try:
-            computed = self._streams.evaluate(rows, times, [None])
-        except (RowError, TickError) as error:
-            if isinstance(error, TickError):
-                first = error.place
-                self._set_error(error.time_stamp, error.reason)
-            else:
-                first = error.rows[0]
-                self._set_error(int(times[first]), error.reason)
-            return self._computed(batch.before(first)) if first else None
+        computed = self._streams.evaluate(self._streams.prepared(*self._rows(batch)), times, [None])
         (found,) = computed.atoms
         words = batch.letters_of(0)
         self._atoms = atoms = (*batch.atoms, *self._names)

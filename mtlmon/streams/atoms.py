@@ -36,6 +36,9 @@ _VALUES = "\0values of "
 
 MOST_TICKS = 1 << 17
 """About how many ticks are computed at once."""
+# As many after one at which integers overflow, since others near it probably do so, too, and all
+# of them are computed again for each of these.
+_FEW_TICKS = 1 << 8
 
 
 class TickAtoms(NamedTuple):
@@ -111,6 +114,7 @@ class StreamAtoms:
     Attributes:
         log_atoms: as given.
         has_ticks: whether anything has values at ticks.
+        ticks_left_out: how many ticks have been left out, as integers overflow there.
     """
 
     def __init__(
@@ -135,6 +139,8 @@ class StreamAtoms:
             for name in streams
         )
         self.log_atoms = tuple(log_atoms)
+        self.ticks_left_out = 0
+        self._most_ticks = MOST_TICKS
         self._schema: pa.Schema | None = None
         self._programs: list[StreamProgram | None] = [None] * len(self._wanted)
 
@@ -228,7 +234,7 @@ class StreamAtoms:
         if not programs or not len(time_stamps):
             return len(time_stamps)
         counts = sum(program.tick_count(time_stamps, own) for program, own in programs)
-        return int(np.searchsorted(counts, MOST_TICKS, "right"))
+        return int(np.searchsorted(counts, self._most_ticks, "right"))
 
     @property
     def ticks_end(self) -> float:
@@ -245,7 +251,7 @@ class StreamAtoms:
         times = [
             time
             for program in self._programs
-            if program is not None and (time := program.time_behind(MOST_TICKS)) is not None
+            if program is not None and (time := program.time_behind(self._most_ticks)) is not None
         ]
         until = min([limit, *times])
         assert self._schema is not None
@@ -272,7 +278,8 @@ class StreamAtoms:
         Raises:
             RowError: integers overflow in some rows. Nothing has been remembered; call this again
                 without these rows.
-            TickError: integers overflow at a tick. Nothing has been remembered.
+            TickError: integers overflow at a tick. Nothing has been remembered; call `leave_out` to
+                go on without the tick.
         """
         results = Computed([], [], None, [])
         done: list[StreamProgram] = []
@@ -310,11 +317,30 @@ class StreamAtoms:
                         if period != ROWS
                     }
                 )
-        except (RowError, TickError):
-            for program in done:
-                program.undo()
+        except RowError:
+            _undo(done)
+            # without the row, integers may no longer overflow at ticks behind it
+            for program in self._programs:
+                if program is not None:
+                    program.keep_ticks()
             raise
+        except TickError as error:
+            _undo(done)
+            error.partition = len(results.atoms)
+            raise
+        self.ticks_left_out += sum(program.forget_left_out() for program in done)
+        self._most_ticks = min(MOST_TICKS, 2 * self._most_ticks)
         return results
+
+    def leave_out(self, error: TickError) -> None:
+        """Leave out the tick of an error: it is no time-point of its trace.
+
+        The rows are to be evaluated again, from `piece` on, as fewer ticks go at once now.
+        """
+        program = self._programs[error.partition]
+        assert program is not None
+        program.leave_out(error.time_stamp, error.number)
+        self._most_ticks = min(self._most_ticks, _FEW_TICKS)
 
     def _values_of(self, program: StreamProgram, found: Mapping[str, pa.Array]) -> Values:
         """The values of the streams that are asked for."""
@@ -424,6 +450,11 @@ class StreamAtoms:
                     "or none"
                 )
         return "the columns of the log change their types, but streams need one type for each"
+
+
+def _undo(programs: Sequence[StreamProgram]) -> None:
+    for program in programs:
+        program.undo()
 
 
 def streams_of(file: PolicyFile, unit: str | None = None) -> dict[str, Stream]:

@@ -22,7 +22,7 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.environment import Environment
-from mtlmon.policy.predicates.expression import Expression, Offset
+from mtlmon.policy.predicates.expression import ComputedColumn, Expression, Offset
 from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.printer import column_text
@@ -806,7 +806,7 @@ def _chosen(where: Expression, value: Expression, other: Constant) -> Expression
 
 def _read(column: str, node: Expression) -> Expression:
     """An expression that reads a computed column in the place of a node."""
-    return Expression(ops.ROW_COLUMN, (), column, node.span)
+    return Expression(ops.ROW_COLUMN, (), ComputedColumn(column, node), node.span)
 
 
 def _unused_prefix(names: list[str]) -> str:

@@ -100,6 +100,8 @@ class StreamProgram:
         self._outputs = {name: (found[name], column) for name, column in outputs.items()}
         self.periods = builder.periods
         self._ticking = self._marked_ticking = Ticking(self.periods)
+        # times and traces of ticks that are left out, as integers overflow there
+        self._left_out: set[tuple[int, int]] = set()
         self._points: Points | None = None
         self._environment = environment
         self._schema = schema
@@ -145,7 +147,8 @@ class StreamProgram:
         Raises:
             RowError: integers overflow in some rows. These rows must be left out: `evaluate` is to
                 be called again with the other rows of the batch. The state is as before the call.
-            TickError: integers overflow at a tick. The state is as before the call.
+            TickError: integers overflow at a tick. The state is as before the call; `leave_out` and
+                `evaluate` go on without the tick.
             ValueError: a column is missing or has another type than in the schema, or time-stamps
                 decrease.
         """
@@ -157,6 +160,10 @@ class StreamProgram:
         following = self._ticking
         if self.periods:
             ticks, following = self._ticking.ticks(time_stamps, numbers, until)
+            if self._left_out:
+                own = zip(ticks.time_stamps.tolist(), ticks.numbers.tolist(), strict=True)
+                is_kept = [tick not in self._left_out for tick in own]
+                ticks = ticks.chosen(np.array(is_kept, np.bool_))
         points = Points(time_stamps, numbers, ticks, self._clock)
         try:
             found = self._attempt(batch, points)
@@ -189,10 +196,29 @@ class StreamProgram:
                 if period == ROWS:
                     raise RowError(error.reason, rows=(index,), atom=error.atom) from None
                 tick = points_of.ticks_of(period)
-                place, time_stamp = int(tick.places[index]), int(tick.time_stamps[index])
-                raise TickError(error.reason, place=place, time_stamp=time_stamp) from None
+                raise TickError(
+                    error.reason,
+                    place=int(tick.places[index]),
+                    time_stamp=int(tick.time_stamps[index]),
+                    number=int(tick.numbers[index]),
+                ) from None
         self.undo()
         raise refused.error from None
+
+    def leave_out(self, time_stamp: int, number: int) -> None:
+        """Let a trace have no tick at a time that has not been evaluated yet."""
+        self._left_out.add((time_stamp, number))
+
+    def keep_ticks(self) -> None:
+        """Let there be all ticks again that have not been evaluated yet."""
+        self._left_out.clear()
+
+    def forget_left_out(self) -> int:
+        """Forget the ticks that were left out of what has been evaluated; return their number."""
+        coming = {tick for tick in self._left_out if tick[0] >= self._ticking.done}
+        count = len(self._left_out) - len(coming)
+        self._left_out = coming
+        return count
 
     def ticks_of(self, period: int) -> Ticks:
         """Return the ticks of a period that the last call of `evaluate` has computed."""

@@ -22,6 +22,7 @@ from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import LINES
+from mtlmon.syntax.report import visible
 from mtlmon.tables.columns.keys import number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
@@ -271,6 +272,11 @@ class TableEvents(BatchReader[EventBatch]):
         return self._check.skipped
 
     @property
+    def ticks_left_out(self) -> int:
+        """The number of ticks that were left out, as integers overflow there."""
+        return 0 if self._streams is None else self._streams.ticks_left_out
+
+    @property
     def unmatched(self) -> int:
         """The number of lines that do not match the pattern, which are no rows."""
         return 0 if self._lines is None else self._lines.unmatched
@@ -424,56 +430,58 @@ class TableEvents(BatchReader[EventBatch]):
 
         Rows on which a stream has no value are dropped.
         """
-        if not streams.has_ticks:
-            yield from self._computed(rows, streams)
-            return
-        is_last = False
-        while not is_last:
-            numbers = self._numbers(rows, self.key_tables)
-            time_stamps = np.ascontiguousarray(rows.time_stamps)
-            streams.prepared(rows.batch, self._held(rows, streams))
+        # Those that come first are last here.
+        pieces = [rows]
+        while pieces:
+            piece = pieces.pop()
+            numbers = self._numbers(piece, self.key_tables)
+            time_stamps = np.ascontiguousarray(piece.time_stamps)
+            batch = streams.prepared(piece.batch, self._held(piece, streams))
             count = streams.piece(time_stamps, numbers)
-            is_last = count == len(time_stamps)
-            if not count and not is_last:
-                yield self._ticks_alone(rows.block, streams, int(time_stamps[0]))
+            if not count and len(time_stamps):
+                yield from self._ticks_alone(piece.block, streams, int(time_stamps[0]))
+                pieces.append(piece)
                 continue
-            piece = rows if is_last else rows.taken(count)
-            numbers = [None if own is None else own[:count] for own in numbers]
-            yield from self._computed(piece, streams, numbers)
-            if piece.error is not None:
-                # the rows behind it no longer count
-                rows.error = piece.error
-                return
+            if count < len(time_stamps):
+                pieces += [piece, piece.taken(count)]
+                continue
+            try:
+                found = streams.evaluate(batch, time_stamps, numbers)
+            except RowError as refused:
+                self._check.drop_refused(piece, refused)
+                pieces.append(piece)
+            except TickError as refused:
+                if self._check.has_left_out(piece, refused, self._key_of(refused)):
+                    streams.leave_out(refused)
+                pieces.append(piece)
+            else:
+                self._check.keep_errors()
+                yield from self._computed(piece, streams, numbers, found)
+                if piece.error is not None:
+                    # the rows behind it no longer count
+                    rows.error = piece.error
+                    return
+
+    def _key_of(self, refused: TickError) -> str:
+        """The key of the trace that a tick belongs to, in words; empty if there is none."""
+        keys = self.key_tables[refused.partition]
+        if keys is None:
+            return ""
+        columns = self.partitions[refused.partition]
+        cells = zip(columns, keys.key(refused.number), strict=True)
+        return visible(", ".join(f"{name} {cell}" for name, cell in cells))
 
     def _computed(
         self,
         rows: UsableRows,
         streams: StreamAtoms,
-        known: list[NDArray[np.uint32] | None] | None = None,
+        numbers: list[NDArray[np.uint32] | None],
+        found: Computed,
     ) -> Generator[EventBatch | None, None, None]:
-        """Compute what depends on other rows, and yield a batch of them.
+        """Yield a batch of rows with what has been computed for them.
 
         None precedes the batch if its first rows are skipped, or replaces it if all are.
-
-        Args:
-            rows: the rows.
-            streams: computes the atoms.
-            known: the numbers of the rows' keys, if they are known.
         """
-        while True:
-            numbers = self._numbers(rows, self.key_tables) if known is None else known
-            known = None
-            batch = streams.prepared(rows.batch, self._held(rows, streams))
-            time_stamps = np.ascontiguousarray(rows.time_stamps)
-            try:
-                found = streams.evaluate(batch, time_stamps, numbers)
-            except RowError as refused:
-                self._check.drop_refused(rows, refused)
-            except TickError as refused:
-                self._check.stop_at_tick(rows, refused)
-            else:
-                break
-        self._check.keep_errors()
         self._set_computed(rows, found)
         self._memory.note("streams", streams.held_bytes)
         # Rows that are skipped are remembered, too.
@@ -490,23 +498,28 @@ class TableEvents(BatchReader[EventBatch]):
             numbers = [None if own is None else own[skipped:] for own in numbers]
         yield self._batch(rows, numbers)
 
-    def _ticks_alone(self, block: Block, streams: StreamAtoms, limit: int) -> EventBatch | None:
-        """Compute some ticks that come before the next row; None if that is skipped."""
+    def _ticks_alone(
+        self, block: Block, streams: StreamAtoms, limit: int
+    ) -> Generator[EventBatch | None, None, None]:
+        """Compute some ticks that come before the next row; yield None if that is skipped."""
         rows = UsableRows(block, np.empty(0, np.int64))
         rows.batch = block.batch.slice(0, 0)
-        try:
-            found = streams.some_ticks(limit)
-        except TickError as refused:
-            self._check.stop_at_tick(rows, refused)
-            assert rows.error is not None
-            raise rows.error from None
+        while True:
+            try:
+                found = streams.some_ticks(limit)
+            except TickError as refused:
+                if not self._check.has_left_out(rows, refused, self._key_of(refused)):
+                    assert rows.error is not None
+                    raise rows.error from None
+                streams.leave_out(refused)
+            else:
+                break
+        self._check.keep_errors()
         self._set_computed(rows, found)
         self._memory.note("streams", streams.held_bytes)
-        if self.to_skip:
-            return None
         none = np.empty(0, np.uint32)
         numbers = [None if keys is None else none for keys in self.key_tables]
-        return self._batch(rows, numbers)
+        yield None if self.to_skip else self._batch(rows, numbers)
 
     def ticks_until(self, limit: int) -> Generator[EventBatch, None, None]:
         """Yield batches without rows, with the ticks below a time that follow the last row.
@@ -517,9 +530,9 @@ class TableEvents(BatchReader[EventBatch]):
         if self._streams is None or self._last_block is None:
             return
         while self._streams.ticks_end < limit:
-            batch = self._ticks_alone(self._last_block, self._streams, limit)
-            assert batch is not None
-            yield batch
+            for batch in self._ticks_alone(self._last_block, self._streams, limit):
+                assert batch is not None
+                yield batch
 
     def _held(self, rows: UsableRows, streams: StreamAtoms) -> dict[str, pa.BooleanArray]:
         """Where the atoms of the log hold."""

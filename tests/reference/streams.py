@@ -180,8 +180,8 @@ def integral(
 class Program:
     """Evaluates expressions over streams on the rows of a log, row by row.
 
-    A row on which an integer overflows, in anything that is computed, is no row. A tick T comes
-    when a row above T does, before that row.
+    A row on which an integer overflows, in anything that is computed, is no row; a tick where one
+    does is no tick of its trace. A tick T comes when a row above T does, before that row.
 
     Args:
         wanted: the expressions.
@@ -275,7 +275,8 @@ class Program:
                     try:
                         found = self.point(known, time_stamp, None)
                     except (Overflow, PredicateOverflow):
-                        raise TickOverflow(time_stamp) from None
+                        known.cut(len(known.points) - 1)
+                        continue
                     self.ticks.append((time_stamp, number, self.row_count, found))
 
     def point(self, known: _Trace, time_stamp: int, row: dict[str, Any] | None) -> dict[str, Any]:
@@ -312,10 +313,6 @@ class Instance(NamedTuple):
     stream: str
     key: tuple[Any, ...]
     start: int | None
-
-
-class TickOverflow(Exception):
-    """An integer does not fit into 64 bits at a tick; its argument is the time."""
 
 
 def is_memory(node: Expression) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mtlmon.errors import RowError
+from mtlmon.errors import RowError, TickError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
@@ -153,6 +153,10 @@ def evaluated(
             assert refused
             kept = [place for place in kept if place not in refused]
             continue
+        except TickError as error:
+            program.leave_out(error.time_stamp, error.number)
+            continue
+        program.forget_left_out()
         result: list[dict[str, Any] | None] = [None] * len(rows)
         columns = {name: values.to_pylist() for name, values in found.items()}
         for name, values in found.items():

@@ -13,6 +13,7 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING, Environment
+from mtlmon.policy.predicates.expression import ComputedColumn
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.integers import calculate
@@ -515,7 +516,7 @@ class _Checker:
     def described(self, node: Expression) -> str:
         """Describe a node and its type for messages."""
         kind = self.kinds[id(node)]
-        if node.operator in ops.COLUMNS:
+        if node.operator in ops.COLUMNS and not isinstance(node.value, ComputedColumn):
             column = f"column {shorten(column_text(node.name), _SHOWN_WIDTH)}"
             if self.schema is None or self.schema.get_field_index(node.name) < 0:
                 return column

@@ -79,6 +79,24 @@ Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | Ag
 _Row: TypeAlias = "tuple[Operator, tuple[int, ...], Value, Span | None]"
 
 
+class ComputedColumn(str):
+    """The name of a column that has the values of an expression; messages show that instead.
+
+    Attributes:
+        node: the expression.
+    """
+
+    __slots__ = ("node",)
+
+    node: Expression
+
+    def __new__(cls, name: str, node: Expression) -> ComputedColumn:
+        """Make the name of a column for an expression."""
+        column = super().__new__(cls, name)
+        column.node = node
+        return column
+
+
 class Expression:
     """An operator or function applied to operands, a column, or a constant.
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Constant, Expression
+from mtlmon.policy.predicates.expression import ComputedColumn, Constant, Expression
 from mtlmon.policy.predicates.lexer import is_plain_column
 from mtlmon.policy.predicates.operators import Operator
 
@@ -63,6 +63,9 @@ def constant_text(value: Constant) -> str:
 
 def _parts(node: Expression) -> list[Expression | str]:
     operator = node.operator
+    if isinstance(node.value, ComputedColumn):
+        computed = node.value.node
+        return _operand(computed, is_bare=computed.operator.binding == ops.OPERAND)
     if operator is ops.ROW_COLUMN:
         return [f"row.{column_text(node.name)}"]
     if operator in ops.NAMES:

@@ -282,12 +282,32 @@ class RowCheck:
 
         self._drop(rows, is_bad, error_at)
 
-    def stop_at_tick(self, rows: UsableRows, refused: TickError) -> None:
-        """Remove the rows behind a tick at which an expression has no value, whatever is asked."""
-        rows.error = TableError(
-            f"at the tick {refused.time_stamp}: {refused.reason}", path=rows.block.path
+    def has_left_out(self, rows: UsableRows, refused: TickError, key: str) -> bool:
+        """Handle a tick at which an expression has no value.
+
+        Args:
+            rows: the rows that the tick is between; with "stop", those behind it are removed.
+            refused: the error.
+            key: the key of its trace in words; empty if there is none.
+
+        Returns:
+            Whether the tick is to be left out; otherwise `rows.error` is set.
+        """
+        whose = f" of {key}" if key else ""
+        error = TableError(
+            f"at the tick {refused.time_stamp}{whose}: {refused.reason}", path=rows.block.path
         )
-        rows.cut(refused.place)
+        if self._on_error == "stop":
+            skipping = self._selection.options.written("on_error", "skip")
+            if skipping is not None:
+                message = f"{error.message}; {skipping} leaves such ticks out"
+                error = TableError(message, path=error.path)
+            rows.error = error
+            rows.cut(refused.place)
+            return False
+        if all(str(known) != str(error) for known in self._found):
+            self._found.append(error)
+        return True
 
     def _drop(
         self,
