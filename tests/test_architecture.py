@@ -120,6 +120,17 @@ def units() -> list[Path]:
     return sorted(PACKAGE.rglob("native.pyx"))
 
 
+def parts_of(unit: Path, suffixes: str) -> set[Path]:
+    """The parts in the folder of a unit and below, but for those of units below it."""
+    others = [other.parent for other in units() if other.parent.is_relative_to(unit.parent)]
+    return {
+        path
+        for path in unit.parent.rglob(f"*.{suffixes}")
+        if path.stem != "native"
+        and not any(path.is_relative_to(one) for one in others if one != unit.parent)
+    }
+
+
 def names_of(part: Path) -> set[str]:
     """What a part defines, in its declarations and in its code."""
     names: set[str] = set()
@@ -134,9 +145,7 @@ def names_of(part: Path) -> set[str]:
 @pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.parent.name)
 def test_no_two_parts_of_a_unit_define_one_name(unit: Path) -> None:
     owners: dict[str, list[str]] = {}
-    parts = {path.with_suffix("") for path in unit.parent.rglob("*.px[di]")} - {
-        unit.with_suffix("")
-    }
+    parts = {path.with_suffix("") for path in parts_of(unit, "px[di]")}
     for part in sorted(parts):
         for name in names_of(part):
             owners.setdefault(name, []).append(part.name)
@@ -148,11 +157,7 @@ def test_no_two_parts_of_a_unit_define_one_name(unit: Path) -> None:
 def test_a_unit_includes_all_its_parts(unit: Path) -> None:
     for path, suffix in ((unit, ".pxi"), (unit.with_suffix(".pxd"), ".pxd")):
         included = re.findall(r'^include "([^"]+)"$', path.read_text(), re.MULTILINE)
-        parts = {
-            part.relative_to(unit.parent).as_posix()
-            for part in unit.parent.rglob(f"*{suffix}")
-            if part != path
-        }
+        parts = {part.relative_to(unit.parent).as_posix() for part in parts_of(unit, suffix[1:])}
         assert len(included) == len(set(included))
         assert set(included) == parts
 

@@ -62,3 +62,6 @@ cdef class Scanner:
     cdef const uint8_t *scan_line(
         self, const uint8_t *place, uint64_t *letter, uint64_t *time_stamp
     ) noexcept nogil
+
+
+cdef const uint8_t *skip_byte_order_mark(const uint8_t *place) noexcept nogil

@@ -121,3 +121,22 @@ cdef class PointBlock:
             place = self.row(atom)
             for k in range(len(cells)):
                 place[k] = cells[k]
+
+    def take(self):
+        """Return the time-points that have not been read as pairs of a time-stamp and rows, and
+        forget them. A row is the number of an atom and its cells."""
+        cdef size_t k, i
+        cdef size_t row = 0 if self.next == 0 else self.points[self.next - 1].row_end
+        found = []
+        for k in range(self.next, self.point_count):
+            rows = []
+            while row < self.points[k].row_end:
+                cells = [
+                    self.values[self.rows[row].start + i]
+                    for i in range(self.widths[self.rows[row].atom])
+                ]
+                rows.append((self.rows[row].atom, tuple(cells)))
+                row += 1
+            found.append((self.points[k].time_stamp, rows))
+        self.clear()
+        return found

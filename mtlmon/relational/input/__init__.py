@@ -1,0 +1,1 @@
+"""Logs and tables to time-points with rows."""

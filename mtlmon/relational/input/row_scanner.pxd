@@ -1,0 +1,25 @@
+# cython: language_level=3
+"""Declarations for the reader of logs of relations."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+
+from mtlmon.arrays.native cimport Block, KeyTable
+from mtlmon.relational.native cimport PointBlock
+from mtlmon.text.native cimport ScanStatus, Scanner
+
+
+cdef class RowScanner:
+    # the lines and their time-stamps; it knows no atoms
+    cdef readonly Scanner lines
+    cdef readonly RelationTable table
+    cdef readonly PointBlock points
+    cdef readonly KeyTable texts
+    cdef readonly uint64_t point_count
+    cdef RowReader reader
+    cdef Block block
+    cdef ScanStatus status
+
+    cdef int scan(self, size_t most) except -1 nogil
+    cdef const uint8_t *scan_point(self, const uint8_t *place) except? NULL nogil
+    cdef int note_failure(self) except -1

@@ -1,0 +1,226 @@
+# cython: language_level=3
+"""The reader of logs of relations: blocks of bytes in, time-points with rows out.
+
+Each line is a time-point, `@TS publish(alice, f1) approve(bob, f1);`. Lines, time-stamps and their
+errors are those of other text logs: a `Scanner` reads them.
+"""
+
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memchr
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+from mtlmon.arrays.native cimport Block, KeyTable
+from mtlmon.relational.native cimport PointBlock
+from mtlmon.text.native cimport (
+    BLANK,
+    LONGEST_DIGITS,
+    NO_ERROR,
+    NO_TIME_STAMP,
+    SCAN_EMPTY,
+    SCAN_ERROR,
+    SCAN_FULL,
+    STRAY_BYTE,
+    LastTimeStamp,
+    ScanStatus,
+    Scanner,
+    read_alike,
+    remember_time_stamp,
+    skip_byte_order_mark,
+)
+
+from mtlmon.errors import LogError
+
+# PERF: a block of 1024 time-points with their rows stays in the cache until it is monitored.
+DEFAULT_POINTS = 1 << 10
+
+
+@final
+cdef class RowScanner:
+    """Reads a log of relations, block by block.
+
+    relations: pairs of a name and the names of the kinds of its arguments, in the order of the
+        atoms of `points`. Rows of other names are passed over.
+    points: gets the time-points.
+    texts: numbers the texts.
+    path: the log's name in error messages.
+    skip_errors: pass over lines that cannot be read and count them in `lines.skipped_count`.
+    """
+
+    def __cinit__(
+        self, relations, PointBlock points not None, KeyTable texts not None, *,
+        str path="<log>", bint skip_errors=False
+    ):
+        cdef size_t k
+        self.lines = Scanner((), path=path, skip_errors=skip_errors)
+        self.table = RelationTable(relations)
+        self.points = points
+        self.texts = texts
+        self.reader = RowReader(self.table, points, texts, self.lines.items)
+        self.status = SCAN_EMPTY
+        if self.table.count != points.atom_count:
+            raise ValueError("expected a relation for each atom of the time-points")
+        for k in range(self.table.count):
+            if self.table.entries[k].width != points.widths[k]:
+                raise ValueError(f"relation {k} has another number of arguments")
+
+    def load(self, block):
+        """Load a block of bytes for `read`; the block must not change until it has been read."""
+        self.block = Block(block)
+        self.lines.load(self.block.data, self.block.size)
+        self.status = SCAN_FULL
+
+    def load_end(self):
+        """End the log: `read` then reads a last line that has no line feed."""
+        self.block = None
+        self.lines.load_end()
+        self.status = SCAN_FULL
+
+    def unload(self):
+        """Release the block; nothing more can be read."""
+        self.status = SCAN_EMPTY
+        self.block = None
+
+    def read(self, size_t most=DEFAULT_POINTS):
+        """Add the next time-points of the block, up to `most`; return whether there may be more.
+
+        Time-points that have been read are dropped first, if no others are left.
+
+        Raises:
+            LogError: the next line cannot be read. It is raised once no time-points are left that
+                come before the line.
+            LimitError: there are too many different texts.
+        """
+        if self.points.next == self.points.point_count:
+            self.points.clear()
+        if self.status == SCAN_FULL:
+            with nogil:
+                self.status = <ScanStatus> self.scan(most)
+            if self.status == SCAN_ERROR:
+                self.note_failure()
+        if self.status == SCAN_ERROR and self.points.next == self.points.point_count:
+            raise self.lines.failure
+        return self.status != SCAN_EMPTY
+
+    cdef int scan(self, size_t most) except -1 nogil:
+        """Add up to `most` time-points; return a ScanStatus."""
+        cdef const uint8_t *place = self.lines.cursor
+        cdef const uint8_t *line
+        cdef size_t n = 0
+        if self.lines.error != NO_ERROR:
+            return SCAN_ERROR
+        while n < most:
+            if place == self.lines.stop:
+                self.lines.cursor = self.lines.stop = NULL
+                if not self.lines.next_lines():
+                    return SCAN_EMPTY if self.lines.error == NO_ERROR else SCAN_ERROR
+                place = self.lines.cursor
+            line = place
+            if place[0] != c'@':
+                if self.lines.line_count == 0:
+                    line = place = skip_byte_order_mark(place)
+                place = self.lines.skip_to_stamp(place)
+            self.lines.line_count += 1
+            if place[0] == c'\n':
+                place += 1
+                continue
+            place = self.scan_point(place)
+            if place != NULL:
+                self.point_count += 1
+                n += 1
+                continue
+            if not self.lines.skip_errors:
+                self.lines.error_line = line
+                return SCAN_ERROR
+            self.lines.error = NO_ERROR
+            self.reader.fault = NO_FAULT
+            self.lines.skipped_count += 1
+            place = <const uint8_t *> memchr(line, c'\n', <size_t> (self.lines.stop - line)) + 1
+        self.lines.cursor = place
+        return SCAN_FULL
+
+    cdef const uint8_t *scan_point(self, const uint8_t *place) except? NULL nogil:
+        """Read a line from its '@' on; return the start of the next line, or NULL on an error."""
+        cdef LastTimeStamp present
+        cdef const uint8_t *digits = place + 1
+        cdef const uint8_t *tail
+        cdef uint64_t time_stamp
+        # PERF: most time-stamps have as many digits as the one before them
+        if (
+            self.lines.last.digit_count != 0
+            and self.lines.stop - place > LONGEST_DIGITS + 1
+            and place[0] == c'@'
+        ):
+            present = self.lines.last
+            if read_alike(&present, digits):
+                tail = digits + present.digit_count
+                if self.lines.items.classes[tail[0]] == BLANK:
+                    self.points.begin(<int64_t> present.value)
+                    place = self.reader.read_rows(tail)
+                    if place == NULL:
+                        self.points.drop_point()
+                        return NULL
+                    self.lines.last = present
+                    return place
+        if place[0] != c'@':
+            return self.lines.fail(NO_TIME_STAMP, place)
+        tail = self.lines.scan_time_stamp(digits, &time_stamp)
+        if tail == NULL:
+            return NULL
+        self.points.begin(<int64_t> time_stamp)
+        place = self.reader.read_rows(tail)
+        if place == NULL:
+            self.points.drop_point()
+            return NULL
+        remember_time_stamp(&self.lines.last, time_stamp, <size_t> (tail - digits))
+        return place
+
+    cdef int note_failure(self) except -1:
+        """Store an error that describes the bad line, before the block is released."""
+        cdef Scanner lines = self.lines
+        cdef RowReader reader = self.reader
+        if lines.error != NO_ERROR or reader.fault == NO_FAULT or lines.failure is not None:
+            return lines.note_failure()
+        lines.error_place = reader.fault_place
+        if reader.fault == IN_QUOTES:
+            lines.error = reader.items.error
+            return lines.note_failure()
+        # nothing is read after this
+        lines.error = STRAY_BYTE
+        line = PyBytes_FromStringAndSize(
+            <const char *> lines.error_line,
+            <const uint8_t *> memchr(
+                lines.error_line, c'\n', <size_t> (lines.stop - lines.error_line)
+            ) - lines.error_line
+        )
+        name = kinds = None
+        if reader.fault in (BAD_VALUE, BAD_TEXT, WRONG_COUNT):
+            name, kinds = self.table.relations[reader.fault_relation.number]
+        from mtlmon.relational.input.row_errors import describe_row
+        message, column = describe_row(
+            _FAULTS[<int> reader.fault],
+            line,
+            <size_t> (lines.error_place - lines.error_line),
+            name,
+            kinds,
+            reader.fault_argument,
+            reader.fault_count,
+        )
+        lines.failure = LogError(
+            message, path=lines.path, line=lines.line_count, column=column
+        )
+        return 0
+
+
+_FAULTS = {
+    <int> NOT_A_NAME: "name",
+    <int> NO_VALUE: "missing",
+    <int> NO_COMMA: "comma",
+    <int> ROW_NOT_CLOSED: "open",
+    <int> BAD_VALUE: "value",
+    <int> BAD_TEXT: "text",
+    <int> WRONG_COUNT: "count",
+    <int> BEHIND_END: "end",
+}
