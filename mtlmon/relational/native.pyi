@@ -20,4 +20,13 @@ class AnswerBlock:
 
     def __init__(self, widths: _Array) -> None: ...
     def __len__(self) -> int: ...
+    def add(
+        self,
+        policy: int,
+        kind: int,
+        time_stamp: int,
+        offset: int,
+        point: int,
+        cells: Sequence[int] = (),
+    ) -> None: ...
     def take(self) -> list[tuple[int, int, int, int, int, tuple[int, ...]]]: ...

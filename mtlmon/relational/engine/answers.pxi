@@ -63,3 +63,25 @@ cdef class AnswerBlock:
             )
         self.clear()
         return found
+
+    def add(self, policy, kind, time_stamp, offset, point, cells=()):
+        """Add an answer, given as `take` returns it."""
+        cdef Answer answer
+        cdef size_t k
+        cdef int64_t *values
+        if not 0 <= policy < self.policy_count:
+            raise ValueError(f"no policy has the number {policy}")
+        if len(cells) != (0 if kind == HOLDS else self.widths[policy]):
+            raise ValueError(f"policy {policy} has another number of variables")
+        answer.policy, answer.kind = policy, <AnswerKind> <int> kind
+        answer.time_stamp, answer.offset, answer.point = time_stamp, offset, point
+        answer.start = 0
+        values = <int64_t *> malloc((len(cells) + 1) * sizeof(int64_t))
+        if values == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            for k in range(len(cells)):
+                values[k] = cells[k]
+            self.put(&answer, values)
+        finally:
+            free(values)

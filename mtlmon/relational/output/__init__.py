@@ -1,0 +1,1 @@
+"""What first-order policies write: lines and arrays of answers."""

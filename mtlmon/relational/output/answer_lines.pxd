@@ -1,0 +1,37 @@
+# cython: language_level=3
+"""Declarations for writing answers as lines."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t
+
+from mtlmon.arrays.native cimport KeyTable
+from mtlmon.relational.native cimport AnswerBlock
+from mtlmon.text.native cimport VerdictFilter, Writer
+
+
+cdef struct NamedVariable:
+    # the text before its value: ` (u=` or `, f=`
+    const uint8_t *name
+    size_t length
+    uint8_t kind
+
+
+cdef struct ReportedPolicy:
+    # the text at the beginning of its lines
+    const uint8_t *label
+    size_t label_length
+    NamedVariable *variables
+    uint32_t width
+    # the room that a line takes at most, without texts
+    size_t room
+
+
+cdef class AnswerLines:
+    cdef readonly Writer writer
+    cdef KeyTable texts
+    cdef VerdictFilter filter
+    cdef ReportedPolicy *policies
+    cdef uint32_t policy_count
+    cdef list kept
+
+    cdef int put_lines(self, AnswerBlock answers) except -1 nogil

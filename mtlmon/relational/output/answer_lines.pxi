@@ -1,0 +1,207 @@
+# cython: language_level=3
+"""Writes answers as lines: `ts:offset false (u=alice, f=f1)`, `... true` and `... match (...)`."""
+
+from cython cimport final
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from mtlmon.arrays.native cimport KeyTable, Text
+from mtlmon.relational.native cimport HOLDS, MATCHES, Answer, AnswerBlock
+from mtlmon.text.native cimport (
+    FILTER_BOOLEAN,
+    FILTER_NONE,
+    LINE_ROOM,
+    Writer,
+)
+
+from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
+
+cdef enum:
+    OF_INTEGER
+    OF_FLOAT
+    OF_BOOLEAN
+    OF_TEXT
+    OF_TIME
+
+_VALUE_KINDS = {
+    "integer": OF_INTEGER,
+    "float": OF_FLOAT,
+    "boolean": OF_BOOLEAN,
+    "text": OF_TEXT,
+    "time": OF_TIME,
+}
+
+
+@final
+cdef class AnswerLines:
+    """Writes answers as lines of text.
+
+    labels: for each policy, the bytes at the beginning of its lines.
+    variables: for each policy, pairs of the name and the name of the kind of each variable.
+    texts: the texts by number.
+    verdicts: which answers to write: "all", "boolean" (the same), "false" (violations and matches)
+        or "none".
+
+    Attributes:
+        writer: holds the lines until they are flushed.
+    """
+
+    def __cinit__(self, labels, variables, KeyTable texts not None, *, str verdicts="false"):
+        cdef uint32_t policy, k
+        cdef ReportedPolicy *reported
+        cdef bytes written
+        labels, variables = list(labels), list(variables)
+        if len(labels) != len(variables):
+            raise ValueError("expected variables for each policy")
+        self.writer = Writer()
+        self.texts = texts
+        self.filter = _FILTERS[verdicts]
+        self.policies = <ReportedPolicy *> calloc(len(labels) + 1, sizeof(ReportedPolicy))
+        if self.policies == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.policy_count = <uint32_t> len(labels)
+        self.kept = labels
+        for policy in range(self.policy_count):
+            reported = &self.policies[policy]
+            written = labels[policy]
+            reported.label = <const uint8_t *> PyBytes_AS_STRING(written)
+            reported.label_length = <size_t> len(written)
+            reported.width = <uint32_t> len(variables[policy])
+            reported.variables = <NamedVariable *> calloc(
+                reported.width + 1, sizeof(NamedVariable)
+            )
+            if reported.variables == NULL:
+                raise MemoryError("mtlmon: out of memory")
+            reported.room = reported.label_length + LINE_ROOM
+            for k, (name, kind) in enumerate(variables[policy]):
+                written = (f", {name}=" if k else f" ({name}=").encode()
+                self.kept.append(written)
+                reported.variables[k].name = <const uint8_t *> PyBytes_AS_STRING(written)
+                reported.variables[k].length = <size_t> len(written)
+                reported.variables[k].kind = _VALUE_KINDS[kind]
+                reported.room += <size_t> len(written) + LONGEST_VALUE
+
+    def __dealloc__(self):
+        cdef uint32_t policy
+        if self.policies != NULL:
+            for policy in range(self.policy_count):
+                free(self.policies[policy].variables)
+        free(self.policies)
+
+    def put(self, AnswerBlock answers not None):
+        """Write answers, and forget them."""
+        cdef uint32_t policy
+        if answers.policy_count != self.policy_count:
+            raise ValueError("answers of other policies")
+        for policy in range(self.policy_count):
+            if answers.widths[policy] != self.policies[policy].width:
+                raise ValueError(f"policy {policy} has another number of variables")
+        if self.filter != FILTER_NONE:
+            with nogil:
+                self.put_lines(answers)
+        answers.clear()
+
+    def close(self):
+        """Do nothing: lines need no end."""
+
+    cdef int put_lines(self, AnswerBlock answers) except -1 nogil:
+        cdef const Answer *answer
+        cdef const ReportedPolicy *policy
+        cdef const NamedVariable *variable
+        cdef const int64_t *cells
+        cdef size_t k, room
+        cdef uint32_t i
+        cdef uint8_t *place
+        cdef Text text
+        for k in range(answers.count):
+            answer = &answers.answers[k]
+            if answer.kind == HOLDS and self.filter > FILTER_BOOLEAN:
+                continue
+            policy = &self.policies[answer.policy]
+            cells = answers.values + answer.start
+            room = policy.room
+            if answer.kind != HOLDS:
+                for i in range(policy.width):
+                    if policy.variables[i].kind == OF_TEXT:
+                        room += 2 * self.texts.text_of(<size_t> cells[i]).length + 2
+            if not self.writer.reserve(room // LINE_ROOM + 1):
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
+            place = self.writer.data + self.writer.size
+            memcpy(place, policy.label, policy.label_length)
+            place = put_natural(place + policy.label_length, <uint64_t> answer.time_stamp)
+            place[0] = c':'
+            place = put_natural(place + 1, answer.offset)
+            if answer.kind == HOLDS:
+                place = put_word(place, " true", 5)
+            elif answer.kind == MATCHES:
+                place = put_word(place, " match", 6)
+            else:
+                place = put_word(place, " false", 6)
+            if answer.kind != HOLDS and policy.width:
+                for i in range(policy.width):
+                    variable = &policy.variables[i]
+                    place = put_word(place, <const char *> variable.name, variable.length)
+                    if variable.kind == OF_TEXT:
+                        text = self.texts.text_of(<size_t> cells[i])
+                        place = put_text(place, text.place, text.length)
+                    elif variable.kind == OF_INTEGER:
+                        place = put_integer(place, cells[i])
+                    elif variable.kind == OF_FLOAT:
+                        place = put_float(place, cells[i])
+                    elif variable.kind == OF_BOOLEAN:
+                        if cells[i]:
+                            place = put_word(place, "true", 4)
+                        else:
+                            place = put_word(place, "false", 5)
+                    else:
+                        place = put_time(place, cells[i])
+                place[0] = c')'
+                place += 1
+            place[0] = c'\n'
+            self.writer.size = <size_t> (place + 1 - self.writer.data)
+        return 0
+
+
+cdef inline uint8_t *put_word(uint8_t *place, const char *word, size_t length) noexcept nogil:
+    memcpy(place, word, length)
+    return place + length
+
+
+def answer_arrays(AnswerBlock answers not None):
+    """Return the answers as bytes of arrays, and forget them.
+
+    Returns:
+        Policies (uint32), kinds (uint8: 0 violated, 1 holds, 2 matches), time-stamps (int64),
+        offsets (uint64), the index of the first value of each (uint64), and all values (int64).
+    """
+    cdef size_t count = answers.count
+    cdef size_t k
+    cdef uint32_t *policies
+    cdef uint8_t *kinds
+    cdef int64_t *time_stamps
+    cdef uint64_t *offsets
+    cdef uint64_t *starts
+    parts = [PyBytes_FromStringAndSize(NULL, count * size) for size in (4, 1, 8, 8, 8)]
+    policies = <uint32_t *> PyBytes_AS_STRING(parts[0])
+    kinds = <uint8_t *> PyBytes_AS_STRING(parts[1])
+    time_stamps = <int64_t *> PyBytes_AS_STRING(parts[2])
+    offsets = <uint64_t *> PyBytes_AS_STRING(parts[3])
+    starts = <uint64_t *> PyBytes_AS_STRING(parts[4])
+    with nogil:
+        for k in range(count):
+            policies[k] = answers.answers[k].policy
+            kinds[k] = <uint8_t> answers.answers[k].kind
+            time_stamps[k] = answers.answers[k].time_stamp
+            offsets[k] = answers.answers[k].offset
+            starts[k] = answers.answers[k].start
+    parts.append(
+        PyBytes_FromStringAndSize(
+            <const char *> answers.values, answers.value_count * sizeof(int64_t)
+        )
+    )
+    answers.clear()
+    return tuple(parts)

@@ -1,0 +1,184 @@
+"""Convert the answers of first-order policies to Arrow tables: a column for each variable."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.checking.outputs import unique_columns
+from mtlmon.errors import MtlmonError
+from mtlmon.policy.predicates.kinds import DECLARED
+from mtlmon.relational.output.native import answer_arrays
+from mtlmon.support.atom_names import listed
+from mtlmon.tables.verdicts import key_texts, time_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.tables.columns.times import Times
+
+__all__ = ["ValuationTable"]
+
+_FIXED = ("policy", "time", "time_text", "offset", "verdict", "reference")
+_TYPES = {
+    "integer": pa.int64(),
+    "float": pa.float64(),
+    "boolean": pa.bool_(),
+    "text": pa.string(),
+    "time": pa.timestamp("ns", "UTC"),
+}
+_HOLDS = 1
+_VIOLATED = 0
+# the number of answers in one batch
+_BATCH_ROWS = 1 << 16
+
+
+class ValuationTable:
+    """Creates record batches of answers.
+
+    The columns are `policy` (null for a policy without a name); `time`, the time-stamp;
+    `time_text`, the time as the log writes it, if that is different; `offset`; `verdict`: false for
+    a violation, true where there is none, and for the matches of a find; `reference`, always null,
+    so that tables of all verdicts have the same columns; and a column for each variable, which is
+    null for policies without it. A variable with the name of another column gets the prefix `var_`,
+    repeated until the name is unique.
+
+    Args:
+        names: the names of the policies, in order.
+        variables: for each policy, pairs of the name and the kind of each variable.
+        texts: the texts by number.
+        times: the log's notation of times, or None if it has the time-stamps.
+        has_true: whether time-points without violations have a row.
+
+    Raises:
+        MtlmonError: variables of one name have two types.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        variables: Sequence[Sequence[tuple[str, str]]],
+        texts: KeyTable,
+        times: Times | None = None,
+        *,
+        has_true: bool = False,
+    ) -> None:
+        self._names = pa.array(names, pa.string())
+        self._texts = texts
+        self._times = times
+        self._has_true = has_true
+        self._kinds = _kinds_of(names, variables)
+        columns = unique_columns(list(self._kinds), _FIXED, "var_")
+        self._columns = dict(zip(self._kinds, columns, strict=True))
+        # for each policy and variable, the place of its value among those of an answer
+        self._places = [{name: place for place, (name, _) in enumerate(own)} for own in variables]
+
+    @cached_property
+    def has_time_texts(self) -> bool:
+        """Whether the log writes times differently from the time-stamps, once rows are read."""
+        return self._times is not None and not self._times.is_plain
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches, once rows have been read."""
+        return pa.schema(
+            [
+                pa.field("policy", pa.string()),
+                pa.field("time", pa.int64(), nullable=False),
+                *([pa.field("time_text", pa.string())] if self.has_time_texts else []),
+                pa.field("offset", pa.int64(), nullable=False),
+                pa.field("verdict", pa.bool_(), nullable=False),
+                pa.field("reference", pa.string()),
+                *(
+                    pa.field(self._columns[name], _TYPES[kind])
+                    for name, kind in self._kinds.items()
+                ),
+            ]
+        )
+
+    def batches(self, answers: AnswerBlock) -> Iterator[pa.RecordBatch]:
+        """The answers, which are removed from the block."""
+        parts = answer_arrays(answers)
+        dtypes = (np.uint32, np.uint8, np.int64, np.uint64, np.uint64, np.int64)
+        *columns, values = map(np.frombuffer, parts, dtypes)
+        if not self._has_true:
+            is_wanted = columns[1] != _HOLDS
+            if not is_wanted.all():
+                columns = [column[is_wanted] for column in columns]
+        for first in range(0, len(columns[0]), _BATCH_ROWS):
+            part = [column[first : first + _BATCH_ROWS] for column in columns]
+            yield self._batch(part[0], part[1], part[2], part[3], part[4], values)
+
+    def _batch(
+        self,
+        policies: NDArray[np.uint32],
+        kinds: NDArray[np.uint8],
+        time_stamps: NDArray[np.int64],
+        offsets: NDArray[np.uint64],
+        starts: NDArray[np.uint64],
+        values: NDArray[np.int64],
+    ) -> pa.RecordBatch:
+        columns = [self._names.take(pa.array(policies)), pa.array(time_stamps)]
+        if self._times is not None and self.has_time_texts:
+            columns.append(time_texts(self._times, time_stamps))
+        columns += [
+            pa.array(offsets.astype(np.int64)),
+            pa.array(kinds != _VIOLATED),
+            pa.nulls(len(policies), pa.string()),
+        ]
+        for name in self._kinds:
+            cells = np.zeros(len(policies), np.int64)
+            is_null = np.ones(len(policies), np.bool_)
+            for policy, places in enumerate(self._places):
+                if name in places:
+                    rows = np.flatnonzero((policies == policy) & (kinds != _HOLDS))
+                    cells[rows] = values[starts[rows] + np.uint64(places[name])]
+                    is_null[rows] = False
+            columns.append(self._cells(cells, is_null, self._kinds[name]))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _cells(self, cells: NDArray[np.int64], is_null: NDArray[np.bool_], kind: str) -> pa.Array:
+        """Return the column of cells of a kind."""
+        if kind == "text":
+            distinct, places = np.unique(cells[~is_null], return_inverse=True)
+            texts = key_texts(self._texts, distinct.astype(np.uint32), 0)
+            indices = np.zeros(len(cells), np.int64)
+            indices[~is_null] = places
+            return texts.take(pa.array(indices, mask=is_null))
+        if kind == "float":
+            return pa.array(cells.view(np.float64), mask=is_null)
+        if kind == "boolean":
+            return pa.array(cells.astype(np.bool_), mask=is_null)
+        return pa.array(cells, mask=is_null).cast(_TYPES[kind])
+
+
+def _kinds_of(
+    names: Sequence[str | None], variables: Sequence[Sequence[tuple[str, str]]]
+) -> dict[str, str]:
+    """The kind of the variables of each name, in order.
+
+    Raises:
+        MtlmonError: variables of one name have two kinds.
+    """
+    found: dict[str, tuple[str, str | None]] = {}
+    for policy, own in zip(names, variables, strict=True):
+        for name, kind in own:
+            known, other = found.setdefault(name, (kind, policy))
+            if known != kind:
+                raise MtlmonError(
+                    f"the variable {name} is {_words(known)} in {listed([other or ''])}, but "
+                    f"{_words(kind)} in {listed([policy or ''])}: a table has one column for both, "
+                    "so rename one of them, or write lines of text"
+                )
+    return {name: kind for name, (kind, _) in found.items()}
+
+
+def _words(kind: str) -> str:
+    return next(one.words for one in DECLARED.values() if one.name == kind)
