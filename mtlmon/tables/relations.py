@@ -1,0 +1,215 @@
+"""Make time-points with rows of the batches of a table, for first-order policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError
+from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
+from mtlmon.tables.columns.arrow_text import is_text, text_array
+from mtlmon.tables.columns.keys import number_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.tables.events import EventBatch
+
+    Rows = tuple[NDArray[np.uint32], NDArray[np.int64]]
+
+__all__ = ["RelationRows", "TableAtom"]
+
+
+class TableAtom(NamedTuple):
+    """An atom of time-points.
+
+    Attributes:
+        name: the atom of the batches that tells at which rows it has a row; None if it has none.
+        arguments: for each argument, the name that the batches show its value under, and the kind
+            of its values: "integer", "float", "boolean", "text" or "time".
+    """
+
+    name: str | None
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+class _Piece(NamedTuple):
+    """Some rows of a table: their time-stamps, and the rows that each atom has there."""
+
+    time_stamps: NDArray[np.int64]
+    atoms: list[Rows]
+
+
+class RelationRows:
+    """Makes time-points of the batches of a table.
+
+    A row of an atom needs a value for each argument: where one is null or NaN, the atom has no row.
+
+    Args:
+        atoms: the atoms of the time-points, in order.
+        points: gets the time-points.
+        texts: numbers the texts.
+        by_stamp: whether all rows of one time-stamp are one time-point, instead of each row.
+
+    Attributes:
+        left_out: the number of rows that atoms lack as an argument has no value.
+    """
+
+    def __init__(
+        self,
+        atoms: Sequence[TableAtom],
+        points: PointBlock,
+        texts: KeyTable,
+        *,
+        by_stamp: bool = False,
+    ) -> None:
+        self._atoms = tuple(atoms)
+        self._texts = texts
+        self._by_stamp = by_stamp
+        self._rows = ColumnRows(points, by_stamp=by_stamp)
+        self._kinds: dict[str, pa.DataType] = {}
+        # rows of one time-stamp, of which more may come
+        self._held: list[_Piece] = []
+        self.left_out = 0
+
+    @property
+    def point_count(self) -> int:
+        """The number of time-points so far."""
+        return self._rows.point_count
+
+    def load(self, batch: EventBatch) -> None:
+        """Take the rows of a batch, after all time-points before have been read.
+
+        Raises:
+            MtlmonError: values of an argument do not fit 64 bits, or change their type.
+        """
+        if not len(batch):
+            return
+        letters = batch.letters_of(0)
+        shown = batch.shown_of(0)
+        atoms = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
+        piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms)
+        if not self._by_stamp:
+            self._load(piece)
+            return
+        stamps = piece.time_stamps
+        start = int(np.searchsorted(stamps, stamps[-1]))
+        if self._held and self._held[0].time_stamps[0] != stamps[0]:
+            self._held.append(_part(piece, 0, start))
+            self._load(_joined(self._held))
+            self._held = [_part(piece, start, len(stamps))]
+        elif start == 0:
+            self._held.append(piece)
+        else:
+            self._load(_joined([*self._held, _part(piece, 0, start)]))
+            self._held = [_part(piece, start, len(stamps))]
+
+    def load_end(self) -> None:
+        """End the log: the rows of its last time-stamp are complete."""
+        if self._held:
+            self._load(_joined(self._held))
+            self._held = []
+
+    def read(self, most: int = DEFAULT_POINTS) -> bool:
+        """Add the next time-points, up to `most`; return whether there are more."""
+        return self._rows.read(most)
+
+    def _load(self, piece: _Piece) -> None:
+        self._rows.load(
+            piece.time_stamps, [(rows, cells.reshape(-1)) for rows, cells in piece.atoms]
+        )
+
+    def _rows_of(
+        self,
+        atom: TableAtom,
+        names: Sequence[str],
+        letters: NDArray[np.uint64],
+        shown: Mapping[str, pa.Array],
+    ) -> Rows:
+        """The rows of an atom: their indices in the batch, and their cells."""
+        if atom.name is None:
+            return np.zeros(0, np.uint32), np.zeros((0, len(atom.arguments)), np.int64)
+        number = names.index(atom.name)
+        held = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
+        rows = np.flatnonzero(held)
+        columns = [shown[name] for name, _ in atom.arguments]
+        if len(rows) < len(held):
+            columns = [column.take(pa.array(rows)) for column in columns]
+        has_values = np.ones(len(rows), np.bool_)
+        for column in columns:
+            if column.null_count:
+                has_values &= np.asarray(column.is_valid())
+            if pa.types.is_floating(column.type):
+                has_values &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+        if not has_values.all():
+            self.left_out += len(rows) - int(np.count_nonzero(has_values))
+            rows = rows[has_values]
+            columns = [column.filter(pa.array(has_values)) for column in columns]
+        cells = np.empty((len(rows), len(columns)), np.int64)
+        for place, (column, (name, kind)) in enumerate(zip(columns, atom.arguments, strict=True)):
+            if len(rows):
+                self._require_same_type(atom.name, name, column.type)
+            cells[:, place] = self._cells(column, kind, atom.name)
+        return rows.astype(np.uint32), cells
+
+    def _require_same_type(self, atom: str, name: str, kind: pa.DataType) -> None:
+        """Raise MtlmonError if values had another type before."""
+        known = self._kinds.setdefault(name, kind)
+        if known != kind:
+            raise MtlmonError(
+                f"an argument of {atom} changes its type from {known} to {kind}: write all its "
+                "values in one form"
+            )
+
+    def _cells(self, column: pa.Array, kind: str, atom: str) -> NDArray[np.int64]:
+        """The cells of values that are neither null nor NaN."""
+        try:
+            if kind == "text":
+                texts = column if is_text(column.type) else text_array(column)
+                return number_rows(self._texts, [texts]).astype(np.int64)
+            if kind == "float":
+                floats = np.asarray(column.cast(pa.float64()))
+                return (floats + 0.0).view(np.int64)
+            if kind == "boolean":
+                return np.asarray(column.cast(pa.int8())).astype(np.int64)
+            if kind == "time":
+                zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+                column = column.cast(pa.timestamp("ns", zone))
+            return np.asarray(column.cast(pa.int64()))
+        except pa.ArrowInvalid as error:
+            reason = " ".join(str(error).split())
+            what = "times from 1677 to 2262" if kind == "time" else "64 bits"
+            raise MtlmonError(
+                f"the value of an argument of {atom} does not fit {what}: {reason}"
+            ) from None
+
+
+def _part(piece: _Piece, start: int, end: int) -> _Piece:
+    """Some rows of a piece."""
+    atoms = []
+    for rows, cells in piece.atoms:
+        first, last = np.searchsorted(rows, [start, end])
+        atoms.append((rows[first:last] - np.uint32(start), cells[first:last]))
+    return _Piece(piece.time_stamps[start:end], atoms)
+
+
+def _joined(pieces: Sequence[_Piece]) -> _Piece:
+    """The rows of pieces, one after another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    sizes = [len(piece.time_stamps) for piece in pieces]
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.uint32)
+    atoms = [
+        (
+            np.concatenate([rows + start for (rows, _), start in zip(parts, starts, strict=True)]),
+            np.concatenate([cells for _, cells in parts]),
+        )
+        for parts in zip(*(piece.atoms for piece in pieces), strict=True)
+    ]
+    return _Piece(np.concatenate([piece.time_stamps for piece in pieces]), atoms)
