@@ -113,7 +113,7 @@ def parts_of(policy: Policy) -> tuple[Formula, tuple[str, ...]]:
 def title_of(policy: Policy) -> str:
     """How errors call a policy."""
     if policy.is_find:
-        return f"find {policy.name}"
+        return "the formula" if policy.name is None else f"find {policy.name}"
     return "the policy" if policy.name is None else f"policy {policy.name}"
 
 

@@ -3,7 +3,7 @@
 A subformula is evaluated under some variables that are bound already, and binds others: a predicate
 binds its arguments, an equality one side, and a negation or other comparison nothing. The operands
 of temporal operators and aggregates are evaluated alone, as their rows are remembered. No function
-is recursive: those that would be are generators, which `_run` drives.
+is recursive: those that would be are generators, which `run` drives.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mtlmon.policy.first_order.terms import (
 )
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.normal import normal_form
+from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 
@@ -119,7 +120,7 @@ class BindingAnalysis:
         normal = normal_form(formula, negated=negated)
         self._kept.append(normal)
         order: list[Step] = []
-        found = _run(self._conjunction(normal, NONE, order))
+        found = run(self._conjunction(normal, NONE, order))
         error = found if isinstance(found, Unbound) else None
         if not isinstance(found, Unbound):
             lacking = next((name for name in reported if name not in found), None)
@@ -398,21 +399,3 @@ def _first(names: Names, formula: Formula) -> str | None:
 
 def _ordered(formula: Formula) -> tuple[str, ...]:
     return free_variables(formula)[id(formula)]
-
-
-def _run(evaluation: _Evaluation) -> _Result:
-    """Run an evaluation and those that it waits for, without recursion."""
-    stack = [evaluation]
-    value: _Result | None = None
-    while stack:
-        try:
-            # a generator that starts takes None
-            waiting = stack[-1].send(value)  # type: ignore[arg-type]
-        except StopIteration as end:
-            stack.pop()
-            value = end.value
-        else:
-            stack.append(waiting)
-            value = None
-    assert value is not None
-    return value

@@ -198,8 +198,7 @@ class _Finder(Types):
         has_changed = False
         done: dict[int, Kind | None] = {}
         for part in postorder(*terms_of(node)):
-            wanted = self._wanted(part, done)
-            for operand in part.operands:
+            for operand, wanted in zip(part.operands, self._wanted(part, done), strict=True):
                 if wanted is None or operand.operator is not terms.VARIABLE:
                     continue
                 root = self.root(scope[operand.name])
@@ -210,8 +209,14 @@ class _Finder(Types):
             done[id(part)] = self._known(part, scope, done)
         return has_changed
 
-    def _wanted(self, part: Expression, done: Mapping[int, Kind | None]) -> Kind | None:
-        """The kind that the operands of a term must have, as far as it is known."""
+    def _wanted(self, part: Expression, done: Mapping[int, Kind | None]) -> Sequence[Kind | None]:
+        """The kind that each operand of a term must have, as far as it is known."""
+        if part.operator in terms.CONVERSIONS.values():
+            return [_RESULTS[name] for name in part.operator.signature[:-1]]
+        return [self._wanted_by_all(part, done)] * len(part.operands)
+
+    def _wanted_by_all(self, part: Expression, done: Mapping[int, Kind | None]) -> Kind | None:
+        """The kind that all operands of a term must have."""
         operator = part.operator
         known = [found for one in part.operands if (found := done[id(one)])]
         if operator in {terms.IN, terms.NOT_IN}:
@@ -241,8 +246,8 @@ class _Finder(Types):
             if word == "COUNT":
                 return kinds.INTEGER
             return kinds.FLOAT if word in {"AVG", "MEDIAN"} else known[0] if known else None
-        if operator in terms.FUNCTIONS.values():
-            return _RESULTS.get(operator.signature[1])
+        if operator in {*terms.FUNCTIONS.values(), *terms.CONVERSIONS.values()}:
+            return _RESULTS.get(operator.signature[-1])
         if operator is terms.DIVIDE:
             return kinds.FLOAT
         if operator in terms.ARITHMETIC:

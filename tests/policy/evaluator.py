@@ -80,6 +80,11 @@ def evaluate(node: Expression, row: Mapping[str, Any], world: World = _NO_WORLD)
         return int((values[0].microseconds - values[1].microseconds) / 10**6)
     if name in _TEXT_FUNCTIONS:
         return _TEXT_FUNCTIONS[name](*values)
+    if name in _CONVERSIONS:
+        value = _CONVERSIONS[name](*values)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise Overflow
+        return value
     if name in _ORDER:
         return _compare(name, *values)
     return _arithmetic(name, *values)
@@ -172,6 +177,76 @@ _TEXT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lower": str.lower,
     "upper": str.upper,
     "length": len,
+}
+
+
+def _whole_quotient(left: int, right: int) -> Any:
+    if right == 0:
+        raise Overflow
+    return int(Fraction(left, right))
+
+
+def _truncated(value: float) -> Any:
+    if math.isinf(value):
+        raise Overflow
+    return math.trunc(value)
+
+
+def _infinite_quotient(left: float, right: float) -> Any:
+    left, right = float(left), float(right)
+    if right:
+        return left / right
+    return math.nan if left == 0 else math.copysign(math.inf, left) * math.copysign(1, right)
+
+
+def _number(kind: Callable[..., Any], text: str) -> Any:
+    try:
+        return kind("" if re.search(r"[_\s]", text) else text)
+    except ValueError:
+        return kind(0)
+
+
+def _ocaml_float(value: float) -> str:
+    written = f"{float(value):.12g}"
+    return written if re.search("[.einf]", written) else written + "."
+
+
+def _day(seconds: float) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(seconds=math.floor(min(seconds, 4102444800)))
+
+
+def _searched(text: str, pattern: str) -> Any:
+    """A match of a pattern in which groups and choices, and nothing else, have a backslash."""
+    swapped = re.sub(
+        r"\\?[()|]", lambda found: found[0][1:] if len(found[0]) > 1 else "\\" + found[0], pattern
+    )
+    return re.search(swapped, text, re.MULTILINE)
+
+
+def _group(text: str, pattern: str, number: int) -> Any:
+    found = _searched(text, pattern)
+    return None if found is None or number > len(found.groups()) else found[number]
+
+
+_CONVERSIONS: dict[str, Callable[..., Any]] = {
+    "quotient": _whole_quotient,
+    "ratio": _infinite_quotient,
+    "modulo": lambda left, right: left - right * _whole_quotient(left, right),
+    "f2i": _truncated,
+    "i2f": float,
+    "i2s": str,
+    "s2i": lambda text: _number(int, text),
+    "f2s": _ocaml_float,
+    "s2f": lambda text: _number(float, text),
+    "r2s": lambda pattern: pattern,
+    "s2r": lambda text: text,
+    "DAY_OF_MONTH": lambda seconds: _day(seconds).day,
+    "MONTH": lambda seconds: _day(seconds).month,
+    "YEAR": lambda seconds: _day(seconds).year,
+    "FORMAT_DATE": lambda seconds: _day(seconds).date().isoformat(),
+    "SUBSTRING": lambda part, text: part in text,
+    "MATCHES": lambda text, pattern: _searched(text, pattern) is not None,
+    "GROUP": _group,
 }
 
 _ORDER: dict[str, Callable[..., Any]] = {

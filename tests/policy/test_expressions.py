@@ -47,10 +47,11 @@ _INTERVALS: st.SearchStrategy[Interval] = st.one_of(
     st.builds(Interval, st.integers(0, 99), st.one_of(st.none(), st.integers(99, 200))),
 )
 
+_OTHERS = {*ops.NAMES, *ops.OF_FORMULAS, *ops.CONVERSIONS.values()}
 _OPERATORS = [
     row
     for row in vars(ops).values()
-    if isinstance(row, ops.Operator) and row.arity and row not in ops.NAMES | ops.OF_FORMULAS
+    if isinstance(row, ops.Operator) and row.arity and row not in _OTHERS
 ]
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _SHOWN_WIDTH = 40
 _REMEMBERING = frozenset({ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()})
+_BY_NAME = {kind.name: kind for kind in (kinds.BOOLEAN, kinds.INTEGER, kinds.FLOAT, kinds.TEXT)}
 _EXAMPLE_TIME = '"2024-05-01T12:30:00'
 
 
@@ -138,6 +139,8 @@ class _Checker:
             return self.remembering(node)
         if operator in ops.FUNCTIONS.values():
             return self.call(node)
+        if operator in ops.CONVERSIONS.values():
+            return self.conversion(node)
         if operator in ops.ARITHMETIC:
             return self.arithmetic(node)
         if operator is ops.IF:
@@ -280,7 +283,7 @@ class _Checker:
 
     def call(self, node: Expression) -> Kind:
         function, argument = node.operator, node.operands[0]
-        wanted, result = function.signature
+        wanted, result = function.signature[0], function.signature[-1]
         if wanted == "any":
             return self.choice(node)
         for constant in node.operands[1:]:
@@ -305,6 +308,13 @@ class _Checker:
         else:
             self.require(argument, kinds.TEXT, f"{function.name} takes")
         return {"boolean": kinds.BOOLEAN, "integer": kinds.INTEGER, "text": kinds.TEXT}[result]
+
+    def conversion(self, node: Expression) -> Kind:
+        """Check a conversion, whose signature has the kinds of all arguments."""
+        *wanted, result = node.operator.signature
+        for operand, name in zip(node.operands, wanted, strict=True):
+            self.require(operand, _BY_NAME[name], f"{node.operator.word} takes")
+        return _BY_NAME[result]
 
     def choice(self, node: Expression) -> Kind:
         """Check `min`, `max` or `coalesce` of two values."""

@@ -23,7 +23,8 @@ class Operator:
         binding: how tightly it binds; the larger, the tighter.
         constants: for a function, how many of its last arguments must be constant texts; for an
             aggregate, how many constants follow its argument.
-        signature: for a function, the kinds of its first argument and of its result.
+        signature: for a function, the kinds of its first argument and of its result; for a
+            conversion, the kinds of all arguments and of its result.
     """
 
     __slots__ = ("arity", "binding", "constants", "name", "signature", "word")
@@ -36,7 +37,7 @@ class Operator:
         binding: int,
         *,
         constants: int = 0,
-        signature: tuple[str, str] = ("", ""),
+        signature: tuple[str, ...] = ("", ""),
     ) -> None:
         self.name = name
         self.word = word
@@ -64,6 +65,10 @@ def _function(
         constants=constants,
         signature=(argument, result),
     )
+
+
+def _conversion(name: str, *signature: str) -> Operator:
+    return Operator(name, name, len(signature) - 1, OPERAND, signature=signature)
 
 
 def _aggregate(word: str, *, constants: int = 0) -> Operator:
@@ -137,6 +142,32 @@ WEEKDAY = _function("weekday", "time", "text")
 DATE = _function("date", "time", "text")
 TIME_OF_DAY = _function("time_of_day", "time", "text")
 
+# Conversions: the functions of MonPoly's language, which files of policies do not have.
+QUOTIENT = _conversion("quotient", "integer", "integer", "integer")
+"""The quotient of two integers without its fraction; dividing by 0 is an error."""
+MODULO = _conversion("modulo", "integer", "integer", "integer")
+"""What is left over of a quotient; it has the sign of the left integer."""
+RATIO = _conversion("ratio", "float", "float", "float")
+"""The quotient of two floats; what is divided by 0 is infinite."""
+INTEGER_OF_FLOAT = _conversion("f2i", "float", "integer")
+FLOAT_OF_INTEGER = _conversion("i2f", "integer", "float")
+TEXT_OF_INTEGER = _conversion("i2s", "integer", "text")
+INTEGER_OF_TEXT = _conversion("s2i", "text", "integer")
+TEXT_OF_FLOAT = _conversion("f2s", "float", "text")
+FLOAT_OF_TEXT = _conversion("s2f", "text", "float")
+TEXT_OF_PATTERN = _conversion("r2s", "text", "text")
+PATTERN_OF_TEXT = _conversion("s2r", "text", "text")
+DAY_OF_MONTH = _conversion("DAY_OF_MONTH", "float", "integer")
+MONTH = _conversion("MONTH", "float", "integer")
+YEAR = _conversion("YEAR", "float", "integer")
+FORMAT_DATE = _conversion("FORMAT_DATE", "float", "text")
+SUBSTRING = _conversion("SUBSTRING", "text", "text", "boolean")
+"""Whether the first text is part of the second."""
+PATTERN_MATCHES = _conversion("MATCHES", "text", "text", "boolean")
+"""Whether a pattern of OCaml's library Str matches a part of a text."""
+PATTERN_GROUP = _conversion("GROUP", "text", "text", "integer", "text")
+"""The part of a text that a group of the pattern has matched."""
+
 WINDOW_COUNT = _aggregate("count")
 WINDOW_SUM = _aggregate("sum")
 WINDOW_AVG = _aggregate("avg")
@@ -204,6 +235,17 @@ FUNCTIONS = {
     )
 }
 """The function for each name."""
+
+CONVERSIONS = {
+    conversion.name: conversion
+    for conversion in (
+        *(QUOTIENT, MODULO, RATIO, INTEGER_OF_FLOAT, FLOAT_OF_INTEGER),
+        *(TEXT_OF_INTEGER, INTEGER_OF_TEXT, TEXT_OF_FLOAT, FLOAT_OF_TEXT),
+        *(TEXT_OF_PATTERN, PATTERN_OF_TEXT, DAY_OF_MONTH, MONTH, YEAR, FORMAT_DATE),
+        *(SUBSTRING, PATTERN_MATCHES, PATTERN_GROUP),
+    )
+}
+"""The conversion for each name."""
 
 TIME_FUNCTIONS = frozenset({HOUR, MINUTE, WEEKDAY, DATE, TIME_OF_DAY})
 

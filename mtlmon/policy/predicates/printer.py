@@ -56,7 +56,8 @@ def constant_text(value: Constant) -> str:
     if isinstance(value, str):
         return f'"{"".join(map(_escaped, value))}"'
     written = str(value).lower()
-    if isinstance(value, Decimal) and "." not in written and "e" not in written:
+    is_whole = not {".", "e", "y"} & set(written)  # infinity has a y
+    if isinstance(value, Decimal) and is_whole:
         written += ".0"
     return written
 
@@ -122,9 +123,10 @@ def _call(node: Expression) -> list[Expression | str]:
 
 
 def _aggregate(node: Expression) -> list[Expression | str]:
-    word, formula, by = node.aggregate
+    word, formula, by, default = node.aggregate
     over: list[Expression | str] = [*node.operands, " OVER "] if node.operands else []
     groups = "" if by is None else f" BY {', '.join(by)}"
+    groups += "" if default is None else f", or: {constant_text(default)}"
     return [f"{word}(", *over, f"{FORMULA}{formula}", f"{groups})"]
 
 
