@@ -27,6 +27,7 @@ LAYERS = [
     {"_core", "_monitors"},
     {"policy"},
     {"relational"},
+    {"monpoly"},
     {"streams"},
     {"explanation"},
     {"checking"},

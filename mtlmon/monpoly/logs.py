@@ -1,0 +1,321 @@
+"""Reads MonPoly's logs: time-points that begin with @ and have rows of relations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import LogError
+from mtlmon.monpoly.signature import BUILT_IN
+from mtlmon.policy.predicates.conversions import float_of_text, integer_of_text
+from mtlmon.policy.predicates.integers import fits
+from mtlmon.support.guesses import did_you_mean
+from mtlmon.syntax.interval import MAXIMUM_BOUND
+from mtlmon.syntax.report import shorten, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Value = int | float | str
+    Row = tuple[Value, ...]
+
+_TOKEN = re.compile(
+    rb"""
+      (?P<blank> (?: [ \t\r\n]+ | \#[^\n]*(?:\n|\Z) )+ )
+    | r? "(?P<quoted> (?: [^"\\] | \\. )* )"
+    | (?P<word> [A-Za-z0-9_\[\]/:.!-]+ )
+    | (?P<symbol> [@(),;] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_OPEN_TEXT = re.compile(rb'r?"')
+_LARGEST_DIGITS = 19
+_SHOWN = 40
+
+# What comes next.
+_START, _STAMP, _NAME, _ROWS, _FIRST, _VALUE, _COMMA, _SKIPPED = range(8)
+
+
+class TimePoint(NamedTuple):
+    """A time-point of a log.
+
+    Attributes:
+        time_stamp: its time-stamp.
+        rows: the rows of each relation of the formula that has some, by its name there. Rows can
+            be equal.
+    """
+
+    time_stamp: int
+    rows: dict[str, list[Row]]
+
+
+class _Invalid(Exception):
+    """A token that is wrong where it stands; the message says why."""
+
+
+class LogReader:
+    """Reads a log from blocks of bytes.
+
+    Args:
+        signature: the types of all relations that the log may have, from `read_signature`.
+        relations: the relations whose rows are wanted, with the names that they get.
+        name: the name of the log in errors.
+        skip_errors: whether time-points that cannot be read are left out.
+
+    Attributes:
+        skipped: how many time-points were left out.
+    """
+
+    def __init__(
+        self,
+        signature: Mapping[str, Sequence[str]],
+        relations: Mapping[str, str],
+        name: str = "<log>",
+        *,
+        skip_errors: bool = False,
+    ) -> None:
+        self.name = name
+        self.skip_errors = skip_errors
+        self.skipped = 0
+        self._signature = signature
+        self._relations = relations
+        self._data = b""
+        # The place of the first byte of the data, counted from 0.
+        self._line = 0
+        self._column = 0
+        self._last = 0
+        self._state = _START
+        self._point: TimePoint | None = None
+        self._complete: TimePoint | None = None
+        # The relation whose rows are being read, and the values of the present row.
+        self._relation = ""
+        self._readers: Sequence[Callable[[str], Value]] = ()
+        self._rows: list[Row] | None = None
+        self._values: list[Value] = []
+
+    def feed(self, data: bytes) -> Iterator[TimePoint]:
+        """Take the next bytes; yield the time-points that are complete.
+
+        Raises:
+            LogError: a time-point cannot be read.
+        """
+        self._data += data
+        yield from self._read(self._data.rfind(b"\n") + 1, is_end=False)
+
+    def finish(self) -> Iterator[TimePoint]:
+        """Yield what is left at the end of the log; errors as of `feed`."""
+        yield from self._read(len(self._data), is_end=True)
+        if self._state in {_FIRST, _VALUE, _COMMA, _STAMP}:
+            self._fail(len(self._data), "the log ends within a time-point")
+        try:
+            self._end_relation()
+        except _Invalid as invalid:
+            self._fail(len(self._data), str(invalid))
+        if self._point is not None:
+            yield self._point
+        self._point = None
+
+    def _read(self, end: int, *, is_end: bool) -> Iterator[TimePoint]:
+        """Read the tokens up to a position of the data."""
+        data, place = self._data, 0
+        match = _TOKEN.match
+        while place < end:
+            found = match(data, place, end)
+            if found is None:
+                if _OPEN_TEXT.match(data, place, end) and not is_end:
+                    break
+                self._fail(place, self._unexpected(data, place))
+                place += 1
+                continue
+            start, place = place, found.end()
+            kind = found.lastgroup
+            if kind == "blank":
+                continue
+            try:
+                if kind == "symbol":
+                    self._symbol(data[start])
+                else:
+                    self._word(found[kind or ""], is_bare=kind == "word")
+            except _Invalid as invalid:
+                self._fail(start, str(invalid))
+                if data[start] == _AT:
+                    self._state = _STAMP
+            if self._complete is not None:
+                yield self._complete
+                self._complete = None
+        self._consume(place)
+
+    def _symbol(self, symbol: int) -> None:
+        state = self._state
+        if symbol == _AT:
+            if state in {_FIRST, _VALUE, _COMMA}:
+                raise _Invalid("expected ')' before the next time-point")
+            if state == _STAMP:
+                raise _Invalid("expected a time-stamp, not '@'")
+            self._end_point()
+            self._state = _STAMP
+        elif state == _SKIPPED:
+            return
+        elif symbol == _OPEN and state == _ROWS:
+            self._values = []
+            self._state = _FIRST
+        elif symbol == _CLOSE and state in {_FIRST, _COMMA}:
+            self._end_row()
+            self._state = _ROWS
+        elif symbol == _COMMA_SIGN and state == _COMMA:
+            self._state = _VALUE
+        elif symbol == _SEMICOLON and state in {_NAME, _ROWS}:
+            self._end_point()
+            self._state = _START
+        else:
+            raise _Invalid(f"expected {_EXPECTED[state]}, not '{chr(symbol)}'")
+
+    def _word(self, word: bytes, *, is_bare: bool) -> None:
+        state = self._state
+        if state == _SKIPPED:
+            return
+        try:
+            text = word.decode()
+        except UnicodeDecodeError:
+            raise _Invalid("this text is not UTF-8") from None
+        if state in {_FIRST, _VALUE}:
+            self._value(text)
+            self._state = _COMMA
+        elif state in {_NAME, _ROWS} and is_bare:
+            self._end_relation()
+            self._begin_relation(text)
+            self._state = _ROWS
+        elif state == _STAMP and is_bare:
+            self._point = TimePoint(self._time_stamp(text), {})
+            self._state = _NAME
+        else:
+            raise _Invalid(f"expected {_EXPECTED[state]}, not '{_shown(text)}'")
+
+    def _time_stamp(self, text: str) -> int:
+        if not text.isdigit():
+            raise _Invalid(f"'{_shown(text)}' is not a time-stamp: it is an integer from 0 on")
+        value = int(text) if len(text.lstrip("0")) <= _LARGEST_DIGITS else MAXIMUM_BOUND + 1
+        if value > MAXIMUM_BOUND:
+            raise _Invalid(f"the time-stamp {_shown(text)} is above {MAXIMUM_BOUND}")
+        if value < self._last:
+            raise _Invalid(f"the time-stamp {value} is below the one before, {self._last}")
+        self._last = value
+        return value
+
+    def _begin_relation(self, name: str) -> None:
+        types = self._signature.get(name)
+        if types is None:
+            if name in BUILT_IN:
+                raise _Invalid(f"{name} is built in and has no rows in a log")
+            guess = did_you_mean(name, self._signature)
+            raise _Invalid(f"the signature has no relation {_shown(name)}{guess}")
+        self._relation = name
+        self._readers = [_READERS[kind] for kind in types]
+        self._values = []
+        self._rows = []
+
+    def _value(self, text: str) -> None:
+        number = len(self._values)
+        if number < len(self._readers):
+            self._values.append(self._readers[number](text))
+        else:
+            self._values.append(text)
+
+    def _end_row(self) -> None:
+        wanted = len(self._readers)
+        if len(self._values) != wanted:
+            has = "one value" if wanted == 1 else f"{wanted or 'no'} values"
+            found = len(self._values) or "none"
+            raise _Invalid(f"a row of {self._relation} has {has}, not {found}")
+        assert self._rows is not None
+        self._rows.append(tuple(self._values))
+
+    def _end_relation(self) -> None:
+        """Add the rows of the present relation to the time-point."""
+        rows, self._rows = self._rows, None
+        if rows is None or self._point is None:
+            return
+        if not rows:
+            # a name without parentheses
+            if self._readers:
+                raise _Invalid(f"{self._relation} has no row: expected '('")
+            rows.append(())
+        wanted = self._relations.get(self._relation)
+        if wanted is not None:
+            self._point.rows.setdefault(wanted, []).extend(rows)
+
+    def _end_point(self) -> None:
+        self._end_relation()
+        self._complete, self._point = self._point, None
+
+    def _fail(self, place: int, message: str) -> None:
+        """Refuse the present time-point, or leave it out."""
+        if self._state != _SKIPPED:
+            self.skipped += 1
+            self._state = _SKIPPED
+            self._point = self._rows = None
+            if not self.skip_errors:
+                line = self._line + self._data.count(b"\n", 0, place)
+                first = self._data.rfind(b"\n", 0, place) + 1
+                column = len(self._data[first:place].decode(errors="replace"))
+                column += self._column if line == self._line else 0
+                raise LogError(message, path=self.name, line=line + 1, column=column + 1)
+
+    def _unexpected(self, data: bytes, place: int) -> str:
+        if _OPEN_TEXT.match(data, place):
+            return "this text does not end"
+        byte = data[place : place + 1]
+        if byte in b"<>":
+            return f"commands are not supported ('{byte.decode()}')"
+        shown = repr(byte.decode("latin-1")) if byte.isascii() else "a byte beyond ASCII"
+        return f"expected {_EXPECTED[self._state]}, not {shown}; other values stand in quotes"
+
+    def _consume(self, place: int) -> None:
+        lines = self._data.count(b"\n", 0, place)
+        first = self._data.rfind(b"\n", 0, place) + 1
+        column = len(self._data[first:place].decode(errors="replace"))
+        self._column = column if lines else self._column + column
+        self._line += lines
+        self._data = self._data[place:]
+
+
+_AT, _OPEN, _CLOSE, _COMMA_SIGN, _SEMICOLON = b"@(),;"
+
+_EXPECTED = {
+    _START: "'@' and a time-stamp",
+    _STAMP: "a time-stamp",
+    _NAME: "the name of a relation",
+    _ROWS: "the name of a relation or a row",
+    _FIRST: "a value or ')'",
+    _VALUE: "a value",
+    _COMMA: "',' or ')'",
+    _SKIPPED: "'@' and a time-stamp",
+}
+
+
+def _integer(text: str) -> int:
+    value = integer_of_text(text)
+    if value is None:
+        raise _Invalid(f"'{_shown(text)}' is not an integer")
+    if not fits(value):
+        raise _Invalid(f"{_shown(text)} does not fit in 64 bits")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float_of_text(text)
+    if value is None:
+        raise _Invalid(f"'{_shown(text)}' is not a number")
+    return value
+
+
+def _shown(text: str) -> str:
+    return shorten(visible(text), _SHOWN)
+
+
+_READERS: dict[str, Callable[[str], Value]] = {
+    "int": _integer,
+    "float": _float,
+    "string": str,
+    "regexp": str,
+}

@@ -1,0 +1,55 @@
+"""Writes verdicts as MonPoly does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    Value = int | float | str
+
+
+def line_of(
+    time_stamp: int, time_point: int, rows: Iterable[tuple[Any, ...]], types: Sequence[str]
+) -> str:
+    """Write the rows of a time-point, with a line feed; nothing if there are none.
+
+    Args:
+        time_stamp: its time-stamp.
+        time_point: its number, from 0.
+        rows: the valuations, each with a value for each of the types.
+        types: int, float, string or regexp, in the order of the variables; without variables, an
+            empty row means that the formula holds.
+
+    >>> line_of(5, 2, [("b", 2.5), ("a", 1e8)], ["string", "float"])
+    '@5 (time point 2): ("a",1e+08) ("b",2.5)\\n'
+    >>> line_of(5, 2, [()], []), line_of(5, 3, [], ["int"])
+    ('@5 (time point 2): true\\n', '')
+    """
+    ordered = sorted(rows)
+    if not ordered:
+        return ""
+    if not types:
+        return f"@{time_stamp} (time point {time_point}): true\n"
+    writers = [_WRITERS[kind] for kind in types]
+    written = " ".join(
+        f"({','.join([write(value) for write, value in zip(writers, row, strict=True)])})"
+        for row in ordered
+    )
+    return f"@{time_stamp} (time point {time_point}): {written}\n"
+
+
+def _quoted(text: Value) -> str:
+    """Write a text in quotes, unless it begins and ends with some."""
+    written = str(text)
+    return written if len(written) > 1 and written[0] == written[-1] == '"' else f'"{written}"'
+
+
+_WRITERS: dict[str, Callable[[Value], str]] = {
+    "int": str,
+    "float": lambda value: f"{value:g}",
+    "string": _quoted,
+    "regexp": lambda value: f"r{_quoted(value)}",
+}
