@@ -570,7 +570,8 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         type=positive,
         metavar="N",
         help="use at most N threads (default: as many as there are idle processors for); a long "
-        "text file with one policy is monitored by two, one of which scans ahead",
+        "text file with one policy is monitored by two, one of which scans ahead, and a table by "
+        "two, one of which prepares the next rows",
     )
     group.add_argument(
         "--summary",

@@ -173,6 +173,7 @@ class StreamWork(LogWork["EventBatch"]):
     def read(self) -> Iterator[None]:
         """Convert the values at all rows; yield now and then."""
         while (batch := self.next_batch()) is not None:
+            self.source.prepare_next()
             self.memory.check()
             self.output.put(batch)
             self.event_count += len(batch)

@@ -29,7 +29,15 @@ cdef class KeyTable:
     cdef uint8_t *joined            # the joined texts of one row with several columns
     cdef size_t joined_room
     cdef uint64_t seed[3]
+    # While keys are read beside: the former places of `texts` and `ends`.
+    cdef bint is_read_beside
+    cdef void **former
+    cdef size_t former_count, former_room, former_bytes
 
+    cdef int make_room(
+        self, void **block, size_t *room, size_t used, size_t needed, size_t item_size
+    ) except -1 nogil
+    cdef void free_former(self) noexcept nogil
     cdef int number_texts(self, TextCells cells, uint32_t *numbers) except -1 nogil
     cdef int number_joined(self, list cells, uint32_t *numbers) except -1
     cdef int number_entries(

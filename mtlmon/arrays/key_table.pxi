@@ -36,7 +36,14 @@ cdef extern from *:
         return (uint64_t) product ^ (uint64_t) (product >> 64);
     }
     #define mtlmon_prefetch(place) __builtin_prefetch(place)
+
+    /* Pointers that another thread may replace by others to the same content, and more. */
+    #define mtlmon_publish(pointer, value) __atomic_store_n(pointer, value, __ATOMIC_RELEASE)
+    #define mtlmon_published(pointer) __atomic_load_n(pointer, __ATOMIC_ACQUIRE)
     """
+    void publish "mtlmon_publish"(void **pointer, void *value) noexcept nogil
+    uint8_t *published_texts "mtlmon_published"(uint8_t **pointer) noexcept nogil
+    uint64_t *published_ends "mtlmon_published"(uint64_t **pointer) noexcept nogil
     uint64_t fold "mtlmon_fold"(uint64_t a, uint64_t b) noexcept nogil
     void prefetch "mtlmon_prefetch"(const void *place) noexcept nogil
 
@@ -79,6 +86,8 @@ cdef class KeyTable:
         free(self.texts)
         free(self.ends)
         free(self.joined)
+        self.free_former()
+        free(self.former)
 
     def __len__(self):
         return self.count
@@ -95,8 +104,18 @@ cdef class KeyTable:
         """The bytes of memory that are held for keys, including room that is not used yet."""
         return (
             (self.slot_mask + 1) * sizeof(Slot) + self.end_room * sizeof(uint64_t)
-            + self.text_room + self.joined_room
+            + self.text_room + self.joined_room + self.former_bytes
         )
+
+    def read_beside(self, bint is_read_beside):
+        """Say whether one thread may number rows while others read the keys of earlier rows.
+
+        Until this is called again, memory that others may read is not given back. They must not
+        read, and nobody may number rows, during the call. Neither must they during `keep`,
+        `snapshot` and `restore`.
+        """
+        self.is_read_beside = is_read_beside
+        self.free_former()
 
     def key(self, size_t number):
         """The texts of the key with this number, as a tuple with one text for each column."""
@@ -367,14 +386,41 @@ cdef class KeyTable:
         if self.count >= <size_t> NONE - 1:
             with gil:
                 raise LimitError("more than 2^32 - 2 different keys")
-        self.text_room = grow(<void **> &self.texts, self.text_room, size + text.length, 1)
-        self.end_room = grow(
-            <void **> &self.ends, self.end_room, self.count + 1, sizeof(uint64_t)
+        self.make_room(<void **> &self.texts, &self.text_room, size, size + text.length, 1)
+        self.make_room(
+            <void **> &self.ends, &self.end_room, self.count, self.count + 1, sizeof(uint64_t)
         )
         memcpy(self.texts + size, text.place, text.length)
         self.ends[self.count] = size + text.length
         self.count += 1
         return 0
+
+    cdef int make_room(
+        self, void **block, size_t *room, size_t used, size_t needed, size_t item_size
+    ) except -1 nogil:
+        """Make room for items behind those that are used, which others may be reading."""
+        cdef void *larger = NULL
+        cdef size_t larger_room
+        if not self.is_read_beside or needed <= room[0]:
+            room[0] = grow(block, room[0], needed, item_size)
+            return 0
+        self.former_room = grow(
+            <void **> &self.former, self.former_room, self.former_count + 1, sizeof(void *)
+        )
+        larger_room = grow(&larger, 0, max(needed, room[0] + room[0] // 2), item_size)
+        memcpy(larger, block[0], used * item_size)
+        self.former[self.former_count] = block[0]
+        self.former_count += 1
+        self.former_bytes += room[0] * item_size
+        room[0] = larger_room
+        publish(block, larger)
+        return 0
+
+    cdef void free_former(self) noexcept nogil:
+        cdef size_t k
+        for k in range(self.former_count):
+            free(self.former[k])
+        self.former_count = self.former_bytes = 0
 
     cdef int reserve_joined(self, size_t size) except -1:
         self.joined_room = grow(<void **> &self.joined, self.joined_room, size, 1)
@@ -412,9 +458,10 @@ cdef class KeyTable:
 
     cdef Text text_of(self, size_t number) noexcept nogil:
         cdef Text text
-        cdef size_t start = <size_t> self.ends[number - 1] if number else 0
-        text.place = self.texts + start
-        text.length = <size_t> self.ends[number] - start
+        cdef const uint64_t *ends = published_ends(&self.ends)
+        cdef size_t start = <size_t> ends[number - 1] if number else 0
+        text.place = published_texts(&self.texts) + start
+        text.length = <size_t> ends[number] - start
         return text
 
     cdef Text column_text(self, size_t number, size_t column) noexcept nogil:

@@ -207,7 +207,8 @@ class LogCheck:
         max_memory: how much memory the formulas, monitors, keys, sorting and waiting verdicts may
             hold together: a number of bytes, a text such as "500M", or the MemoryLimit of a run;
             None means no limit.
-        threads: how many threads may share the policies; None means one for each processor.
+        threads: how many threads may share the policies; None means one for each processor. With
+            one, the batches of the log are not prepared by another thread either.
 
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
@@ -466,6 +467,8 @@ class LogCheck:
         ]
         # A batch without rows has ticks that come before the next row.
         self.is_within_row = not count
+        if self._threads != 1 and not self._may_forget(source):
+            source.prepare_next()
         for first in range(0, max(count, 1), self.slice_events):
             time_stamps = batch.time_stamps[first : first + self.slice_events]
             if self.first_time_stamp is None and count:
@@ -750,9 +753,20 @@ class LogCheck:
         )
         return min(pending, default=None)
 
+    def _may_forget(self, source: EventSource) -> bool:
+        """Whether keys may be forgotten after the events that have been read."""
+        return (
+            not self._keeps_keys
+            and source.can_forget_keys
+            and any(
+                keys is not None and len(keys) >= most
+                for keys, most in zip(source.key_tables, self._idle_keys, strict=True)
+            )
+        )
+
     def _forget_idle(self, source: EventSource) -> None:
         """Forget the keys that have nothing left to remember, if there are many keys."""
-        if self._keeps_keys or self._clock is None or not source.can_forget_keys:
+        if self._clock is None or not self._may_forget(source):
             return
         for partition, keys in enumerate(source.key_tables):
             count = self.key_counts[partition]

@@ -71,9 +71,18 @@ class EventSource(Protocol):
     def keep_traces(self, partition: int, numbers: bytes) -> None:
         """Give the traces of a partition new numbers, as `KeyTable.keep` does."""
 
+    def prepare_next(self) -> None:
+        """Let another thread prepare the next batch, if that may be worth it.
+
+        Until that batch has been asked for, `keep_traces` must not be called.
+        """
+
     @property
     def clock(self) -> int | None:
-        """The largest time-stamp so far, or None before the first event."""
+        """The largest time-stamp so far, or None before the first event.
+
+        The next batch may count already if it is being prepared.
+        """
 
     def ticks_until(self, limit: int) -> Iterator[EventBatch]:
         """Yield batches without rows, with the ticks below a time that follow the last row."""
@@ -104,6 +113,9 @@ class BatchReader(Generic[_Batch]):
         while (batch := next(self._batches)) is None:
             pass
         return batch
+
+    def prepare_next(self) -> None:
+        """Do nothing: the next batch is read when it is asked for."""
 
     def skip(self, count: int) -> Iterator[None]:
         """Read the first events without returning them in batches; call this before iterating.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import PYTHON
+from mtlmon.support.processors import processor_count
 from mtlmon.support.table_formats import LINES
 from mtlmon.syntax.report import visible
 from mtlmon.tables.columns.keys import number_rows
@@ -216,6 +217,7 @@ class TableEvents(BatchReader[EventBatch]):
         self.key_tables = self._new_key_tables()
         self.keys = self.key_tables[0]
         self._is_sorted = sort_memory is not None
+        self._has_processors = processor_count() > 1
         self.times = times
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
@@ -230,6 +232,9 @@ class TableEvents(BatchReader[EventBatch]):
         self._bytes_done = 0
         # runs the thread that reads ahead
         self._executor: ThreadPoolExecutor | None = None
+        # runs the thread that prepares the next batch
+        self._preparing: ThreadPoolExecutor | None = None
+        self._following: Future[EventBatch | None] | None = None
         sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -241,9 +246,33 @@ class TableEvents(BatchReader[EventBatch]):
 
     def close(self) -> None:
         """Close all files; no more batches come."""
+        if self._preparing is not None:
+            self._preparing.shutdown()
         self._batches.close()
         if self._executor is not None:
             self._executor.shutdown()
+
+    def __next__(self) -> EventBatch:
+        """Return the next batch."""
+        following, self._following = self._following, None
+        batch = None if following is None else following.result()
+        return super().__next__() if batch is None else batch
+
+    def prepare_next(self) -> None:
+        """Let another thread prepare the next batch, if there are processors for two.
+
+        Without it, one thread would compute atoms and streams of a batch, and then monitor it.
+        Until the next batch has been asked for, `keep_traces` must not be called. Batches whose
+        events are skipped or have a digest are prepared when they are asked for.
+        """
+        if self.size is None or self.digest is not None or self.to_skip or not self._has_processors:
+            return
+        if self._preparing is None:
+            self._preparing = ThreadPoolExecutor(1, "mtlmon-batches")
+        for keys in self.key_tables:
+            if keys is not None:
+                keys.read_beside(True)
+        self._following = self._preparing.submit(next, self._batches, None)
 
     @property
     def can_forget_keys(self) -> bool:

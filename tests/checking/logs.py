@@ -96,6 +96,9 @@ class LogOfRows:
         assert keys is not None
         keys.keep(numbers)
 
+    def prepare_next(self) -> None:
+        """Do nothing: all batches are in memory."""
+
     def ticks_until(self, limit: int) -> Iterator[EventBatch]:
         return iter(())
 
