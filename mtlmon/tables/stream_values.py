@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.tables.outputs import ByteWriter, RowTable
-from mtlmon.tables.verdicts import key_texts, time_texts
+from mtlmon.tables.verdicts import key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ class StreamTable:
         assert values is not None
         columns = {"time": pa.array(values.time_stamps)}
         if not self._source.times.is_plain:
-            columns["time_text"] = time_texts(self._source.times, values.time_stamps)
+            columns["time_text"] = self._source.times.text_array(values.time_stamps)
         for place, name in enumerate(self._keys):
             columns[name] = key_texts(self._source.keys, values.numbers, place)
         columns |= zip(self._streams, values.columns.values(), strict=True)

@@ -13,7 +13,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.kinds import DECLARED
 from mtlmon.relational.output.native import answer_arrays
 from mtlmon.support.atom_names import listed
-from mtlmon.tables.verdicts import key_texts, time_texts
+from mtlmon.tables.verdicts import key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +127,7 @@ class ValuationTable:
     ) -> pa.RecordBatch:
         columns = [self._names.take(pa.array(policies)), pa.array(time_stamps)]
         if self._times is not None and self.has_time_texts:
-            columns.append(time_texts(self._times, time_stamps))
+            columns.append(self._times.text_array(time_stamps))
         columns += [
             pa.array(offsets.astype(np.int64)),
             pa.array(kinds != _VIOLATED),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["VerdictTable", "key_texts", "time_texts"]
+__all__ = ["VerdictTable", "key_texts"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
@@ -114,7 +114,7 @@ class VerdictTable:
         ]
         columns.append(pa.array(times))
         if self._times is not None and self.has_time_texts:
-            columns.append(time_texts(self._times, times))
+            columns.append(self._times.text_array(times))
         columns += [
             pa.array(records["offset"].astype(np.int64)),
             pa.array(records["kind"] == TRUE, mask=is_equivalent),
@@ -146,12 +146,6 @@ class VerdictTable:
                 table = self._tables[partition]
                 parts.append(key_texts(table, numbers[rows], places.index(place)))
         return pa.concat_arrays(parts).take(pa.array(indices))
-
-
-def time_texts(times: Times, time_stamps: NDArray[np.int64]) -> pa.Array:
-    """Return time-stamps in the notation of the log."""
-    distinct, places = np.unique(time_stamps, return_inverse=True)
-    return pa.array(times.texts(distinct.tolist()), pa.string()).take(pa.array(places))
 
 
 def key_texts(keys: KeyTable | None, numbers: NDArray[np.uint32], column: int) -> pa.Array:

@@ -171,6 +171,9 @@ class Log:
         assert keys is not None
         keys.keep(numbers)
 
+    def prepare_next(self) -> None:
+        pass
+
     def __init__(self, start, count):
         stamps = start + np.cumsum([source.choice([0, 0, 1, 1, 2, 7]) for _ in range(count)])
         self.time_stamps = stamps.astype(np.int64)

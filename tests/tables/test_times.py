@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,3 +218,31 @@ def test_a_time_format_is_not_pickled() -> None:
 
     with pytest.raises(TypeError, match="cannot pickle"):
         pickle.dumps(TimeFormat("%Y-%m-%d"))
+
+
+@given(
+    st.sampled_from(list(UNITS)),
+    st.lists(st.integers(0, 253_402_300_799 * 10**9), min_size=1),
+    st.sampled_from([1, 1000, 10**9, 3600 * 10**9]),
+)
+def test_times_of_day_are_those_of_datetime(unit: str, instants: list[int], step: int) -> None:
+    """Whole arrays of times are written as single ones are."""
+    nanoseconds = UNITS[unit]
+    time_stamps = [min(one // step * step, 2**63 - 1) // nanoseconds for one in instants]
+    times = Times("ns", "iso", unit)
+    expected = []
+    for one in time_stamps:
+        seconds, rest = divmod(one * nanoseconds, 10**9)
+        moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+        fraction = f".{rest:09}".rstrip("0").rstrip(".")
+        expected.append(f"{moment.isoformat()}{fraction}Z")
+    assert times.text_array(np.array(time_stamps)).to_pylist() == expected
+    assert times.texts(time_stamps) == expected
+
+
+def test_years_that_iso_8601_does_not_have() -> None:
+    times = Times("s", "iso", "s")
+    assert times.texts([253_402_300_799, 253_402_300_800]) == [
+        "9999-12-31T23:59:59Z",
+        "253402300800000000000",
+    ]

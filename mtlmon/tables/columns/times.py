@@ -14,6 +14,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.tables.columns.arrow_text import is_text, shown_value, text_array, text_cells
+from mtlmon.tables.columns.calendar_texts import YEAR_10000, calendar_texts
 from mtlmon.tables.native import FAULTS, TimeFormat, TimeReader
 
 if TYPE_CHECKING:
@@ -149,14 +150,27 @@ class Times:
 
     def texts(self, time_stamps: Iterable[int]) -> list[str]:
         """Write time-stamps in the notation of the table; times that are not numbers are in UTC."""
+        texts: list[str] = self.text_array(np.fromiter(time_stamps, np.int64)).to_pylist()
+        return texts
+
+    def text_array(self, time_stamps: NDArray[np.int64]) -> pa.Array:
+        """Write time-stamps as `texts` does."""
         resolution = UNITS[self.resolution or self.unit or "s"]
-        if self._is_number:
-            if self.unit is None:
-                return [str(time_stamp) for time_stamp in time_stamps]
-            unit = UNITS[self.unit]
-            return [_decimal(time_stamp * resolution, unit) for time_stamp in time_stamps]
-        format = self._notation.text if isinstance(self._notation, TimeFormat) else None
-        return [_calendar(time_stamp * resolution, format) for time_stamp in time_stamps]
+        if not self._is_number and not isinstance(self._notation, TimeFormat):
+            latest = min(_LARGEST, (YEAR_10000 * UNITS["s"] - 1) // resolution)
+            if not (time_stamps > latest).any():
+                return calendar_texts(time_stamps, resolution)
+        distinct, places = np.unique(time_stamps, return_inverse=True)
+        texts = [self._text(time_stamp, resolution) for time_stamp in distinct.tolist()]
+        return pa.array(texts, pa.string()).take(pa.array(places))
+
+    def _text(self, time_stamp: int, resolution: int) -> str:
+        if not self._is_number:
+            format = self._notation.text if isinstance(self._notation, TimeFormat) else None
+            return _calendar(time_stamp * resolution, format)
+        if self.unit is None:
+            return str(time_stamp)
+        return _decimal(time_stamp * resolution, UNITS[self.unit])
 
     def _nanoseconds_of_number(self) -> int:
         return 0 if self.unit is None else UNITS[self.unit]
