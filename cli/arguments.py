@@ -84,6 +84,8 @@ examples:
       the values of the file's streams at every row (mtlmon streams --help)
   mtlmon analyze --limit 1GiB rules.mtl
       how much memory a file needs at most (mtlmon analyze --help)
+  mtlmon --signature F.sig --output-format monpoly F.mfotl F.log
+      files of MonPoly, and verdicts as it writes them
   mtlmon --explain-formula -e 'p UNTIL[0,5] q'
       how a formula is parsed, and what monitoring it costs
 
@@ -131,7 +133,10 @@ class Options(argparse.Namespace):
     keys: list[list[str]]
     sort: bool
     advance_every: int | None
-    output_format: Literal["text", "jsonl", "csv", "parquet"]
+    output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
+    signature: str | None
+    negate: bool
+    nonewlastts: bool
     arguments: Sequence[str]
 
     @property
@@ -241,6 +246,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
     check_table_options(parser, options)
+    check_monpoly_options(parser, options)
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
     if (
@@ -269,6 +275,25 @@ def check_table_options(parser: Parser, options: Options) -> None:
             f"--unit {options.unit} and --resolution {options.resolution} contradict each other: "
             "both give the unit of time-stamps; the unit of the time column is --time-unit"
         )
+
+
+def check_monpoly_options(parser: Parser, options: Options) -> None:
+    """Raise Failure if options for MonPoly's files stand without a signature."""
+    if options.signature is not None:
+        return
+    if options.formula_file.endswith(".mfotl"):
+        parser.error(
+            f"{options.formula_file} is a formula of MonPoly: add the signature of its log with "
+            "--signature FILE"
+        )
+    given = {
+        "--negate": options.negate,
+        "--nonewlastts": options.nonewlastts,
+        "--output-format monpoly": options.output_format == "monpoly",
+    }
+    for name, is_given in given.items():
+        if is_given:
+            parser.error(f"{name} is for files of MonPoly: add --signature FILE")
 
 
 def check_text_options(options: Options) -> None:
@@ -336,6 +361,7 @@ def make_parser() -> Parser:
     add_formula_options(parser.add_argument_group("formula"))
     add_log_options(parser.add_argument_group("log"))
     add_table_options(parser.add_argument_group("tables"))
+    add_monpoly_options(parser.add_argument_group("files of MonPoly"))
     add_verdict_options(parser.add_argument_group("verdicts"))
     add_explanation_options(parser.add_argument_group("explanations and reports"))
     add_checkpoint_options(parser.add_argument_group("checkpoints"))
@@ -472,6 +498,25 @@ def add_column_options(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_monpoly_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--signature",
+        metavar="FILE",
+        help="FORMULA_FILE and LOG are in MonPoly's language, and FILE declares their relations",
+    )
+    group.add_argument(
+        "--negate",
+        action="store_true",
+        help="the formula is a policy: report the valuations that violate it",
+    )
+    group.add_argument(
+        "--nonewlastts",
+        action="store_true",
+        help="the log may go on: leave undecided what depends on that (default: a last time-point "
+        "follows, with the largest time-stamp)",
+    )
+
+
 def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--mode",
@@ -496,9 +541,9 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
     group.add_argument(
         "--output-format",
-        choices=("text", "jsonl", "csv", "parquet"),
+        choices=("text", "jsonl", "csv", "parquet", "monpoly"),
         default="text",
-        help="the format of verdicts (default: text)",
+        help="the format of verdicts (default: text); monpoly needs --signature",
     )
     group.add_argument(
         "--bdd",

@@ -112,6 +112,10 @@ def refuse_misspelt(word: str) -> None:
 
 def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
+    if options.signature is not None:
+        from mtlmon.cli.monpoly import check_monpoly
+
+        return check_monpoly(*formula_text(options), options)
     file = load_policies(options)
     if not options.is_table:
         check_text_options(options)

@@ -13,7 +13,7 @@ from mtlmon.cli.failure import WriteFailure
 from mtlmon.cli.policies import open_table_source
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
 from mtlmon.support.replacing import write_whole
-from mtlmon.tables.outputs import ByteWriter
+from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import FALSE, verdict_type
 
 if TYPE_CHECKING:

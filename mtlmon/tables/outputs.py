@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -12,16 +11,15 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from mtlmon.errors import MtlmonError
+from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from _typeshed import ReadableBuffer
-
     from mtlmon.checking.outputs import Output
     from mtlmon.tables.verdicts import VerdictTable
 
-__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "ParquetOutput", "RowTable"]
+__all__ = ["OUTPUTS", "CsvOutput", "ParquetOutput", "RowTable"]
 
 _Rows = TypeVar("_Rows")
 _Rows_contra = TypeVar("_Rows_contra", contravariant=True)
@@ -39,58 +37,6 @@ class RowTable(Protocol[_Rows_contra]):
 
     def batches(self, rows: _Rows_contra, /) -> Iterator[pa.RecordBatch]:
         """Return the rows as record batches; their columns may change their types."""
-
-
-class ByteWriter(io.RawIOBase):
-    """A buffer of bytes that are to be written to a file."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        # how many bytes of the first part are written
-        self._written = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __bool__(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: ReadableBuffer) -> int:
-        """Append bytes."""
-        part = bytes(data)
-        if part:
-            self._parts.append(part)
-            self._size += len(part)
-        return len(part)
-
-    def take(self) -> bytes:
-        """Remove the bytes and return them."""
-        first, *others = self._parts or [b""]
-        taken = b"".join([first[self._written :], *others])
-        self._parts = []
-        self._size = self._written = 0
-        return taken
-
-    def flush(self, file_descriptor: int | None = None) -> None:
-        """Write the bytes to a file; without a file, do nothing.
-
-        Raises:
-            OSError: the file accepts no more bytes. The bytes that it accepted are not written
-                again.
-        """
-        if file_descriptor is None:
-            return
-        while self._parts:
-            count = os.write(file_descriptor, memoryview(self._parts[0])[self._written :])
-            self._size -= count
-            self._written += count
-            if self._written == len(self._parts[0]):
-                del self._parts[0]
-                self._written = 0
 
 
 class CsvOutput(Generic[_Rows]):

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_columns
-from mtlmon.tables.outputs import ByteWriter, RowTable
+from mtlmon.tables.outputs import RowTable
 from mtlmon.tables.verdicts import key_texts
+from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,9 +7,9 @@ the columns and terms that it meets, which are all that it can have if the formu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from mtlmon.monpoly import MonPolyPolicy
 from mtlmon.monpoly.logs import TimePoint
@@ -33,45 +33,77 @@ Key = tuple[str, int]
 
 
 def expected_output(
-    policy: MonPolyPolicy, points: Sequence[TimePoint], *, is_closed: bool = True
+    policy: MonPolyPolicy, points: Sequence[TimePoint], *, adds_last: bool = True
 ) -> str:
     """What MonPoly writes for a formula and a log.
 
     Args:
         policy: the formula.
         points: the time-points of the log.
-        is_closed: whether a last time-point with the largest time-stamp follows.
+        adds_last: whether a last time-point with the largest time-stamp follows.
     """
+    read = [(point.time_stamp, point.rows) for point in points]
+    if adds_last:
+        read.append((MAXIMUM_BOUND, {}))
+    found = decided(policy, Log(tuple(read), read[-1][0] if read else 0, closed=adds_last))
+    kinds = [kind for _, kind in policy.columns]
+    lines: list[str] = []
+    for number, (point, rows) in enumerate(zip(points, found, strict=False)):
+        if rows is None:
+            break
+        lines.append(line_of(point.time_stamp, number, rows, kinds))
+    return "".join(lines)
+
+
+def decided(policy: MonPolyPolicy, log: Log) -> list[list[tuple[Scalar, ...]] | None]:
+    """The valuations that are reported at each time-point; None where that is not decided."""
     (stated,) = policy.file.policies
     formula = stated.formula if stated.is_find else Formula(ops.NOT, (stated.formula,))
     lets = {
         name: Let(parameters, policy.file.lets[name])
         for name, parameters in policy.file.parameters.items()
     }
-    read = [(point.time_stamp, point.rows) for point in points]
-    if is_closed:
-        read.append((MAXIMUM_BOUND, {}))
-    log = Log(tuple(read), closed=is_closed)
     domains = Domains(formula, log, lets).found()
     evaluator = FirstOrder(log, domains, lets)
     names = [name for name, _ in policy.columns]
+    points = range(len(log.points))
     satisfying: list[list[tuple[Scalar, ...]]] = [[] for _ in points]
     undecided: set[int] = set()
     for values in product(*(domains[name] for name in names)):
         column = evaluator.under(formula, dict(zip(names, values, strict=True)))
-        for number in range(len(points)):
+        for number in points:
             if column.at[number] is None:
                 undecided.add(number)
             elif column.at[number]:
                 assert not is_fresh(values), (values, number)
                 satisfying[number].append(values)
-    last = min(undecided, default=len(points))
-    kinds = [kind for _, kind in policy.columns]
-    return "".join(
-        line_of(point.time_stamp, number, rows, kinds)
-        for number, (point, rows) in enumerate(zip(points, satisfying, strict=True))
-        if number < last
-    )
+    return [None if number in undecided else satisfying[number] for number in points]
+
+
+class ReferenceAnswer(NamedTuple):
+    """What holds at a time-point, as an engine would say it."""
+
+    point: int
+    valuations: Sequence[Mapping[str, int | float | str]]
+
+
+class ReferenceEngine:
+    """Evaluates a formula from the beginning at each time-point."""
+
+    def __init__(self, policy: MonPolyPolicy) -> None:
+        self.policy = policy
+        self.points: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
+        self.answered = 0
+
+    def step(self, time_stamp: int, rows: Mapping[str, Sequence[Any]]) -> Iterator[ReferenceAnswer]:
+        """Take a time-point, and answer what is decided."""
+        self.points.append((time_stamp, rows))
+        found = decided(self.policy, Log(tuple(self.points), time_stamp, closed=False))
+        names = [name for name, _ in self.policy.columns]
+        while self.answered < len(found) and (now := found[self.answered]) is not None:
+            valuations = [dict(zip(names, values, strict=True)) for values in now]
+            yield ReferenceAnswer(self.answered, cast("Any", valuations))
+            self.answered += 1
 
 
 class Domains:

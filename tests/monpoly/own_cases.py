@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -12,6 +13,11 @@ class Case(NamedTuple):
     log: str
     output: str
     negate: bool = False
+
+
+def written(case: Case) -> str:
+    """The output of a case as MonPoly writes it."""
+    return re.sub(r"\((\d+)\): ", r"(time point \1): ", case.output)
 
 
 SIGNATURE = """

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from mtlmon.monpoly import MonPolyPolicy, read_policy, read_signature
 from mtlmon.monpoly.logs import LogReader, TimePoint
 from mtlmon.relational import analyse
 from tests.monpoly.oracle import expected_output
-from tests.monpoly.own_cases import CASES, SIGNATURE, Case
+from tests.monpoly.own_cases import CASES, SIGNATURE, Case, written
 
 
 def parsed(case: Case) -> tuple[MonPolyPolicy, list[TimePoint]]:
@@ -18,11 +16,6 @@ def parsed(case: Case) -> tuple[MonPolyPolicy, list[TimePoint]]:
     policy = read_policy(case.formula, signature, negate=case.negate)
     reader = LogReader(signature, policy.relations)
     return policy, [*reader.feed(case.log.encode()), *reader.finish()]
-
-
-def written(case: Case) -> str:
-    """The output of a case as MonPoly writes it."""
-    return re.sub(r"\((\d+)\): ", r"(time point \1): ", case.output)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -40,4 +33,4 @@ def test_the_formula_can_be_evaluated(name: str) -> None:
 def test_without_a_last_time_point_the_future_is_open() -> None:
     case = Case("EVENTUALLY[0,5] p(x)", "@0 p(1)\n@4\n@6\n", "")
     policy, points = parsed(case)
-    assert expected_output(policy, points, is_closed=False) == "@0 (time point 0): (1)\n"
+    assert expected_output(policy, points, adds_last=False) == "@0 (time point 0): (1)\n"
