@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _LATEST = 2**63 - 1
 # Begin of a trace that has had no row.
 _NEVER = np.iinfo(np.int64).max
+# The number of a trace that is forgotten.
+_FORGOTTEN = 2**32 - 1
+# More ticks than a batch can have.
+_MANY_TICKS = 2**30
 
 
 class Ticks(NamedTuple):
@@ -110,22 +114,54 @@ class Ticking:
         which, traces = np.nonzero(begins < places[:, np.newaxis])
         return Ticks(times[which], traces.astype(np.uint32), places[which]), following
 
-    def tick_count(self, limits: Integers) -> Integers:
-        """Return, for each of some times, about how many ticks a trace has below it from now on.
+    @property
+    def trace_count(self) -> int:
+        """The number of traces that have had a row."""
+        return len(self.has_row)
 
-        Ticks of two periods at one time count twice. Without rows so far, the first of the times is
-        that of the first row.
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the state takes."""
+        return len(self.has_row)
+
+    def tick_counts(self, time_stamps: Integers, numbers: Numbers | None) -> Integers:
+        """Return, for each of the next rows, how many ticks there are before it at most.
+
+        Ticks of two periods at one time count twice.
         """
-        start = self._start(int(limits[0]))
-        counts = np.zeros(len(limits), np.int64)
+        start = self._start(int(time_stamps[0]))
+        counts = np.zeros(len(time_stamps), np.int64)
         for period in self.periods:
-            counts += np.maximum(0, -(-limits // period) - -(-start // period))
-        return counts
+            counts += np.maximum(0, -(-time_stamps // period) - -(-start // period))
+        traces = 1 if numbers is None else int(numbers.max()) + 1
+        return np.minimum(counts, _MANY_TICKS) * max(traces, len(self.has_row))
 
     def time_behind(self, count: int) -> int:
-        """Return a time below which a trace has about so many ticks from now on."""
+        """Return a time below which there are about so many ticks; each trace has at least one."""
         least = self.periods[0]
-        return (-(-self.done // least) + max(1, count // len(self.periods))) * least
+        count //= max(1, len(self.has_row)) * len(self.periods)
+        return (-(-self.done // least) + max(1, count)) * least
+
+    def begin(self) -> None:
+        """Do nothing: the state before is kept as it is."""
+
+    def undo(self) -> None:
+        """Do nothing: the state before is kept as it is."""
+
+    def clear_settled(self, flags: NDArray[np.uint8]) -> None:
+        """Clear the flags of traces that have ticks."""
+        has_row = self.has_row[: len(flags)]
+        flags[: len(has_row)] &= ~has_row
+
+    def kept(self, new_numbers: bytes) -> Ticking:
+        """Return what goes on with new numbers of traces; see `StreamProgram.keep`."""
+        numbers = np.frombuffer(new_numbers, np.uint32)
+        is_kept = numbers[: len(self.has_row)] != _FORGOTTEN
+        return Ticking(self.periods, self.done, self.has_row[: len(is_kept)][is_kept])
+
+    def emptied(self) -> Ticking:
+        """Return what begins before the first row."""
+        return Ticking(self.periods)
 
     def _start(self, first: int) -> int:
         return self.done if self.has_row.any() else first

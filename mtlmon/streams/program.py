@@ -15,6 +15,7 @@ from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.builder import Builder, Stream
 from mtlmon.streams.cells import Texts
+from mtlmon.streams.due_ticks import DueTicks, delays_of
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
 from mtlmon.streams.points import NO_TICKS, Points, Ticking, tick_times
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 _MAGIC = b"MTLMON-STREAMS-2"
 _DIGEST_BYTES = 8
-_FORGOTTEN = 2**32 - 1
-# More ticks than a batch can have.
-_MANY_TICKS = 2**30
 # With so many texts, those that no state has are looked for first.
 _MANY_TEXTS = 65_536
 
@@ -70,6 +68,8 @@ class StreamProgram:
             units, and for functions of time the time column and the zone.
         periods: for each name in `wanted` whose values are wanted at ticks, their period in units
             of time.
+        only_due: whether to compute only the ticks of each trace at which values may change, its
+            first one among them, if it is known which these are.
 
     Attributes:
         columns: the names of the columns that are read.
@@ -90,6 +90,8 @@ class StreamProgram:
         definitions: Mapping[str, Predicate] | None = None,
         environment: Environment = NOTHING,
         periods: Mapping[str, int] | None = None,
+        *,
+        only_due: bool = False,
     ) -> None:
         self._texts = Texts()
         found = {name: (periods or {}).get(name, ROWS) for name in wanted}
@@ -99,7 +101,11 @@ class StreamProgram:
         self._layers = builder.finish()
         self._outputs = {name: (found[name], column) for name, column in outputs.items()}
         self.periods = builder.periods
-        self._ticking = self._marked_ticking = Ticking(self.periods)
+        delays = delays_of(self._layers, environment.time) if only_due and self.periods else None
+        self._ticking: Ticking | DueTicks = Ticking(self.periods)
+        if delays is not None:
+            self._ticking = DueTicks(self.periods, delays)
+        self._marked_ticking = self._ticking
         # times and traces of ticks that are left out, as integers overflow there
         self._left_out: set[tuple[int, int]] = set()
         self._points: Points | None = None
@@ -241,28 +247,25 @@ class StreamProgram:
         """
         if not self.periods:
             return np.zeros(len(time_stamps), np.int64)
-        traces = 1 if numbers is None else int(numbers.max()) + 1
-        counts = self._ticking.tick_count(time_stamps)
-        return np.minimum(counts, _MANY_TICKS) * max(traces, len(self._ticking.has_row))
+        return self._ticking.tick_counts(time_stamps, numbers)
 
     @property
     def ticks_end(self) -> float:
         """A time below which all ticks have been computed; infinity if there are no ticks."""
-        return self._ticking.done if self._ticking.has_row.any() else inf
+        return self._ticking.done if self._ticking.trace_count else inf
 
     def time_behind(self, count: int) -> int | None:
-        """Return a time below which all traces have about so many ticks from now on.
+        """Return a time below which there are about so many ticks from now on.
 
-        Each trace has at least one. None if there are no ticks.
+        There is at least one, if any is to come. None if there are no ticks.
         """
-        if not self._ticking.has_row.any():
-            return None
-        return self._ticking.time_behind(count // max(1, len(self._ticking.has_row)))
+        return self._ticking.time_behind(count) if self._ticking.trace_count else None
 
     def commit(self) -> None:
         """Let `undo` return to the present state from now on; `evaluate` begins with it."""
         self._marked_clock = self._clock
         self._marked_ticking = self._ticking
+        self._ticking.begin()
         for kernel in self._natives():
             kernel.begin()
         for family in self._families:
@@ -272,6 +275,7 @@ class StreamProgram:
         """Return to the state before the last call of `evaluate`."""
         self._clock = self._marked_clock
         self._ticking = self._marked_ticking
+        self._ticking.undo()
         for kernel in self._natives():
             kernel.undo()
         for family in self._families:
@@ -295,8 +299,7 @@ class StreamProgram:
         for family in self._families:
             family.table.settled(flags)
         if self.periods:
-            has_row = self._ticking.has_row[:count]
-            flags[: len(has_row)] &= ~has_row
+            self._ticking.clear_settled(flags)
         return flags.view(np.bool_)
 
     def keep(self, new_numbers: bytes) -> None:
@@ -311,10 +314,7 @@ class StreamProgram:
         for family in self._families:
             family.compact(new_numbers)
         if self.periods:
-            numbers = np.frombuffer(new_numbers, np.uint32)
-            is_kept = numbers[: len(self._ticking.has_row)] != _FORGOTTEN
-            has_row = self._ticking.has_row[: len(is_kept)][is_kept]
-            self._ticking = Ticking(self.periods, self._ticking.done, has_row)
+            self._ticking = self._ticking.kept(new_numbers)
         self._marked_clock = self._clock
         self._marked_ticking = self._ticking
 
@@ -328,7 +328,7 @@ class StreamProgram:
             kernel.forget_all()
         self._keep_texts(_no_flags(len(self._texts)), [])
         self._clock = self._marked_clock = 0
-        self._ticking = self._marked_ticking = Ticking(self.periods)
+        self._ticking = self._marked_ticking = self._ticking.emptied()
 
     @property
     def settled_from(self) -> int | None:
@@ -347,10 +347,9 @@ class StreamProgram:
     @property
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
-        traces = len(self._ticking.has_row)
         return (
             self._texts.held_bytes
-            + traces
+            + self._ticking.held_bytes
             + sum(kernel.held_bytes for kernel in self._natives())
             + sum(family.held_bytes for family in self._families)
         )
@@ -413,7 +412,8 @@ class StreamProgram:
         """The kind of the values that each kernel keeps, and of the keys of instances."""
         found = [kernel.argument for kernel in self._kernels]
         found += [key.kind for family in self._families for key in family.keys]
-        return [f"{kind.name} {kind.unit}" for kind in found]
+        ticks = ["due ticks"] if isinstance(self._ticking, DueTicks) else []
+        return [*(f"{kind.name} {kind.unit}" for kind in found), *ticks]
 
     @property
     def kernels(self) -> list[tuple[Kernel, int]]:

@@ -80,8 +80,10 @@ class Texts:
     def __repr__(self) -> str:
         return self.shown
 
-    def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
-        return StreamProgram(self.wanted, self.streams, schema, periods=self.periods)
+    def program(self, schema: pa.Schema = SCHEMA, *, only_due: bool = False) -> StreamProgram:
+        return StreamProgram(
+            self.wanted, self.streams, schema, periods=self.periods, only_due=only_due
+        )
 
     def reference(self) -> reference.Program:
         return reference.Program(

@@ -67,17 +67,23 @@ def require_same(
 
 
 def in_batches(
-    texts: Texts, log: list[Row], cuts: list[int], saved: int, until: int
+    texts: Texts,
+    log: list[Row],
+    cuts: list[int],
+    saved: int,
+    until: int,
+    *,
+    only_due: bool = False,
 ) -> tuple[list[dict[str, Any] | None], list[Tick]]:
     """What a program computes, batch after batch, and saved and restored before one of them."""
-    program = texts.program()
+    program = texts.program(only_due=only_due)
     found: list[dict[str, Any] | None] = []
     ticks: list[Tick] = []
     edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log), len(log)]
     for batch, (start, end) in enumerate(pairwise(edges)):
         if batch == saved:
             snapshot = program.snapshot()
-            program = texts.program()
+            program = texts.program(only_due=only_due)
             program.restore(snapshot)
             assert program.snapshot() == snapshot
         is_last = batch == len(edges) - 2

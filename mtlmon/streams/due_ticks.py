@@ -1,0 +1,188 @@
+"""The ticks at which values may change; in between, each trace keeps those of its last due tick.
+
+A value at a tick is found from rows by windows and offsets. So it can only change when a row enters
+a window or leaves it, which is known as soon as the row comes: see `native.Dues`.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.errors import SnapshotError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import columns
+from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams import native
+from mtlmon.streams.layer import ChoiceTask, KernelTask
+from mtlmon.streams.points import NO_TICKS, Ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.streams.kernels import Kernel
+    from mtlmon.streams.layer import Layer
+
+    Integers = NDArray[np.int64]
+    Numbers = NDArray[np.uint32]
+
+_LATEST = 2**63 - 1
+
+
+class Delays:
+    """After how much time rows make a difference to values at ticks.
+
+    Attributes:
+        delays: the delays; 0 is among them, because with its first row a trace begins to have ticks.
+        bounds: the bounds of all windows.
+    """
+
+    def __init__(self) -> None:
+        self.delays = {0}
+        self.bounds = {0}
+
+    def add(self, kernel: Kernel) -> None:
+        """Add the delays of a window or offset over rows."""
+        lower, upper, _ = kernel.extent
+        self.delays.add(lower)
+        self.bounds.add(lower)
+        if upper >= 0:
+            self.delays.add(upper + 1)
+            self.bounds.add(upper)
+
+
+def delays_of(layers: Iterable[Layer], time: str | None) -> Delays | None:
+    """Return when rows make a difference to the values at ticks; None if other things do, too.
+
+    Other things are the time of a tick, integrals, which grow without rows, and values at earlier
+    ticks.
+
+    Args:
+        layers: the layers of a program.
+        time: the name of the time column, if there is one.
+    """
+    found = Delays()
+    for layer in layers:
+        for period, parts in layer.parts.items():
+            if period > ROWS and any(
+                time in columns(part.expression) for part in parts.values()
+            ):
+                return None
+        for task in layer.tasks:
+            if max(task.period, task.argument_period) <= ROWS or isinstance(task, ChoiceTask):
+                continue
+            if not isinstance(task, KernelTask):
+                return None
+            (kernel,) = task.kernels
+            operator = kernel.node.operator
+            if task.argument_period == ROWS and operator is not ops.WINDOW_INTEGRAL:
+                found.add(kernel)
+            elif task.period != ROWS or operator not in {ops.AT, ops.HOLD}:
+                return None
+    return found
+
+
+class DueTicks:
+    """Finds the due ticks between rows, as `Ticking` finds all ticks.
+
+    Args:
+        periods: the periods, in units of time.
+        delays: when rows make a difference.
+
+    Attributes:
+        periods: as given.
+        done: all due ticks below this time have been found.
+    """
+
+    def __init__(self, periods: Sequence[int], delays: Delays) -> None:
+        self.periods = tuple(sorted(periods))
+        self.done = 0
+        self._marked_done = 0
+        self._delays = delays
+        self._native = native.Dues(
+            sorted(delays.delays), self.periods, gcd(*self.periods, *delays.bounds)
+        )
+
+    @property
+    def trace_count(self) -> int:
+        """The number of traces that have had a row."""
+        return self._native.trace_count
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the state takes."""
+        return self._native.held_bytes
+
+    def ticks(
+        self, time_stamps: Integers, numbers: Numbers | None, until: int | None
+    ) -> tuple[Ticks, DueTicks]:
+        """Find the due ticks that come before the last of some rows; see `Ticking.ticks`."""
+        count = len(time_stamps)
+        limit = until if until is not None else int(time_stamps[-1]) if count else self.done
+        self._native.add(native.Batch(time_stamps, numbers, count))
+        self.done = max(self.done, limit)
+        times, traces = (
+            np.frombuffer(found, kind)
+            for found, kind in zip(self._native.find(limit), (np.int64, np.uint32), strict=True)
+        )
+        if not len(times):
+            return NO_TICKS, self
+        return Ticks(times, traces, np.searchsorted(time_stamps, times, "right")), self
+
+    def tick_counts(self, time_stamps: Integers, numbers: Numbers | None) -> Integers:
+        """Return, for each of the next rows, how many ticks are due before it at most."""
+        counts = np.empty(len(time_stamps), np.int64)
+        self._native.counts(native.Batch(time_stamps, numbers, len(time_stamps)), counts)
+        return counts
+
+    def time_behind(self, count: int) -> int:
+        """Return a time below which about so many ticks are due, at least one if any is."""
+        return self._native.time_behind(count)
+
+    def begin(self) -> None:
+        """Let `undo` return to the present state from now on."""
+        self._native.begin()
+        self._marked_done = self.done
+
+    def undo(self) -> None:
+        """Return to the state at the last `begin`."""
+        self._native.undo()
+        self.done = self._marked_done
+
+    def clear_settled(self, flags: NDArray[np.uint8]) -> None:
+        """Clear the flags of traces that have ticks."""
+        flags[: self.trace_count] = 0
+
+    def kept(self, new_numbers: bytes) -> DueTicks:
+        """Return what goes on with new numbers of traces; see `StreamProgram.keep`."""
+        self._native.keep(new_numbers)
+        return self
+
+    def emptied(self) -> DueTicks:
+        """Return what begins before the first row."""
+        return DueTicks(self.periods, self._delays)
+
+    def snapshot(self) -> bytes:
+        """Return what is remembered as bytes for `restored`."""
+        return self.done.to_bytes(8, "little") + self._native.snapshot()
+
+    def restored(self, snapshot: bytes) -> DueTicks:
+        """Return what a snapshot remembers.
+
+        Raises:
+            ValueError: the bytes are not a snapshot.
+        """
+        found = self.emptied()
+        found.done = int.from_bytes(snapshot[:8], "little")
+        if len(snapshot) < 8 or found.done > _LATEST:
+            raise ValueError("not a snapshot of ticks")
+        try:
+            found._native.restore(snapshot[8:])
+        except SnapshotError as error:
+            raise ValueError(str(error)) from None
+        found.begin()
+        return found

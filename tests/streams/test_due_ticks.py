@@ -1,0 +1,225 @@
+"""Ticks at which values may change: between them, values stay as they are."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.errors import SnapshotError
+from mtlmon.streams import native
+from tests.streams.programs import Row, Texts, Tick, evaluated, rows, ticking_programs
+from tests.streams.test_ticks import CUTS, expected, in_batches, require_same
+
+PERIODS = [2, 4, 6]
+
+
+def filled(due: list[Tick], every: list[Tick]) -> list[Tick]:
+    """Give each tick the value of the last due one; `every` says which ticks there are."""
+    held: dict[tuple[str, int], Any] = {}
+    known = {(name, trace, time): (place, value) for time, trace, place, name, value in due}
+    found = []
+    for time, trace, place, name, _ in every:
+        if (name, trace, time) in known:
+            own, held[name, trace] = known.pop((name, trace, time))
+            assert own == place
+        found.append((time, trace, place, name, held[name, trace]))
+    assert not known
+    return found
+
+
+@given(ticking_programs(), rows(), CUTS, st.integers(0, 3))
+def test_values_stay_between_due_ticks(
+    texts: Texts, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    until = log[-1][0] + 17 if log else 7
+    wanted = expected(texts, log, until)
+    found, due = in_batches(texts, log, cuts, saved, until, only_due=True)
+    require_same((found, filled(due, wanted[1])), wanted, texts)
+
+
+@st.composite
+def due_programs(draw: st.DrawFn) -> Texts:
+    """Programs whose due ticks are known."""
+    windows = ["count[0,3]()", "avg[0,7](i)", "count[2,5](b)", "max[1,9](f)", "sum[0,*)(i % 7)"]
+    windows += ["(i % 9).last(2)", "f.at(-3)", "(i % 9).hold(or: 1)", "median[4,4](f)"]
+    window = st.sampled_from(windows)
+    period = draw(st.sampled_from(PERIODS))
+    streams = {"x": (f"coalesce({draw(window)}, 0) > 1", None, period)}
+    wanted = [
+        ("x", period),
+        ("x", 2 * period),
+        (draw(window), draw(st.sampled_from(PERIODS))),
+        "x.hold(or: false)",
+        "x.at(-2)",
+    ]
+    return Texts(streams, wanted)
+
+
+@given(due_programs(), rows(), CUTS, st.integers(0, 3))
+def test_few_ticks_are_due(texts: Texts, log: list[Row], cuts: list[int], saved: int) -> None:
+    log = [(time, trace, {**row, "i": (row["i"] or 0) % 100}) for time, trace, row in log]
+    until = log[-1][0] + 100 if log else 7
+    wanted = expected(texts, log, until)
+    found, due = in_batches(texts, log, cuts, saved, until, only_due=True)
+    require_same((found, filled(due, wanted[1])), wanted, texts)
+    # for each row, window and period one when it enters and one when it leaves
+    for name in texts.periods:
+        assert len([tick for tick in due if tick[3] == name]) <= 24 * len(log)
+
+
+def ticks_of(texts: Texts, log: list[Row], until: int) -> list[tuple[int, int]]:
+    due: list[Tick] = []
+    evaluated(texts.program(only_due=True), log, periods=texts.periods, ticks=due, until=until)
+    return [(time, trace) for time, trace, *_ in due]
+
+
+def row(time: int, trace: int = 0) -> Row:
+    return time, trace, {"i": 1, "f": 1.0, "b": True, "s": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("count[0,20]()", [10, 30]),
+        ("count[0,19]()", [10, 30]),
+        ("count[0,25]()", [10, 40]),
+        ("count[15,25]()", [10, 30, 40]),
+        ("sum[0,*)(i)", [10]),
+        ("i.hold()", [10]),
+        ("i.at(-12)", [10, 30]),
+        ("count[0,20]() > i.last(1)", [10, 30]),
+    ],
+)
+def test_a_row_is_due_when_it_enters_and_when_it_has_left(text: str, due: list[int]) -> None:
+    assert ticks_of(Texts({}, [(text, 10)]), [row(9)], 100) == [(time, 0) for time in due]
+
+
+def test_a_row_at_a_tick_leaves_later_than_one_before_it() -> None:
+    texts = Texts({}, [("count[0,20]()", 10)])
+    assert ticks_of(texts, [row(9), row(10)], 100) == [(10, 0), (30, 0), (40, 0)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["integral[0,5](f)", "max[0,9](x)", "x.last(1)", "count[0,4](x > 1)"],
+)
+def test_every_tick_is_due_where_values_change_without_rows(text: str) -> None:
+    texts = Texts({"x": ("count[0,3]()", None, 10)}, [(text, 10)])
+    assert ticks_of(texts, [row(9)], 60) == [(time, 0) for time in range(10, 60, 10)]
+
+
+def test_ticks_of_one_time_are_in_the_order_of_traces() -> None:
+    texts = Texts({}, [("count[0,20]()", 10)])
+    for count in (3, 5000):
+        log = [row(1, trace) for trace in reversed(range(count))]
+        assert ticks_of(texts, log, 15) == [(10, trace) for trace in range(count)]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 0, 1, 5, 30]), st.integers(0, 3)), max_size=20),
+    st.lists(st.integers(0, 20), max_size=3),
+    st.integers(0, 20),
+)
+def test_dues_are_those_of_their_definition(
+    steps: list[tuple[int, int]], cuts: list[int], undone: int
+) -> None:
+    delays, periods = [0, 3, 21], [6, 4]
+    dues = native.Dues(delays, periods, 1)
+    log, time = [], 0
+    for step, trace in steps:
+        time += step
+        log.append((time, trace))
+    found: list[tuple[int, int]] = []
+    edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log)]
+    for start, end in pairwise(edges):
+        times = np.array([one for one, _ in log[start:end]], np.int64)
+        numbers = np.array([trace for _, trace in log[start:end]], np.uint32)
+        batch = native.Batch(times, numbers, end - start)
+        limit = int(times[-1]) if end > start else 0
+        counts = np.empty(end - start, np.int64)
+        dues.counts(batch, counts)
+        dues.begin()
+        if undone % 3 == 0:
+            dues.add(batch)
+            dues.find(limit)
+            dues.undo()
+        if undone % 3 == 1:
+            other = native.Dues(delays, periods, 1)
+            other.restore(dues.snapshot())
+            assert other.snapshot() == dues.snapshot()
+            dues = other
+        dues.add(batch)
+        new = [np.frombuffer(some, kind) for some, kind in zip(dues.find(limit), "qI", strict=True)]
+        found += zip(new[0].tolist(), new[1].tolist(), strict=True)
+        if end > start:
+            # two rows that are due at one tick count twice
+            assert counts[-1] >= len(new[0])
+            assert counts[0] >= np.count_nonzero(new[0] < times[0])
+    wanted = {
+        (-(-(time + delay) // period) * period, trace)
+        for time, trace in log
+        for delay in delays
+        for period in periods
+    }
+    last = log[-1][0] if log else 0
+    assert found == sorted(one for one in wanted if one[0] < last)
+
+
+def test_rows_of_one_grain_are_kept_once() -> None:
+    dues = native.Dues([0, 101], [10], 10)
+    times = np.arange(1_000_000, dtype=np.int64) // 10_000
+    dues.begin()
+    dues.add(native.Batch(times, None, len(times)))
+    dues.find(100)
+    dues.begin()
+    writer = dues.snapshot()
+    assert len(writer) < 200
+
+
+def test_traces_get_new_numbers() -> None:
+    dues = native.Dues([0, 31], [10], 1)
+    times, numbers = np.array([1, 2, 3, 4], np.int64), np.array([0, 1, 2, 0], np.uint32)
+    dues.begin()
+    dues.add(native.Batch(times, numbers, 4))
+    dues.find(11)
+    dues.keep(np.array([2**32 - 1, 0, 1], np.uint32).tobytes())
+    assert dues.trace_count == 2
+    found = dues.find(1000)
+    assert np.frombuffer(found[0], np.int64).tolist() == [40, 40]
+    assert np.frombuffer(found[1], np.uint32).tolist() == [0, 1]
+
+
+def test_damaged_snapshots_are_refused() -> None:
+    dues = native.Dues([0, 31], [10], 1)
+    dues.begin()
+    dues.add(native.Batch(np.array([1, 2], np.int64), np.array([0, 1], np.uint32), 2))
+    snapshot = dues.snapshot()
+    for place in range(len(snapshot)):
+        damaged = bytearray(snapshot)
+        damaged[place] ^= 0x7F
+        other = native.Dues([0, 31], [10], 1)
+        try:
+            other.restore(bytes(damaged))
+        except SnapshotError:
+            continue
+        other.find(10_000)
+    with pytest.raises(ValueError, match="no such delays"):
+        native.Dues([1], [10], 1)
+
+
+def test_some_ticks_come_at_a_time() -> None:
+    dues = native.Dues([0], [10], 1)
+    dues.begin()
+    times = np.arange(1, 1000, 10)
+    dues.add(native.Batch(times, None, len(times)))
+    behind = dues.time_behind(30)
+    assert 200 <= behind <= 400
+    dues.find(behind)
+    assert dues.time_behind(0) > behind
+    dues.find(10_000)
+    assert dues.time_behind(5) == 2**63 - 1
