@@ -139,6 +139,7 @@ class PlotOutput:
             resolve=True,
             keep_keys=True,
             max_memory=self._memory,
+            loses_ticks=options.on_error == "skip",
         )
         times: list[list[int]] = [[] for _ in check.policies]
         keys: list[list[str]] = [[] for _ in check.policies]
@@ -152,6 +153,8 @@ class PlotOutput:
                 atoms_of_partitions=check.atoms_of_partitions,
             )
         ) as log:
+            if check.repeats_ticks:
+                log.only_due_ticks()
             texts = TraceKeys(check.partitions, tuple(log.key_tables))
             for _ in check.run(log, None):
                 records, numbers, policies = check.verdicts.taken()

@@ -76,6 +76,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         advance_every=options.advance_every,
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
+        loses_ticks=options.on_error == "skip",
     )
     if check.partitions.all_columns and not options.is_table:
         raise Failure(
@@ -92,6 +93,8 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         return open_source(check, file, options, is_for_explanations=True)
 
     with closing(open_source(check, file, options)) as source:
+        if check.repeats_ticks:
+            source.only_due_ticks()
         watch = assumption_watch(file, source, options)
         return check_source(check, source, again, options, watch, file)
 
@@ -130,6 +133,7 @@ def check_source(
             check.partitions.of_policies,
             check.clocks,
             keeps_first=options.verdicts == "first",
+            repeats_ticks=check.repeats_ticks,
         )
     output = make_output(check, source, options)
     verdicts = open_verdicts(

@@ -15,8 +15,8 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.time_points import ROWS, period_in_units
 from mtlmon.policy.types import errors_with_columns
-from mtlmon.streams.atoms import StreamAtoms
-from mtlmon.streams.bounds import Kept, Load, kept_by, kept_instances, key_bytes
+from mtlmon.streams.atoms import MOST_TICKS, StreamAtoms
+from mtlmon.streams.bounds import Kept, Load, kept_by, kept_instances, kept_ticks, key_bytes
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
@@ -40,6 +40,9 @@ _KEY_BYTES = 1_024
 # The bytes of a witness, obligation or pending time-point: in the state of a key or in its
 # configuration, with room for growth, with its node among expressions and its verdict.
 _ITEM_BYTES = 512
+# What is kept for a key while it is not at rest between ticks, besides its letter.
+_TICK_BYTES = 128
+_ATOM_BYTES = 1
 # The bytes of each literal of an expression of a pending time-point.
 _LITERAL_BYTES = 64
 _MOST_LITERALS = 64
@@ -193,9 +196,9 @@ def _kept(
         period: [name for name in some if period != ROWS or name in needs.remembering]
         for period, some in atoms.items()
     }
-    programs = StreamAtoms(file, [wanted], needs.log_atoms, file.environment, streams).programs(
-        schema
-    )
+    stream_atoms = StreamAtoms(file, [wanted], needs.log_atoms, file.environment, streams)
+    stream_atoms.only_due = True
+    programs = stream_atoms.programs(schema)
     owners: dict[int, tuple[str, str]] = {}
     for name, predicate in file.atoms.items():
         owners |= {id(node): ("atom", name) for node in postorder(predicate.expression)}
@@ -213,6 +216,9 @@ def _kept(
             owner = owners.get(id(kernel.node), ("atom", ""))
             kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
             found.setdefault(owner, []).append(kept)
+        if program.due_ticks is not None:
+            ticks = kept_ticks(program.due_ticks, load, unit, MOST_TICKS)
+            found.setdefault(("atom", ""), []).append(ticks)
         for keys in program.instances:
             owner = owners.get(id(keys[0]), ("atom", ""))
             found.setdefault(owner, []).append(kept_instances(keys))
@@ -236,7 +242,8 @@ def _clock(clock: Clock | None) -> str:
 def _of_policy(
     file: PolicyFile, policy: Policy, columns: tuple[str, ...], kept: Sequence[Kept]
 ) -> Bound:
-    monitors = monitors_kept(policy.formula, _load(file, columns))
+    has_ticks = policy.clock is not None and policy.clock.period is not None
+    monitors = monitors_kept(policy.formula, _load(file, columns), has_ticks=has_ticks)
     verdicts = _SLICE_BYTES // len(file.policies)
     if monitors.total is not None:
         monitors = monitors._replace(total=monitors.total + verdicts)
@@ -244,12 +251,13 @@ def _of_policy(
     return Bound(kind, policy.name, columns, _clock(policy.clock), (*kept, monitors))
 
 
-def monitors_kept(formula: Formula, load: Load) -> Kept:
+def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> Kept:
     """Return what the monitors of a formula keep at most, in mode `local`.
 
     Args:
         formula: the formula.
         load: the rows of the log.
+        has_ticks: whether the formula is checked at ticks.
     """
     kernel = desugar(formula)
     memories = waiting = 0
@@ -273,6 +281,7 @@ def monitors_kept(formula: Formula, load: Load) -> Kept:
     words = _formula_words(memories, waiting, pending)
     per_key = (
         _KEY_BYTES
+        + has_ticks * (_TICK_BYTES + _ATOM_BYTES * len(formula.atoms))
         + _ITEM_BYTES * (memories + waiting + pending)
         + _LITERAL_BYTES * literals * (memories + pending)
     )

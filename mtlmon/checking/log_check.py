@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
 
 _MAGIC = b"mtlmon check"
-_VERSION = 3
+_VERSION = 4
 _DIGEST_BYTES = 8
 # Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
 _NUMBERS = struct.Struct("<?Qqq")
@@ -85,6 +85,14 @@ def _clock_of(policy: Policy) -> Clock | None:
     from mtlmon.policy.predicates.time_points import period_in_units
 
     return Clock(period=period_in_units(clock.period, None))
+
+
+def _period_of(clock: Clock | None) -> int | None:
+    """The period of a policy's ticks, in units of time; None if it is on rows."""
+    if clock is None or clock.period is None:
+        return None
+    assert isinstance(clock.period, int)
+    return clock.period
 
 
 def _events_between(places: NDArray[np.uint32], first: int, last: int, row_count: int) -> int:
@@ -160,6 +168,7 @@ class _TimePoints(NamedTuple):
         offsets: likewise, their offsets within their time-stamps; None if these are consecutive.
         rows: for each partition whose policies choose rows, the time-stamps, traces and offsets of
             all rows.
+        tick_times: for each policy on ticks, the times of these.
     """
 
     events: list[EventColumns]
@@ -167,6 +176,7 @@ class _TimePoints(NamedTuple):
     places: list[NDArray[np.uint32] | None]
     offsets: list[NDArray[np.uint32] | None]
     rows: list[tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]] | None]
+    tick_times: list[NDArray[np.int64]]
 
 
 def _rows_of(
@@ -210,6 +220,8 @@ class LogCheck:
         threads: how many threads may share the policies; None means one for each processor. With
             one, the batches of the log are not prepared by another thread either.
 
+        loses_ticks: whether the source leaves out ticks at which integers overflow.
+
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
         partitions: how the policies divide the log into traces; the source has the same partitions.
@@ -217,6 +229,8 @@ class LogCheck:
         first_time_stamp: the first time-stamp of the log, or None before the first event.
         position: the number of events of the log that have been checked, including those of the
             runs whose snapshots this one continues.
+        repeats_ticks: whether the source may leave out ticks at which no atom changes: see
+            `EventSource.only_due_ticks`.
         slice_events: the largest number of events to process before `run` and `feed` yield. You can
             set it.
         is_stopped: whether the first violation has been found. The counts then cover the events up
@@ -246,6 +260,7 @@ class LogCheck:
         keep_keys: bool = False,
         max_memory: SupportsIndex | str | MemoryLimit | None = None,
         threads: int | None = None,
+        loses_ticks: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         if any(policy.is_find or policy.formula.is_first_order for policy in policies):
@@ -299,6 +314,9 @@ class LogCheck:
             partitions=list(self.partitions.of_policies),
             memory=self.memory,
         )
+        self.repeats_ticks = self._has_ticks and not self._wants_first and not loses_ticks
+        if self.repeats_ticks:
+            self._native.run_ticks([_period_of(clock) for clock in self._clocks])
         self.slice_events = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
         if self.memory.limit is not None:
             share = self.memory.limit // 8 // len(self.monitors)
@@ -314,6 +332,8 @@ class LogCheck:
                 from mtlmon.checking.row_offsets import RowOffsets
 
                 self._row_offsets[partition] = RowOffsets()
+        # All ticks below this time have been checked.
+        self._ticks_done = 0
         # Whether some ticks before the next row have been checked; there is no snapshot then.
         self.is_within_row = False
         # Once the check has stopped: for each policy that is not on all rows, its time-points.
@@ -361,10 +381,7 @@ class LogCheck:
         atoms: list[dict[int, dict[str, None]]] = [{} for _ in self.partitions.columns]
         partitions = self.partitions.of_policies
         for partition, one, clock in zip(partitions, self.monitors, self._clocks, strict=True):
-            period = _ROWS
-            if clock is not None and clock.period is not None:
-                assert isinstance(clock.period, int)
-                period = clock.period
+            period = _period_of(clock) or _ROWS
             needed = atoms[partition].setdefault(period, {})
             needed.update(dict.fromkeys(one.atoms))
             if clock is not None and clock.atom is not None:
@@ -476,7 +493,7 @@ class LogCheck:
             keys = self.key_counts
             events_before = self._event_counts()
             try:
-                self._feed(events, of_policies, first, time_stamps, chosen, count)
+                yield from self._feed(events, of_policies, first, time_stamps, chosen, batch)
             finally:
                 self._look_for_first()
             if self.is_stopped:
@@ -531,7 +548,7 @@ class LogCheck:
 
     def _time_points(self, batch: EventBatch) -> _TimePoints:
         """Return the time-points of each policy that come with a batch."""
-        found = _TimePoints([], [], [], [], [])
+        found = _TimePoints([], [], [], [], [], [])
         for partition, offsets in enumerate(self._row_offsets):
             found.rows.append(None if offsets is None else _rows_of(batch, partition, offsets))
         chosen: dict[tuple[int, Clock], ChosenPoints] = {}
@@ -546,6 +563,8 @@ class LogCheck:
             if (partition, clock) not in chosen:
                 chosen[partition, clock] = batch.chosen(partition, clock)
             points = chosen[partition, clock]
+            if clock.period is not None:
+                found.tick_times.append(points.time_stamps)
             found.events.append(points.events_of(one.atoms))
             found.numbers.append(points.numbers)
             found.places.append(points.places)
@@ -632,6 +651,7 @@ class LogCheck:
         self.position = position
         self._keys = None if min(keys) < 0 else keys
         self._clock = _or_none(clock)
+        self._ticks_done = self._clock or 0
         self.first_time_stamp = _or_none(first)
         self._idle_keys = idle
         self.keys_forgotten = forgotten
@@ -660,15 +680,17 @@ class LogCheck:
         first: int,
         time_stamps: TimeStamps,
         points: _TimePoints,
-        row_count: int,
-    ) -> None:
+        batch: EventBatch,
+    ) -> Generator[None, None, None]:
         """Process the rows from `first` on, which have these time-stamps, and what comes with them.
 
-        Between rows of different periods of `advance_every`, all keys advance.
+        Between rows of different periods of `advance_every`, all keys advance. This yields between
+        ticks that come before a row, if they are many.
         """
         every = self._advance_every
         if every is None or not len(time_stamps):
-            self._feed_policies(events, numbers, first, len(time_stamps), points, row_count)
+            rows = range(first, first + len(time_stamps))
+            yield from self._feed_rows(events, numbers, rows, points, batch)
             if len(time_stamps):
                 self._clock = int(time_stamps[-1])
             return
@@ -684,9 +706,42 @@ class LogCheck:
                 bound = self._clock if self._has_ticks else int(time_stamps[start])
                 self._native.advance(bound or 0)
             row = first + start
-            self._feed_policies(events, numbers, row, end - start, points, row_count)
+            rows = range(row, row + end - start)
+            yield from self._feed_rows(events, numbers, rows, points, batch)
             self._clock = int(time_stamps[end - 1])
         self._clock = int(time_stamps[-1])
+
+    def _feed_rows(
+        self,
+        events: list[EventColumns],
+        numbers: list[StreamNumbers],
+        rows: range,
+        points: _TimePoints,
+        batch: EventBatch,
+    ) -> Generator[None, None, None]:
+        """Process rows, and the ticks before them in turns; yield between two turns."""
+        if not self.repeats_ticks:
+            self._feed_policies(events, numbers, rows.start, len(rows), points, batch)
+            return
+        import numpy as np
+
+        from mtlmon.checking.tick_turns import tick_turns
+
+        time_stamps = np.asarray(batch.time_stamps)
+        end = int(time_stamps[rows[-1]]) if rows else batch.tick_end
+        turns = tick_turns(
+            self._native, points.tick_times, time_stamps, rows, end, self._ticks_done
+        )
+        is_first = True
+        for first, count, tick_end in turns:
+            if not is_first:
+                # There is no snapshot between these ticks.
+                was_within_row, self.is_within_row = self.is_within_row, True
+                yield
+                self.is_within_row = was_within_row
+            is_first = False
+            self._feed_policies(events, numbers, first, count, points, batch, tick_end)
+            self._ticks_done = tick_end
 
     def _feed_policies(
         self,
@@ -695,7 +750,8 @@ class LogCheck:
         first: int,
         count: int,
         points: _TimePoints,
-        row_count: int,
+        batch: EventBatch,
+        tick_end: int | None = None,
     ) -> None:
         """Process `count` events; if that takes long, let threads share the policies from now on.
 
@@ -710,8 +766,10 @@ class LogCheck:
                 first,
                 count,
                 places=points.places,
-                rows=row_count,
+                rows=len(batch.time_stamps),
                 offsets=points.offsets,
+                row_times=batch.time_stamps,
+                tick_end=tick_end,
             )
         else:
             self._native.feed(events, numbers, first, count)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +18,8 @@ from mtlmon.streams.kernels import NotPossible, extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy import Policy, PolicyFile
@@ -192,6 +196,7 @@ class Messages:
         partition_of: for each policy, the number of its partition.
         clocks: for each policy its time-points, as `LogCheck.clocks`.
         keeps_first: whether only the first violation is written, perhaps much later.
+        repeats_ticks: whether batches leave out ticks at which no value changes.
     """
 
     def __init__(
@@ -201,6 +206,7 @@ class Messages:
         clocks: Sequence[Clock | None],
         *,
         keeps_first: bool = False,
+        repeats_ticks: bool = False,
     ) -> None:
         self._triggers = [
             (number, policy, partition_of[number], clocks[number])
@@ -208,6 +214,12 @@ class Messages:
             if policy.message is not None and policy.formula.atoms
         ]
         self._keeps_first = keeps_first
+        self._repeats_ticks = repeats_ticks
+        # By policy and trace: the times of violations since the last batch began, and the last one
+        # before, with their messages; they are repeated at ticks that are left out.
+        self._repeated: dict[tuple[int, int], list[tuple[int, str | None]]] = {}
+        # those whose last tick was no violation
+        self._ended: list[tuple[int, int]] = []
         self._waiting: dict[tuple[int, int, int], deque[str | None]] = {}
         self._first: dict[int, int] = {}
 
@@ -215,6 +227,11 @@ class Messages:
         """Make the messages of the violations in a batch; forget those of earlier ones."""
         if not self._keeps_first:
             self._waiting.clear()
+        for ended in self._ended:
+            self._repeated.pop(ended, None)
+        self._ended.clear()
+        for messages in self._repeated.values():
+            del messages[:-1]
         for number, policy, partition, clock in self._triggers:
             if clock is None:
                 atoms, letters = batch.atoms, batch.letters_of(partition)
@@ -233,13 +250,34 @@ class Messages:
                 first = self._first.setdefault(number, int(times[places[0]]))
                 places = places[times[places] == first]
             rows = ValueRows(shown, places.tolist())
+            if self._repeats_ticks and clock is not None and clock.period is not None:
+                assert traces is not None
+                for index, place in enumerate(places.tolist()):
+                    known = self._repeated.setdefault((number, int(traces[place])), [])
+                    known.append((int(times[place]), message_of(policy, rows.row(index))))
+                self._note_ended(number, traces, places)
+                continue
             for index, place in enumerate(places.tolist()):
                 trace = 0 if traces is None else int(traces[place])
                 found = self._waiting.setdefault((number, trace, int(times[place])), deque())
                 found.append(message_of(policy, rows.row(index)))
 
+    def _note_ended(
+        self, policy: int, traces: NDArray[np.uint32], places: NDArray[np.int64]
+    ) -> None:
+        """Note which traces have no violation at the last of their ticks."""
+        is_violated = np.zeros(len(traces), np.bool_)
+        is_violated[places] = True
+        seen, last = np.unique(traces[::-1], return_index=True)
+        over = seen[~is_violated[len(traces) - 1 - last]].tolist()
+        self._ended += [(policy, trace) for trace in over if (policy, trace) in self._repeated]
+
     def take(self, policy: int, number: int, time_stamp: int) -> str | None:
         """Return the message of the next violation of a policy at a time-stamp of a trace."""
+        repeated = self._repeated.get((policy, number))
+        if repeated is not None:
+            last = bisect_right(repeated, time_stamp, key=itemgetter(0)) - 1
+            return repeated[last][1] if last >= 0 else None
         waiting = self._waiting.get((policy, number, time_stamp))
         return waiting.popleft() if waiting else None
 

@@ -40,6 +40,10 @@ class EventBatch(Protocol):
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock in a partition."""
 
+    @property
+    def tick_end(self) -> int:
+        """A time below which all ticks have come with this batch and those before it."""
+
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
 
@@ -64,6 +68,12 @@ class EventSource(Protocol):
     @property
     def can_forget_keys(self) -> bool:
         """Whether future batches use the numbers that keys have by then, so that keys can go."""
+
+    def only_due_ticks(self) -> None:
+        """From the first batch on, leave out ticks at which no atom of their trace changes.
+
+        The first tick of a trace is never left out.
+        """
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each trace, 0 if the source remembers its rows; None if it does not."""

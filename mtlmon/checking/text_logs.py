@@ -63,6 +63,7 @@ class TextBatch:
         self._words = max(1, (len(atoms) + 63) // 64)
         self._atoms = tuple(atoms)
         self.ticks: Mapping[int, TickAtoms] = {}
+        self.tick_end = 0
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -89,6 +90,7 @@ class TextBatch:
         shown = {name: array.slice(count) for name, array in self._shown.items()}
         batch = TextBatch(self.time_stamps[count:], masks, self._atoms, shown)
         batch.ticks = {period: one.behind(count) for period, one in self.ticks.items()}
+        batch.tick_end = self.tick_end
         return batch
 
     def chosen_events(self, is_chosen: NDArray[np.bool_]) -> TextBatch:
@@ -190,6 +192,11 @@ class TextLog(BatchReader[TextBatch]):
         self.size: int | None = None
         if self.is_regular:
             self.size = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+
+    def only_due_ticks(self) -> None:
+        """From the first batch on, leave out ticks at which no atom changes."""
+        if self._streams is not None:
+            self._streams.only_due_ticks()
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return None: the only trace is never forgotten."""

@@ -76,6 +76,10 @@ class TextStreams:
         """The number of bytes that the states of all streams take."""
         return self._streams.held_bytes
 
+    def only_due_ticks(self) -> None:
+        """From the first batch on, leave out ticks at which no atom changes."""
+        self._streams.only_due = True
+
     def pieces(self, batch: TextBatch) -> Iterator[TextBatch]:
         """Yield the events of a batch with these atoms added, in pieces with few ticks.
 
@@ -135,6 +139,7 @@ class TextStreams:
             return
         batch = TextBatch(b"", b"", self._atoms)
         (batch.ticks,) = found.ticks
+        batch.tick_end = found.ticks_done
         yield batch
 
     def _has_left_out(self, refused: TickError) -> bool:
@@ -182,6 +187,7 @@ class TextStreams:
             masks[:, number // 64] |= bits
         result = TextBatch(batch.time_stamps, masks.data.cast("B"), atoms, computed.shown[0])
         (result.ticks,) = computed.ticks
+        result.tick_end = computed.ticks_done
         return result
 
 

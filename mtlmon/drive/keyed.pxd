@@ -20,6 +20,7 @@ cdef class KeyedMonitors:
     cdef VerdictFilter filter       # which verdicts are kept
     cdef WaitingStreams waiting     # None if time does not pass by itself
     cdef uint32_t due_done          # how many of the due streams have been settled
+    cdef TickRuns ticking           # None if all events are given
     cdef const uint32_t *offsets    # of the events of a call; NULL if they are consecutive
     # how many events, or streams, of the last call are done
     cdef size_t done
@@ -29,6 +30,9 @@ cdef class KeyedMonitors:
     ) except -1
     cdef int go_on(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1 nogil
+    cdef int go_on_ticks(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
     ) except -1 nogil
     cdef int wait_for_time(self, uint64_t delay) except -1
     cdef uint32_t next_due(self) noexcept nogil

@@ -71,7 +71,13 @@ cdef class KeyedMonitors:
     @property
     def counters(self):
         """The counters, as in `Monitors.counters`."""
-        return self.streams.counters(self.streams.count)
+        counters = self.streams.counters(self.streams.count)
+        if self.ticking is not None:
+            for name, verdict in (("true", VERDICT_TRUE), ("false", VERDICT_FALSE)):
+                slept = self.ticking.slept_count(verdict)
+                counters[name] += slept
+                counters["events"] += slept
+        return counters
 
     def feed(self, EventColumns events not None, numbers):
         """Process events; numbers: a buffer with the stream number of each event, of type uint32.
@@ -178,6 +184,17 @@ cdef class KeyedMonitors:
                     self.block.next += self.streams.done
         return 0
 
+    cdef int go_on_ticks(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
+    ) except -1 nogil:
+        """Process the ticks below a time, with some of the events where letters change."""
+        self.ticking.go_on(
+            events, numbers, first, count, end, self.rows, self.filter, self.waiting
+        )
+        if self.ticking.next:
+            self.clock = max(self.clock, self.ticking.next - self.ticking.period)
+        return 0
+
     cdef int wait_for_time(self, uint64_t delay) except -1:
         """From now on, track which streams have had something pending for longer than `delay`."""
         self.waiting = WaitingStreams(self.streams, delay)
@@ -232,6 +249,8 @@ cdef class KeyedMonitors:
             held.of[HELD_KEY_STATES] += self.waiting.held_bytes()
         held.of[HELD_VERDICTS] += self.rows.held_bytes()
         held.of[HELD_BUFFERS] += self.block.held_bytes()
+        if self.ticking is not None:
+            held.of[HELD_KEY_STATES] += self.ticking.held_bytes()
 
     cdef int take_from_streams(self) except -1 nogil:
         """Append the verdicts of the last run, whose first event has the number `done`."""

@@ -8,7 +8,9 @@ Policies that divide the log into the same streams form a partition; each partit
 streams by itself. By default, each row of a batch is an event of every policy. A policy can also
 have events of its own, each with its place among the rows. Events are in the order of their places,
 and at one place in the order of their time-stamps; the k-th events of several policies at one place
-and time-stamp count as one event.
+and time-stamp count as one event. Policies that take ticks (`run_ticks`) have an event of each
+stream at each tick, and need only those where letters change; their events at one time-stamp are in
+the order of the streams, and those of one stream count as one event.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -135,13 +137,44 @@ cdef class PolicyMonitors(MemoryHolder):
         free(self.times)
         free(self.rows_read)
 
+    def run_ticks(self, periods not None):
+        """From now on, let policies have an event of each stream at each tick of a period.
+
+        A stream has the same letter at each tick until an event with another one is given; its
+        first tick is always given. Streams are at rest, and cost nothing, while ticks change
+        nothing and bring no verdict that is wanted. Not possible if the first violation is wanted.
+
+        Args:
+            periods: for each policy its period, or None if all its events are given.
+        """
+        cdef KeyedMonitors one
+        cdef VerdictFilter filter = self.delivery.filter
+        if self.first is not None or len(periods) != <Py_ssize_t> self.policy_count:
+            raise ValueError("expected a period or None for each policy, and no first violation")
+        for one, period in zip(self.monitors, periods):
+            if period is not None:
+                one.ticking = TickRuns(
+                    one.streams, period,
+                    not passes(filter, VERDICT_FALSE) and self.delivery.violations is None,
+                    not passes(filter, VERDICT_TRUE),
+                )
+
+    @property
+    def awake(self):
+        """For each policy that takes ticks: its period, and how many streams are not at rest."""
+        cdef KeyedMonitors one
+        return [
+            (one.ticking.period, one.ticking.awake.count)
+            for one in self.monitors if one.ticking is not None
+        ]
+
     def deliver_to(self, PolicyLines lines not None):
         """From now on, write verdicts as lines instead of collecting them in `verdicts`."""
         self.lines = self.delivery.sink = lines
 
     def feed(
         self, list events not None, numbers, size_t first=0, size_t count=SIZE_MAX, *,
-        places=None, rows=None, offsets=None
+        places=None, rows=None, offsets=None, row_times=None, tick_end=None
     ):
         """Process some events.
 
@@ -159,6 +192,10 @@ cdef class PolicyMonitors(MemoryHolder):
             offsets: for each policy, the offset of each event within its time-stamp, a contiguous
                 array of type uint32; None stands for consecutive offsets. None if all policies have
                 these.
+            row_times: the time-stamps of all rows, a contiguous array of type int64; required if
+                policies take ticks.
+            tick_end: the ticks below this time are taken, and no later events of these policies;
+                not below the time-stamp of the last row to process.
 
         Raises:
             TimeStampError: a time-stamp is not valid; nothing has changed.
@@ -170,8 +207,10 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef KeyedMonitors one
         cdef Source *source
         cdef list memories = []
+        cdef Memory memory
         cdef uint32_t policy
         cdef size_t row_count, turn, end
+        cdef uint64_t last_tick_end = 0
         if len(events) != <Py_ssize_t> self.policy_count:
             raise ValueError(f"expected events for each of {self.policy_count} policies")
         if places is not None and rows is None:
@@ -182,26 +221,49 @@ cdef class PolicyMonitors(MemoryHolder):
         if first > row_count:
             raise ValueError("there are no such events")
         count = min(count, row_count - first)
+        self.row_times = NULL
+        if tick_end is not None:
+            memory = Memory(row_times, sizeof(int64_t), row_count)
+            memories.append(memory)
+            if row_count > 1 and memory.buffer.strides[0] != sizeof(int64_t):
+                raise ValueError("time-stamps have gaps between them")
+            self.row_times = <const int64_t *> memory.buffer.buf
+            self.row_time_count = row_count
+            last_tick_end = tick_end
         for policy in range(self.policy_count if self.has_places else 1):
             source = &self.sources[policy]
             one = self.monitors[policy]
             columns = events[policy]
-            turn = first_event(source, first)
-            end = end_event(source, first + count, row_count)
+            if one.ticking is not None:
+                if tick_end is None or not self.has_places:
+                    raise ValueError("the end of ticks is missing")
+                turn = one.ticking.event_behind(columns, one.ticking.done)
+                end = max(turn, one.ticking.event_behind(columns, last_tick_end))
+            else:
+                turn = first_event(source, first)
+                end = end_event(source, first + count, row_count)
             columns.check_time_stamps(one.clock, 0, turn, end)
         for policy in range(self.policy_count):
             source = &self.sources[policy]
             one = self.monitors[policy]
             columns = events[policy]
-            turn = first_event(source, first)
-            end = end_event(source, first + count, row_count)
+            if one.ticking is not None:
+                turn = one.ticking.event_behind(columns, one.ticking.done)
+                end = max(turn, one.ticking.event_behind(columns, last_tick_end))
+            else:
+                turn = first_event(source, first)
+                end = end_event(source, first + count, row_count)
             one.begin(columns, source.numbers, turn, end - turn)
             one.offsets = source.offsets
             one.streams.worker.enter()
         try:
             while count or self.has_places:
                 turn = min(self.batch, count)
-                self.begin_turn(events, first, turn, row_count)
+                self.begin_turn(
+                    events, first, turn, row_count,
+                    last_tick_end if turn == count or self.row_times == NULL
+                    else <uint64_t> self.row_times[first + turn - 1],
+                )
                 self.go_on(events, first, turn)
                 first += turn
                 count -= turn
@@ -253,22 +315,32 @@ cdef class PolicyMonitors(MemoryHolder):
         return 0
 
     cdef int begin_turn(
-        self, list events, size_t first, size_t count, size_t row_count
+        self, list events, size_t first, size_t count, size_t row_count, uint64_t tick_end
     ) except -1:
         """Find the events of all policies that come with `count` rows."""
+        cdef EventColumns columns
+        cdef KeyedMonitors one
         cdef Source *source
         cdef uint32_t policy
+        cdef size_t end
         for policy in range(self.policy_count):
             source = &self.sources[policy]
+            one = self.monitors[policy]
+            if one.ticking is not None:
+                columns = events[policy]
+                source.first = one.ticking.event_behind(columns, one.ticking.done)
+                end = one.ticking.event_behind(columns, tick_end)
+                source.count = max(source.first, end) - source.first
+                source.tick_end = tick_end
+                continue
             source.first = first_event(source, first)
             source.count = end_event(source, first + count, row_count) - source.first
-        if self.has_places:
-            self.set_positions(events, first, count)
         return 0
 
     cdef int set_positions(self, list events, size_t first, size_t count) except -1:
-        """Bring the events of the turn into one order: by place, then by time-stamp."""
+        """Bring the events of the turn, which have been processed, into one order."""
         cdef EventColumns columns
+        cdef KeyedMonitors one
         cdef Source *source
         cdef Cursor *cursors = <Cursor *> calloc(self.policy_count, sizeof(Cursor))
         cdef uint32_t policy
@@ -280,9 +352,20 @@ cdef class PolicyMonitors(MemoryHolder):
                 columns = events[policy]
                 cursors[policy].time_stamps = columns.time_stamps
                 cursors[policy].stride = columns.time_stride
-                load_cursor(&cursors[policy], source)
+                cursors[policy].count = source.count
+                one = self.monitors[policy]
+                if one.ticking is not None:
+                    cursors[policy].tick_times = one.ticking.tick_times
+                    cursors[policy].tick_count = one.ticking.tick_count
+                    cursors[policy].ticks = one.rows.policies
+                    cursors[policy].streams = one.rows.streams
+                    cursors[policy].verdict_count = one.rows.count
+                    cursors[policy].failed_number = one.ticking.failed_number
+                    cursors[policy].count = one.rows.count + one.ticking.has_failed
+                    cursors[policy].is_ticking = True
+                self.load_cursor(&cursors[policy], source)
                 reserve(
-                    <void **> &source.positions, &source.position_room, source.count,
+                    <void **> &source.positions, &source.position_room, cursors[policy].count,
                     sizeof(uint32_t)
                 )
             with nogil:
@@ -304,7 +387,7 @@ cdef class PolicyMonitors(MemoryHolder):
             least = NULL
             for policy in range(self.policy_count):
                 cursor = &cursors[policy]
-                if cursor.next < self.sources[policy].count and (
+                if cursor.next < cursor.count and (
                     least == NULL or is_cursor_before(cursor, least)
                 ):
                     least = cursor
@@ -322,13 +405,49 @@ cdef class PolicyMonitors(MemoryHolder):
             self.rows_read[self.position_count] = <uint32_t> min(found.place - first + 1, count)
             for policy in range(self.policy_count):
                 cursor = &cursors[policy]
-                if cursor.next < self.sources[policy].count and not is_cursor_before(
-                    &found, cursor
-                ):
+                # of ticks, each verdict is here
+                while cursor.next < cursor.count and not is_cursor_before(&found, cursor):
                     self.sources[policy].positions[cursor.next] = <uint32_t> self.position_count
                     cursor.next += 1
-                    load_cursor(cursor, &self.sources[policy])
+                    self.load_cursor(cursor, &self.sources[policy])
+                    if not cursor.is_ticking:
+                        break
             self.position_count += 1
+
+    cdef void load_cursor(self, Cursor *cursor, const Source *source) noexcept nogil:
+        """Set what the order of the next event depends on, if there is one."""
+        cdef size_t event = source.first + cursor.next
+        cdef size_t tick
+        if cursor.next >= cursor.count:
+            return
+        if cursor.is_ticking:
+            tick = cursor.tick_count - 1
+            cursor.number = cursor.failed_number
+            if cursor.next < cursor.verdict_count:
+                tick = cursor.ticks[cursor.next]
+                cursor.number = cursor.streams[cursor.next]
+            cursor.time_stamp = cursor.tick_times[tick]
+            cursor.place = self.row_behind(cursor.time_stamp)
+            return
+        cursor.place = event if source.places == NULL else source.places[event]
+        memcpy(
+            &cursor.time_stamp, cursor.time_stamps + <Py_ssize_t> event * cursor.stride,
+            sizeof(uint64_t)
+        )
+        cursor.number = 0
+
+    cdef size_t row_behind(self, uint64_t time_stamp) noexcept nogil:
+        """The index of the first row with a larger time-stamp; the number of rows for none."""
+        cdef size_t low = 0
+        cdef size_t high = self.row_time_count
+        cdef size_t middle
+        while low < high:
+            middle = (low + high) // 2
+            if <uint64_t> self.row_times[middle] <= time_stamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     cdef int go_on(self, list events, size_t first, size_t count) except -1:
         """Let each policy process its events of the turn; take the verdicts."""
@@ -341,7 +460,8 @@ cdef class PolicyMonitors(MemoryHolder):
         work = [
             (
                 policy, events[policy], <size_t> self.sources[policy].numbers,
-                self.sources[policy].first, self.sources[policy].count
+                self.sources[policy].first, self.sources[policy].count,
+                self.sources[policy].tick_end
             )
             for policy in range(self.policy_count)
         ]
@@ -350,16 +470,22 @@ cdef class PolicyMonitors(MemoryHolder):
         else:
             failures = self._share_out(work)
         if self.has_places:
+            self.set_positions(events, first, count)
             count = self.position_count
         for policy in range(self.policy_count):
             one = self.monitors[policy]
             source = &self.sources[policy]
             # If one policy has failed, the other policies' later events are not counted.
-            if not self.has_places:
+            if one.ticking is not None:
+                if one.ticking.has_failed:
+                    count = min(count, <size_t> source.positions[one.rows.count])
+                for k in range(one.rows.count):
+                    one.rows.policies[k] = source.positions[k]
+            elif not self.has_places:
                 count = min(count, one.done)
             elif one.done < source.count:
                 count = min(count, <size_t> source.positions[one.done])
-            if self.has_places:
+            if self.has_places and one.ticking is None:
                 for k in range(one.rows.count):
                     one.rows.policies[k] = source.positions[one.rows.policies[k]]
             self.prepare(one, policy)
@@ -419,10 +545,14 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef const uint32_t *numbers = <const uint32_t *> <size_t> work[2]
         cdef size_t first = work[3]
         cdef size_t count = work[4]
+        cdef uint64_t tick_end = work[5]
         one.rows.count = 0
         try:
             with nogil:
-                one.go_on(columns, numbers, first, count)
+                if one.ticking is not None:
+                    one.go_on_ticks(columns, numbers, first, count, tick_end)
+                else:
+                    one.go_on(columns, numbers, first, count)
         except BaseException as error:
             return error
         return None
@@ -576,6 +706,9 @@ cdef class PolicyMonitors(MemoryHolder):
             ]
             for one in monitors:
                 one.streams.extend(total)
+                if one.ticking is not None:
+                    # ticks go on for ever
+                    return None
             for k in range(total):
                 is_idle = flags == NULL or flags[k] != 0
                 for one in monitors if is_idle else ():
@@ -678,19 +811,9 @@ cdef size_t end_event(const Source *source, size_t row, size_t row_count) noexce
     return source.size if row == row_count else first_event(source, row)
 
 
-cdef void load_cursor(Cursor *cursor, const Source *source) noexcept nogil:
-    """Set the place and time-stamp of the next event, if there is one."""
-    cdef size_t event = source.first + cursor.next
-    if cursor.next >= source.count:
-        return
-    cursor.place = event if source.places == NULL else source.places[event]
-    memcpy(
-        &cursor.time_stamp, cursor.time_stamps + <Py_ssize_t> event * cursor.stride,
-        sizeof(uint64_t)
-    )
-
-
 cdef inline bint is_cursor_before(const Cursor *one, const Cursor *other) noexcept nogil:
     if one.place != other.place:
         return one.place < other.place
-    return one.time_stamp < other.time_stamp
+    if one.time_stamp != other.time_stamp:
+        return one.time_stamp < other.time_stamp
+    return one.number < other.number

@@ -26,6 +26,9 @@ def policies_snapshot(PolicyMonitors policies not None):
     for one in policies.monitors:
         writer.put(one.clock)
         put_streams(writer, one.streams, one.clock)
+        writer.put(one.ticking is not None)
+        if one.ticking is not None:
+            one.ticking.put(writer)
     writer.put(policies.delivery.resolver is not None)
     if policies.delivery.resolver is not None:
         writer.put_bytes(policies.delivery.resolver.snapshot(has_streams=True))
@@ -52,6 +55,10 @@ def restore_policies(PolicyMonitors policies not None, snapshot):
     for one in policies.monitors:
         one.clock = reader.get(INT64_MAX)
         read_streams(reader, one.streams, one.clock)
+        if reader.get(1) != (one.ticking is not None):
+            raise damaged()
+        if one.ticking is not None:
+            one.ticking.read(reader)
         if one.waiting is not None:
             one.waiting.renumber()
     most_streams = max(policies.stream_counts)

@@ -87,12 +87,14 @@ class Computed(NamedTuple):
         values: the values of the streams that are asked for, in the first partition; None if none
             are asked for.
         shown: for each partition, the values to show at rows.
+        ticks_done: a time below which all ticks have been computed.
     """
 
     atoms: list[dict[str, pa.BooleanArray]]
     ticks: list[dict[int, TickAtoms]]
     values: Values | None
     shown: list[dict[str, pa.Array]]
+    ticks_done: int = 0
 
 
 class StreamAtoms:
@@ -115,6 +117,8 @@ class StreamAtoms:
         log_atoms: as given.
         has_ticks: whether anything has values at ticks.
         ticks_left_out: how many ticks have been left out, as integers overflow there.
+        only_due: set this before the first rows to compute only the ticks of each trace at which
+            values may change, as far as it is known which these are. None must be left out then.
     """
 
     def __init__(
@@ -138,6 +142,7 @@ class StreamAtoms:
             (clock := file.streams[name].clock) is not None and clock.period is not None
             for name in streams
         )
+        self.only_due = False
         self.log_atoms = tuple(log_atoms)
         self.ticks_left_out = 0
         self._most_ticks = MOST_TICKS
@@ -330,7 +335,8 @@ class StreamAtoms:
             raise
         self.ticks_left_out += sum(program.forget_left_out() for program in done)
         self._most_ticks = min(MOST_TICKS, 2 * self._most_ticks)
-        return results
+        ends = [program.ticks_done for program in done if program.periods]
+        return results._replace(ticks_done=max(ends, default=0))
 
     def leave_out(self, error: TickError) -> None:
         """Leave out the tick of an error: it is no time-point of its trace.
@@ -431,7 +437,15 @@ class StreamAtoms:
         for name, formula in file.lets.items():
             if future_operator(formula) is None:
                 definitions[name] = file.predicate(as_expression(formula, _atom), name)
-        return StreamProgram(wanted, streams, schema, definitions, self._environment, periods)
+        return StreamProgram(
+            wanted,
+            streams,
+            schema,
+            definitions,
+            self._environment,
+            periods,
+            only_due=self.only_due and not self._values,
+        )
 
     def _held(self, expression: Expression) -> Predicate:
         """The expression that is true where an atom holds, and false elsewhere."""

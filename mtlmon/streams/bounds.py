@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.definitions import Assumption
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.streams.due_ticks import DueTicks
     from mtlmon.streams.kernels import Kernel
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Load",
     "kept_by",
     "kept_instances",
+    "kept_ticks",
     "key_bytes",
     "length_text",
 ]
@@ -173,6 +175,30 @@ def kept_by(
     if kernel.argument.name == "text":
         total += _text_bytes(load.traces + rows + batch)
     return Kept(text, words, per_key, total)
+
+
+def kept_ticks(ticks: DueTicks, load: Load, unit: str | None, most_ticks: int) -> Kept:
+    """Return what is kept to know when values at ticks change.
+
+    Args:
+        ticks: finds these ticks.
+        load: the rows of the log.
+        unit: the unit of the time-stamps, or None if it is not known.
+        most_ticks: how many ticks are found at once, besides those of one time.
+    """
+    length = ticks.longest_delay
+    of_trace = 2 * (length // ticks.grain + 1)
+    words = f"when rows of the last {length_text(length, unit)} enter and leave windows"
+    rows = load.rows_of_trace(length)
+    of_trace = of_trace if rows is None else min(rows, of_trace)
+    many = ticks.most_bytes(_MANY_KEYS, _MANY_KEYS * of_trace, 0, _MANY_KEYS)
+    per_key = -(-many // _MANY_KEYS)
+    if load.traces is None:
+        return Kept("ticks", words, per_key, None, "nothing limits the keys: add assume keys <= N")
+    most = load.rows(length)
+    rows = load.traces * of_trace if most is None else min(most, load.traces * of_trace)
+    total = ticks.most_bytes(load.traces, rows, LARGEST_BATCH, most_ticks + load.traces)
+    return Kept("ticks", words, per_key, total)
 
 
 def kept_instances(keys: Iterable[Expression]) -> Kept:

@@ -37,7 +37,7 @@ class Delays:
     """After how much time rows make a difference to values at ticks.
 
     Attributes:
-        delays: the delays; 0 is among them, because with its first row a trace begins to have ticks.
+        delays: the delays; 0 is among them, because the first row of a trace begins its ticks.
         bounds: the bounds of all windows.
     """
 
@@ -68,9 +68,7 @@ def delays_of(layers: Iterable[Layer], time: str | None) -> Delays | None:
     found = Delays()
     for layer in layers:
         for period, parts in layer.parts.items():
-            if period > ROWS and any(
-                time in columns(part.expression) for part in parts.values()
-            ):
+            if period > ROWS and any(time in columns(part.expression) for part in parts.values()):
                 return None
         for task in layer.tasks:
             if max(task.period, task.argument_period) <= ROWS or isinstance(task, ChoiceTask):
@@ -103,9 +101,7 @@ class DueTicks:
         self.done = 0
         self._marked_done = 0
         self._delays = delays
-        self._native = native.Dues(
-            sorted(delays.delays), self.periods, gcd(*self.periods, *delays.bounds)
-        )
+        self._native = native.Dues(sorted(delays.delays), self.periods, self.grain)
 
     @property
     def trace_count(self) -> int:
@@ -116,6 +112,20 @@ class DueTicks:
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
         return self._native.held_bytes
+
+    @property
+    def longest_delay(self) -> int:
+        """For how long a row is kept at most."""
+        return max(self._delays.delays) + max(self.periods)
+
+    @property
+    def grain(self) -> int:
+        """Of rows of a trace between two multiples of this, and of those at one, one is kept."""
+        return gcd(*self.periods, *self._delays.bounds)
+
+    def most_bytes(self, traces: int, rows: int, batch: int, ticks: int) -> int:
+        """Return the most bytes that the state takes; see `native.Dues.most_bytes`."""
+        return self._native.most_bytes(traces, rows, batch, ticks)
 
     def ticks(
         self, time_stamps: Integers, numbers: Numbers | None, until: int | None

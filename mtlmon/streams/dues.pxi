@@ -387,18 +387,19 @@ cdef class Dues:
             + self.due_room * (sizeof(int64_t) + sizeof(uint32_t))
         )
 
-    def most_bytes(self, traces, rows, batch):
+    def most_bytes(self, traces, rows, batch, ticks):
         """The most bytes that the state takes, for whole numbers.
 
         traces: how many traces there are.
         rows: how many rows have to be kept at most between two batches.
         batch: the most rows of a batch.
+        ticks: the most ticks that are found at once.
         """
         cdef object room = most_traces(traces)
         return (
             most_rows_bytes(&self.rows, rows, batch)
             + room * (sizeof(int64_t) + sizeof(uint32_t)) + room // 8
-            + 2 * self.lead_count * batch * (sizeof(int64_t) + sizeof(uint32_t))
+            + 2 * ticks * (sizeof(int64_t) + sizeof(uint32_t))
         )
 
 

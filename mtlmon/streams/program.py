@@ -250,6 +250,11 @@ class StreamProgram:
         return self._ticking.tick_counts(time_stamps, numbers)
 
     @property
+    def ticks_done(self) -> int:
+        """A time below which all ticks have been computed."""
+        return self._ticking.done
+
+    @property
     def ticks_end(self) -> float:
         """A time below which all ticks have been computed; infinity if there are no ticks."""
         return self._ticking.done if self._ticking.trace_count else inf
@@ -424,6 +429,11 @@ class StreamProgram:
             for task in layer.tasks
             for kernel in task.kernels
         ]
+
+    @property
+    def due_ticks(self) -> DueTicks | None:
+        """Finds the ticks that are computed; None if these are all or there are none."""
+        return self._ticking if isinstance(self._ticking, DueTicks) else None
 
     @property
     def instances(self) -> list[tuple[Expression, ...]]:

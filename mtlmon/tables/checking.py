@@ -165,12 +165,19 @@ def check_tables(
         resolve=resolve,
         advance_every=advance_every,
         max_memory=max_memory,
+        loses_ticks=options.get("on_error") == "skip",
     )
     shown = None
     if verdicts != "none" and any(policy.message is not None for policy in file.policies):
         of_policies, clocks = check.partitions.of_policies, check.clocks
         keeps_first = verdicts == "first"
-        check.messages = Messages(check.policies, of_policies, clocks, keeps_first=keeps_first)
+        check.messages = Messages(
+            check.policies,
+            of_policies,
+            clocks,
+            keeps_first=keeps_first,
+            repeats_ticks=check.repeats_ticks,
+        )
         shown = shown_names(file, check.policies, of_policies, clocks, has_values=False)
     options.setdefault("memory", check.memory)
     events = open_tables(
@@ -182,6 +189,8 @@ def check_tables(
         shown=shown,
         **options,
     )
+    if check.repeats_ticks:
+        events.only_due_ticks()
     return TableCheck(check, events, end_time)
 
 

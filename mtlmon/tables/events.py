@@ -77,6 +77,7 @@ class EventBatch:
             incomplete.
         values: the values of the streams that `open_tables` was asked for, at the rows and at the
             ticks before them; None if it was not asked for any.
+        tick_end: a time below which all ticks have come with this batch and those before it.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class EventBatch:
         rows: NDArray[np.int64] | range | None,
         is_tail: bool = False,
         values: Values | None = None,
+        tick_end: int = 0,
     ) -> None:
+        self.tick_end = tick_end
         self.is_tail = is_tail
         self.values = values
         self._letters = letters
@@ -283,6 +286,14 @@ class TableEvents(BatchReader[EventBatch]):
         """
         return not self._is_sorted and (self._streams is None or self.digest is None)
 
+    def only_due_ticks(self) -> None:
+        """From the first batch on, leave out ticks at which no atom of their trace changes.
+
+        The first tick of a trace is never left out.
+        """
+        if self._streams is not None:
+            self._streams.only_due = True
+
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return a byte for each trace, 0 if streams remember its rows; None if there are none."""
         return None if self._streams is None else self._streams.settled(partition, count)
@@ -450,6 +461,7 @@ class TableEvents(BatchReader[EventBatch]):
             rows.numbers,
             block.is_tail,
             rows.values,
+            rows.tick_end,
         )
 
     def _with_streams(
@@ -578,6 +590,7 @@ class TableEvents(BatchReader[EventBatch]):
         rows.letters.of_ticks = found.ticks
         rows.letters.shown = found.shown
         rows.values = found.values
+        rows.tick_end = found.ticks_done
 
     def _add_to_digest(
         self,

@@ -44,6 +44,7 @@ cdef class Streams(MemoryHolder):
     cdef HeldBytes resting_bytes    # bytes of saved states outside the array
     cdef uint32_t *owners           # the streams of the verdicts in the worker's output
     cdef uint32_t owner_capacity
+    cdef uint64_t compactions       # how often configurations may have got other numbers
     cdef size_t done                # events that the last `run` took, even if it failed
 
     cdef dict counters(self, size_t count)

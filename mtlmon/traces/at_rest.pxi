@@ -471,6 +471,7 @@ cdef class Streams:
 
     cdef bint relieve(self) except -1 nogil:
         """Release memory that is not essential: transitions, and remains of old expressions."""
+        self.compactions += 1
         self.worker.table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
         self.worker.table.shrink()
         with gil:
@@ -495,6 +496,7 @@ cdef class Streams:
     cdef int compact(self) except -1:
         cdef Table table = self.worker.table
         cdef size_t kept
+        self.compactions += 1
         table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
         # Half of the table is for transitions, however many configurations there are; less if
         # memory is limited.

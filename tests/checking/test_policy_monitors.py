@@ -32,9 +32,10 @@ def feed(policies: PolicyMonitors, *steps: Step) -> None:
     policies.feed(events, np.array([step[1] for step in steps], np.uint32))
 
 
-def taken(policies: PolicyMonitors) -> list[tuple[int, int, str]]:
+def taken(policies: PolicyMonitors, *, of_violations: bool = False) -> list[tuple[int, int, str]]:
     """The verdicts so far, each behind the numbers of its policy and its stream."""
-    records, streams, numbers = policies.verdicts.taken()
+    rows_of = policies.violations if of_violations else policies.verdicts
+    records, streams, numbers = rows_of.taken()
     verdicts: list[Verdict] = list(VerdictArray(np.frombuffer(records, verdict_type())))
     rows = zip(
         np.frombuffer(numbers, np.uint32).tolist(),

@@ -56,6 +56,7 @@ class UsableRows:
         letters: the letters of these rows, once they have been read.
         values: the values of streams at these rows, and at the ticks before them; None if none are
             asked for.
+        tick_end: a time below which all ticks have been computed.
         error: the error to raise after these rows, or None.
     """
 
@@ -65,6 +66,7 @@ class UsableRows:
         self.time_stamps = time_stamps
         self.letters = Letters(None, {})
         self.values: Values | None = None
+        self.tick_end = 0
         self.error: TableError | None = None
         # Their indices in the block; None if they are its first rows.
         self._places: NDArray[np.int64] | None = None
