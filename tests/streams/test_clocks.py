@@ -392,7 +392,8 @@ def test_text_logs_skip_what_overflows(tmp_path: Path) -> None:
     assert "; --on-error skip leaves such ticks out" in done.errors
 
 
-def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", ["all", "false"])
+def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, wanted: str) -> None:
     source = random.Random(5)
     policies, output, checkpoint = (tmp_path / one for one in ("p.mtl", "output", "state"))
     policies.write_text(
@@ -405,10 +406,10 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
     time, lines = 0, []
     for _ in range(6_000):
         time += source.choice([0, 0, 0, 1, 2])
-        row = {"ts": time, "k": source.randrange(4), "x": source.randrange(9)}
+        row = {"ts": time, "k": source.randrange(40), "x": source.randrange(9)}
         lines.append(json.dumps(row))
     log.write_text("\n".join(lines) + "\n")
-    arguments = ["--format", "jsonl", "-o", str(output), str(policies)]
+    arguments = ["--format", "jsonl", "--verdicts", wanted, "-o", str(output), str(policies)]
     expected_run = mtlmon(*arguments, str(log))
     assert expected_run.status == 1, expected_run.errors
     verdicts = output.read_bytes()
