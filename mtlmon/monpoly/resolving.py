@@ -8,13 +8,21 @@ there is nothing to aggregate.
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtlmon.monpoly.types import FLOAT, INT, STRING
-from mtlmon.policy.first_order.terms import Terms, free_variables, quantified, terms_of
+from mtlmon.monpoly.types import FLOAT, INT, REGEXP, STRING
+from mtlmon.policy.first_order.terms import (
+    Terms,
+    comparison,
+    free_variables,
+    quantified,
+    terms_of,
+)
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.support.generators import run
+from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.traversal import postorder
 
@@ -29,16 +37,10 @@ _DEFAULTS: dict[tuple[str, str], Constant] = {
     ("MAX", INT): 0,
     ("MIN", FLOAT): Decimal("Infinity"),
     ("MAX", FLOAT): Decimal("-Infinity"),
-    ("MIN", STRING): "",
-    ("MAX", STRING): "",
-    ("SUM", INT): 0,
-    ("SUM", FLOAT): Decimal("0.0"),
-    ("AVG", INT): Decimal("0.0"),
-    ("AVG", FLOAT): Decimal("0.0"),
-    ("MEDIAN", INT): Decimal("0.0"),
-    ("MEDIAN", FLOAT): Decimal("0.0"),
+    **dict.fromkeys(product(("MIN", "MAX"), (STRING, REGEXP)), ""),
+    **dict.fromkeys(product(("AVG", "MEDIAN"), (INT, FLOAT)), Decimal("0.0")),
 }
-"""What an aggregate of nothing is, for the type of its argument."""
+"""What an aggregate of nothing is, for the type of its argument; COUNT and SUM are 0 anyway."""
 
 
 class _Names(NamedTuple):
@@ -117,8 +119,33 @@ class _Resolver:
             operands.append((yield self.resolved(operand, inner)))
             within |= {id(part): inner for part in postorder(*aggregate.operands)}
         written = [self.term(term, names, within) for term in terms_of(node)]
-        value = Terms(*written)
-        return Formula(node.operator, tuple(operands), None, node.name, node.span, value)
+        found = Formula(node.operator, tuple(operands), None, node.name, node.span, Terms(*written))
+        return self.of_nothing(found, node)
+
+    def of_nothing(self, found: Formula, node: Formula) -> Formula:
+        """Add what an aggregate without groups is if there is nothing to aggregate.
+
+        Args:
+            found: the comparison of a variable with the aggregate.
+            node: the same as parsed.
+        """
+        (term, *_) = terms_of(node)
+        if not node.operands or term.operator is not terms.EQUAL:
+            return found
+        aggregate = term.operands[1]
+        default = self.default(aggregate)
+        if default is None:
+            return found
+        (operand,) = found.operands
+        names = free_variables(operand)[id(operand)]
+        span = node.span
+        exists = Formula(ops.EXISTS, (operand,), None, None, span, names)
+        nothing = Formula(ops.NOT, (exists,), None, None, span)
+        (equality,) = terms_of(found)
+        value = Expression(terms.CONSTANT, (), default, aggregate.span)
+        equal = Expression(terms.EQUAL, (equality.operands[0], value), None, term.span)
+        of_nothing = Formula(ops.AND, (comparison(equal, (), span), nothing), None, None, span)
+        return Formula(ops.OR, (found, of_nothing), None, None, span)
 
     def term(self, term: Expression, names: _Names, within: Mapping[int, _Names]) -> Expression:
         """Return a term with other names, and operators for its types."""
@@ -133,14 +160,14 @@ class _Resolver:
             elif operator in terms.OF_FORMULAS:
                 aggregate = node.aggregate
                 by = aggregate.by and tuple(names.new[name] for name in aggregate.by)
-                value = aggregate._replace(by=by, default=self.default(node))
+                value = aggregate._replace(by=by)
             operands = tuple(done[id(operand)] for operand in node.operands)
             done[id(node)] = Expression(operator, operands, value, node.span)
         return done[id(term)]
 
-    def default(self, node: Expression) -> Constant:
-        """The value of an aggregate of nothing."""
-        if not node.operands or node.aggregate.by is not None:
+    def default(self, aggregate: Expression) -> Constant:
+        """What an aggregate of nothing is, unless that is nothing or follows by itself."""
+        if not aggregate.operands or aggregate.aggregate.by is not None:
             return None
-        kind = self.types.of(node.operands[0])
-        return _DEFAULTS.get((node.aggregate.word, kind), "")
+        kind = self.types.of(aggregate.operands[0])
+        return _DEFAULTS.get((aggregate.aggregate.word, kind))

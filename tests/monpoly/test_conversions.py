@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlmon.errors import RowError
 from mtlmon.policy.predicates import operators as terms
+from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.policy.predicates.conversions import FUNCTIONS, text_of_float
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.operators import CONVERSIONS, Operator
 from mtlmon.policy.predicates.patterns import PatternError, compile_pattern
+from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.syntax.formula import Span
 from tests.policy.evaluator import Overflow, evaluate
 
 _KINDS = {
@@ -41,17 +46,28 @@ def arguments(conversion: Operator) -> st.SearchStrategy[tuple[object, ...]]:
     return st.tuples(*(_KINDS[kind] for kind in conversion.signature[:-1]))
 
 
+def expected(conversion: Operator, values: tuple[object, ...]) -> object:
+    """The value by the reference; None is none, and Overflow an error of the row."""
+    row = {str(number): value for number, value in enumerate(values)}
+    try:
+        found = evaluate(applied(conversion, len(values)), row)
+    except Overflow:
+        return Overflow
+    return None if isinstance(found, float) and math.isnan(found) else found
+
+
+def applied(conversion: Operator, count: int) -> Expression:
+    """The conversion of the columns 0, 1, ..."""
+    columns = tuple(
+        Expression(terms.COLUMN, (), str(number), Span(0, 1)) for number in range(count)
+    )
+    return Expression(conversion, columns, None, Span(0, 1))
+
+
 @pytest.mark.parametrize("conversion", CONVERSIONS.values(), ids=str)
 @given(data=st.data())
 def test_they_agree_with_the_reference(conversion: Operator, data: st.DataObject) -> None:
     values = data.draw(arguments(conversion))
-    row = {str(number): value for number, value in enumerate(values)}
-    columns = tuple(Expression(terms.COLUMN, (), name) for name in row)
-    expected: object
-    try:
-        expected = evaluate(Expression(conversion, columns), row)
-    except Overflow:
-        expected = Overflow
     found: object
     try:
         found = FUNCTIONS[conversion](*values)
@@ -59,9 +75,34 @@ def test_they_agree_with_the_reference(conversion: Operator, data: st.DataObject
         found = Overflow
     if isinstance(found, int) and not -(2**63) <= found < 2**63:
         found = Overflow
-    if isinstance(expected, float) and math.isnan(expected):
-        expected = None
-    assert repr(found) == repr(expected)
+    assert repr(found) == repr(expected(conversion, values))
+
+
+_TYPES = {"integer": pa.int64(), "float": pa.float64(), "text": pa.string()}
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS.values(), ids=str)
+@given(data=st.data())
+def test_columns_are_converted(conversion: Operator, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(arguments(conversion), max_size=5))
+    wanted = [expected(conversion, values) for values in rows]
+    types = [_TYPES[kind] for kind in conversion.signature[:-1]]
+    schema = pa.schema([(str(number), kind) for number, kind in enumerate(types)])
+    predicate = Predicate(applied(conversion, len(types)), "", "")
+    compiled = CompiledExpressions({"value": predicate}, schema)
+    columns = {
+        str(number): pa.array([row[number] for row in rows], kind)
+        for number, kind in enumerate(types)
+    }
+    if Overflow in wanted:
+        with pytest.raises(RowError) as caught:
+            compiled.compute(columns, len(rows))
+        assert caught.value.rows == tuple(
+            number for number, value in enumerate(wanted) if value is Overflow
+        )
+        return
+    found = compiled.compute(columns, len(rows))["value"].to_pylist()
+    assert list(map(repr, found)) == list(map(repr, wanted))
 
 
 def test_every_conversion_is_computed() -> None:

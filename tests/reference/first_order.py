@@ -249,7 +249,7 @@ class FirstOrder(Evaluator):
         self, formula: Formula, expression: Expression, valuation: Valuation, i: int
     ) -> Scalar | _Undecided | None:
         """The value of an aggregate for the group that the valuation is in."""
-        word, number, by, default = expression.aggregate
+        word, number, by = expression.aggregate
         operand = formula.operands[number]
         group = {name: valuation[name] for name in by or ()}
         names = dict.fromkeys(self.free_in(operand))
@@ -271,8 +271,6 @@ class FirstOrder(Evaluator):
                 return value
             if value is not None:
                 bag.append(value)
-        if not bag and by is None and default is not None:
-            return float(default) if isinstance(default, Decimal) else default
         if not bag and (by is not None or word not in {"COUNT", "SUM"}):
             return None
         return _AGGREGATES[word](bag)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.conversions import FUNCTIONS as CONVERSIONS
 from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import number
 from mtlmon.policy.predicates.instants import read_instant
@@ -337,6 +339,8 @@ class _Program:
             arguments = arguments[:1]
         elif operator is ops.LENGTH:
             function = _length
+        elif operator in CONVERSIONS:
+            function = partial(_converted, operator, _computed_type(self.kind(node)))
         elif operator in {ops.IN, ops.NOT_IN}:
             function = self.membership(node)
         elif operator.binding == ops.COMPARISON:
@@ -423,6 +427,8 @@ def raise_row_error(instruction: _Instruction, arguments: tuple[Values, ...], le
     reason = f"{shorten(str(node), _SHOWN_WIDTH)} overflows 64 bits with {shown}"
     if node.operator in ops.COLUMNS:
         reason = f"{shown} in column {node} is above {LARGEST}"
+    elif node.operator in CONVERSIONS:
+        reason = f"{shorten(str(node), _SHOWN_WIDTH)} cannot be computed with {shown}"
     elif node.operator in ops.TIME_FUNCTIONS:
         reason = f"{shorten(str(node), _SHOWN_WIDTH)} is of a time outside the years 1 to 9999"
     raise RowError(reason, rows=rows, atom=instruction.atom or None) from None
@@ -626,6 +632,22 @@ def _instant(text: str, kind: Kind) -> Fraction:
 
 def _length(values: Values) -> Values:
     return pc.cast(pc.utf8_length(values), pa.int64())
+
+
+def _converted(operator: Operator, data_type: pa.DataType, *arguments: Values) -> Values:
+    """Apply a conversion, row by row; without arrays, the result is a scalar."""
+    function = CONVERSIONS[operator]
+    arrays = [argument for argument in arguments if isinstance(argument, pa.Array)]
+    columns = [
+        argument.to_pylist() if isinstance(argument, pa.Array) else repeat(argument.as_py())
+        for argument in arguments
+    ]
+    rows = zip(*columns, strict=False) if arrays else [[one.as_py() for one in arguments]]
+    try:
+        values = [None if None in row else function(*row) for row in rows]
+        return pa.array(values, data_type) if arrays else pa.scalar(values[0], data_type)
+    except ArithmeticError as error:
+        raise pa.ArrowInvalid(str(error)) from None
 
 
 def _is_member(values: Values, members: pa.Array, is_negated: bool) -> Values:

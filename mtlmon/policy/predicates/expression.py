@@ -67,14 +67,11 @@ class Aggregate(NamedTuple):
         formula: the number of the formula among the operands of the predicate or comparison that
             the expression belongs to.
         by: the variables whose values tell groups apart; None if all valuations are one group.
-        default: the value of a group without valuations, if `by` is None. If the default is None,
-            COUNT and SUM of nothing are 0, and the others have no value.
     """
 
     word: str
     formula: int
     by: tuple[str, ...] | None
-    default: Constant = None
 
 
 Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | Aggregate

@@ -123,10 +123,9 @@ def _call(node: Expression) -> list[Expression | str]:
 
 
 def _aggregate(node: Expression) -> list[Expression | str]:
-    word, formula, by, default = node.aggregate
+    word, formula, by = node.aggregate
     over: list[Expression | str] = [*node.operands, " OVER "] if node.operands else []
     groups = "" if by is None else f" BY {', '.join(by)}"
-    groups += "" if default is None else f", or: {constant_text(default)}"
     return [f"{word}(", *over, f"{FORMULA}{formula}", f"{groups})"]
 
 
