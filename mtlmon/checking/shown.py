@@ -13,8 +13,9 @@ import pyarrow as pa
 from mtlmon.policy.messages import value_text
 from mtlmon.policy.past_formulas import as_expression
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
-from mtlmon.streams.kernels import NotPossible, extent_of
+from mtlmon.streams.kernels import extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -24,6 +24,7 @@ from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.environment import Environment
 from mtlmon.policy.predicates.expression import ComputedColumn, Expression, Offset
 from mtlmon.policy.predicates.kinds import joined as joined_kind
+from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import (
@@ -58,7 +59,7 @@ from mtlmon.streams.instances import (
     OverTask,
     RowsTask,
 )
-from mtlmon.streams.kernels import Kernel, NotPossible, extent_of
+from mtlmon.streams.kernels import Kernel, extent_of
 from mtlmon.streams.layer import ChoiceTask, KernelTask, Layer, Part, check_part
 from mtlmon.streams.recursion import Member, Memory, Recursion
 from mtlmon.syntax.report import formula_error

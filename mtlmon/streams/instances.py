@@ -12,10 +12,11 @@ from mtlmon.errors import RowError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression, Offset
+from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.cells import from_cells, is_set, room_for_results, to_cells
-from mtlmon.streams.kernels import Extent, Kernel, NotPossible
+from mtlmon.streams.kernels import Extent, Kernel
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from math import floor
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,7 +11,7 @@ import pyarrow.compute as pc
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import column_type
-from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
 from mtlmon.streams import native
 from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results, to_cells
 from mtlmon.syntax.durations import Duration, DurationInterval
@@ -30,10 +28,6 @@ _Number = TypeVar("_Number", np.int64, np.uint8)
 
 MOST_DISTANCE = 1_000_000
 """How many values LAST looks back at most; as many are kept for each trace."""
-
-
-class NotPossible(Exception):
-    """What streams cannot do, in words; the caller makes an error of it that has a place."""
 
 
 class Extent(NamedTuple):
@@ -185,7 +179,7 @@ class Kernel:
         if self._default is None or done < rows.count:
             return found, done
         found = pc.cast(found, column_type(self.kind))
-        default = pa.scalar(default_cell(self._default, self.kind), column_type(self.kind))
+        default = pa.scalar(constant_as(self._default, self.kind), column_type(self.kind))
         if self.counter is None:
             return pc.fill_null(found, default), done
         assert values is not None
@@ -240,7 +234,7 @@ class Kernel:
             return native.IntegralWindow(is_float, lower, upper)
         if operator in _QUANTILES:
             parameters = self.node.window.parameters
-            share = default_cell(parameters[0], kinds.FLOAT) if parameters else 0.5
+            share = constant_as(parameters[0], kinds.FLOAT) if parameters else 0.5
             assert isinstance(share, float)
             if not 0 <= share <= 1:
                 raise NotPossible(f"quantile takes a number from 0 to 1, not {parameters[0]}")
@@ -291,18 +285,6 @@ def _found_kind(operator: Operator, argument: Kind) -> Kind:
     if operator is ops.WINDOW_SUM and argument.name in {"integer", "null"}:
         return argument
     return kinds.FLOAT
-
-
-def default_cell(default: Constant, kind: Kind) -> bool | int | float | str | None:
-    """A default as a value of a kind; floats may be written as integers, and times as texts."""
-    if kind.name == "float" and default is not None:
-        return float(default)
-    if kind.name == "time":
-        read = read_instant(str(default))
-        assert read is not None
-        return floor(read[0] / kind.unit)
-    assert not isinstance(default, Decimal)
-    return default
 
 
 def default_of(node: Expression) -> Constant:

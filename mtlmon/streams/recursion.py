@@ -8,10 +8,8 @@ row.
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import RowError
@@ -19,20 +17,18 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 from mtlmon.policy.predicates.kinds import kind_of
+from mtlmon.policy.predicates.machine_code import EQUAL, GREATER, MachineCode, NotPossible
 from mtlmon.streams import native
 from mtlmon.streams.cells import cell_kind, from_cells, room_for_results, to_cells
-from mtlmon.streams.kernels import Kernel, NotPossible, default_cell, default_of
+from mtlmon.streams.kernels import Kernel, default_of
 from mtlmon.syntax.report import shorten
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.kernels import Extent
@@ -41,40 +37,6 @@ if TYPE_CHECKING:
 
 _SHOWN_WIDTH = 60
 _MOST_ROUNDS = 100
-
-_LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
-_WANTED = {
-    ops.EQUAL: _EQUAL,
-    ops.NOT_EQUAL: _LESS | _GREATER | _UNORDERED,
-    ops.LESS: _LESS,
-    ops.LESS_EQUAL: _LESS | _EQUAL,
-    ops.GREATER: _GREATER,
-    ops.GREATER_EQUAL: _GREATER | _EQUAL,
-}
-_ALWAYS = _LESS | _EQUAL | _GREATER | _UNORDERED
-
-# The operations on integers and on floats.
-_ARITHMETIC: dict[Operator, tuple[str, str]] = {
-    ops.ADD: ("add_integers", "add_floats"),
-    ops.SUBTRACT: ("subtract_integers", "subtract_floats"),
-    ops.MULTIPLY: ("multiply_integers", "multiply_floats"),
-    ops.REMAINDER: ("remainder_integers", "remainder_floats"),
-    ops.DIVIDE: ("", "divide_floats"),
-    ops.NEGATE: ("negate_integer", "negate_float"),
-    ops.ABS: ("abs_integer", "abs_float"),
-    ops.SQRT: ("", "sqrt_float"),
-    ops.FLOOR: ("copy", "floor_float"),
-    ops.ROUND: ("copy", "round_float"),
-    ops.LEAST: ("least_integer", "least_float"),
-    ops.GREATEST: ("greatest_integer", "greatest_float"),
-}
-_LOGIC = {
-    ops.AND: "and",
-    ops.OR: "or",
-    ops.NOT: "not",
-    ops.IS_NULL: "is_null",
-    ops.IS_NOT_NULL: "is_not_null",
-}
 
 
 class Memory(NamedTuple):
@@ -116,7 +78,7 @@ class Member(NamedTuple):
     origins: list[Predicate]
 
 
-class Recursion:
+class Recursion(MachineCode):
     """Compiles a group of streams.
 
     Args:
@@ -141,21 +103,16 @@ class Recursion:
         check: Callable[[Expression, Predicate, pa.Schema, bool], Mapping[int, Kind]],
         texts: Texts,
     ) -> None:
+        super().__init__(native.OPERATIONS, "a stream that reads itself")
         self._members = members
         self._memories = memories
         self._numbers = {memory.column: number for number, memory in enumerate(memories)}
         self._schema = schema
         self._check = check
         self._texts = texts
-        self._code: list[tuple[int, int, int, int, int]] = []
-        self._nodes: list[Expression] = []
-        self._constants: list[int | None] = []
         self._inputs: dict[str, int] = {}
-        self._registers: dict[Expression, int] = {}
-        self._register_count = 0
         self._results: dict[str, int] = {}
-        # The kinds of nodes by `id`, and of what stands for values of the group.
-        self._kinds: dict[int, Kind] = {}
+        # The kinds of what stands for values of the group.
         self._own_kinds: dict[str, Kind] = {}
         self._infer()
         self._kernels = [
@@ -305,7 +262,7 @@ class Recursion:
         operator = memory.node.operator
         register = self._new("get", memory.node, number)
         if operator in {ops.WINDOW_ANY, ops.WINDOW_ALL}:
-            wanted = _GREATER if operator is ops.WINDOW_ANY else _EQUAL
+            wanted = GREATER if operator is ops.WINDOW_ANY else EQUAL
             zero = self._constant(0)
             register = self._new("compare_integers", memory.node, register, zero, wanted)
         default = default_of(memory.node)
@@ -317,51 +274,13 @@ class Recursion:
             return self._new("coalesce", memory.node, register, other)
         count = self._new("get", memory.node, self._counters[number])
         zero = self._constant(0)
-        has_values = self._new("compare_integers", memory.node, count, zero, _GREATER)
+        has_values = self._new("compare_integers", memory.node, count, zero, GREATER)
         return self._new("if", memory.node, has_values, register, other)
 
-    def _expression(self, expression: Expression) -> int:
-        """Emit the code of an expression whose kernels have been read; its register."""
-        for node in postorder(expression):
-            if node not in self._registers:
-                self._registers[node] = self._node(node)
-        return self._registers[expression]
+    def _text_cell(self, text: str) -> int:
+        return int(self._texts.numbers(pa.array([text]))[0])
 
-    def _node(self, node: Expression) -> int:
-        operator, kind = node.operator, self._kinds[id(node)]
-        if operator in ops.COLUMNS:
-            return self._column(node)
-        if operator is ops.CONSTANT:
-            return self._cell(node.constant, kind)
-        registers = [self._registers[operand] for operand in node.operands]
-        found = [self._kinds[id(operand)] for operand in node.operands]
-        if operator in _LOGIC:
-            return self._new(_LOGIC[operator], node, *registers)
-        if operator in {ops.IF, ops.COALESCE}:
-            first = operator is ops.IF
-            chosen = [
-                self._as(register, one, kind)
-                for register, one in zip(registers[first:], found[first:], strict=True)
-            ]
-            word = "if" if operator is ops.IF else "coalesce"
-            return self._new(word, node, *registers[:first], *chosen)
-        if operator in _ARITHMETIC:
-            on_integers, on_floats = _ARITHMETIC[operator]
-            if kind.name in {"integer", "null", "boolean", "time"} and on_integers:
-                return self._new(on_integers, node, *registers)
-            converted = [
-                self._as(register, one, kinds.FLOAT)
-                for register, one in zip(registers, found, strict=True)
-            ]
-            return self._new(on_floats, node, *converted)
-        if operator in _WANTED:
-            return self._comparison(node, registers, found)
-        if operator in {ops.IN, ops.NOT_IN}:
-            return self._membership(node, registers[0], found[0])
-        word = operator.word or operator.name
-        raise NotPossible(f"{word} is not possible on values of a stream that reads itself")
-
-    def _column(self, node: Expression) -> int:
+    def _name(self, node: Expression) -> int:
         if node.name in self._own_kinds:
             return self._results[node.name]
         number = self._inputs.setdefault(node.name, len(self._inputs))
@@ -369,104 +288,6 @@ class Recursion:
         if self._kinds[id(node)].name in {"decimal", "other"}:
             raise NotPossible(f"a stream that reads itself cannot use column {node.name}")
         return register
-
-    def _comparison(self, node: Expression, registers: list[int], found: list[Kind]) -> int:
-        operator = node.operator
-        left, right = registers
-        one, other = found
-        constant = node.operands[1]
-        if one.name == "float" and other.name == "integer":
-            operator, constant = ops.MIRRORED[operator], node.operands[0]
-            left, right, one, other = right, left, other, one
-        wanted = _WANTED[operator]
-        if {one.name, other.name} & kinds.OPEN or one.name == other.name == "float":
-            is_float = "float" in {one.name, other.name}
-            return self._new(
-                "compare_floats" if is_float else "compare_integers", node, left, right, wanted
-            )
-        if one.name == "integer" and other.name == "float":
-            if constant.operator is ops.CONSTANT:
-                return self._with_decimal(node, operator, left, Decimal(str(constant.constant)))
-            return self._new("compare_mixed", node, left, right, wanted)
-        if one.name == "text" and operator in ops.ORDERINGS:
-            raise NotPossible("texts of a stream that reads itself can only be compared with =")
-        if one != other and "time" in {one.name, other.name}:
-            raise NotPossible("times of a stream that reads itself need one unit")
-        return self._new("compare_integers", node, left, right, wanted)
-
-    def _with_decimal(
-        self, node: Expression, operator: Operator, register: int, constant: Decimal
-    ) -> int:
-        """Compare an integer with a number that has a fraction or an exponent, exactly."""
-        floor = constant.to_integral_value(ROUND_FLOOR)
-        wanted = _WANTED[operator]
-        if floor > LARGEST or floor < SMALLEST:
-            holds = bool(wanted & (_LESS if floor > LARGEST else _GREATER))
-            return self._new("compare_integers", node, register, register, _ALWAYS if holds else 0)
-        if floor != constant:
-            # Every integer is below or above the constant; the floor is below it.
-            wanted = (wanted & ~_EQUAL) | (_EQUAL if wanted & _LESS else 0)
-        other = self._constant(int(floor))
-        return self._new("compare_integers", node, register, other, wanted)
-
-    def _membership(self, node: Expression, register: int, kind: Kind) -> int:
-        # false, or null where the operand is
-        found = self._new("compare_integers", node, register, register, 0)
-        for member in node.members:
-            if kind.name == "integer" and isinstance(member, Decimal):
-                one = self._with_decimal(node, ops.EQUAL, register, member)
-            elif kind.name == "float" and isinstance(member, int):
-                other = self._constant(member)
-                one = self._new("compare_mixed", node, other, register, _EQUAL)
-            else:
-                word = "compare_floats" if kind.name == "float" else "compare_integers"
-                one = self._new(word, node, register, self._cell(member, kind), _EQUAL)
-            found = self._new("or", node, found, one)
-        return found if node.operator is ops.IN else self._new("not", node, found)
-
-    def _as(self, register: int, kind: Kind, wanted: Kind) -> int:
-        """The register of a value converted to another kind."""
-        if wanted.name == "float" and kind.name == "integer":
-            return self._new("to_float", _NO_NODE, register)
-        return register
-
-    def _cell(self, value: Constant, kind: Kind) -> int:
-        if value is None:
-            return self._constant(None)
-        if kind.name == "text":
-            assert isinstance(value, str)
-            return self._constant(int(self._texts.numbers(pa.array([value]))[0]))
-        found = default_cell(value, kind)
-        if isinstance(found, float):
-            return self._constant(int(np.float64(found).view(np.int64)))
-        assert isinstance(found, int)
-        return self._constant(int(found))
-
-    def _constant(self, cell: int | None) -> int:
-        self._constants.append(cell)
-        return self._new("constant", _NO_NODE, len(self._constants) - 1)
-
-    def _new(
-        self, operation: str, node: Expression, a: int, b: int | None = None, c: int = 0
-    ) -> int:
-        """Emit an instruction, and return its register."""
-        register = self._register_count
-        self._register_count += 1
-        # an operation of one operand takes the same register twice
-        second = b if b is not None else a if operation not in _NUMBERED else register
-        self._add(operation, node, register, a, second, c)
-        return register
-
-    def _add(
-        self, operation: str, node: Expression, target: int, a: int, b: int, c: int = 0
-    ) -> None:
-        self._code.append((native.OPERATIONS[operation], target, a, b, c))
-        self._nodes.append(node)
-
-
-# What cannot overflow stands for no node.
-_NO_NODE = Expression(ops.CONSTANT)
-_NUMBERED = {"load", "constant", "get"}
 
 
 class MachineTask:
