@@ -3,3 +3,8 @@
 
 include "engine/points.pxd"
 include "engine/answers.pxd"
+include "engine/rows.pxd"
+include "engine/index.pxd"
+include "engine/states.pxd"
+include "engine/steps.pxd"
+include "engine/engine.pxd"

@@ -3,3 +3,12 @@
 
 include "engine/points.pxi"
 include "engine/answers.pxi"
+include "engine/rows.pxi"
+include "engine/index.pxi"
+include "engine/states.pxi"
+include "engine/since.pxi"
+include "engine/sorting.pxi"
+include "../policy/predicates/operations.pxi"
+include "engine/plans.pxi"
+include "engine/execution.pxi"
+include "engine/engine.pxi"

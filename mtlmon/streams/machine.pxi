@@ -6,56 +6,10 @@ An instruction takes registers and writes one. A register has a cell and says wh
 
 from cpython.ref cimport PyObject
 from mtlmon.policy.predicates.operations cimport (
-    ABS_FLOAT, ABS_INTEGER, ADD_FLOATS, ADD_INTEGERS, AND, COALESCE, COMPARE_FLOATS,
-    COMPARE_INTEGERS, COMPARE_MIXED, CONSTANT, COPY, DIVIDE_FLOATS, FIRST_STRICT, FLOOR_FLOAT,
-    GET, GREATEST_FLOAT, GREATEST_INTEGER, IF_ELSE, IS_NOT_NULL, IS_NULL, LEAST_FLOAT,
-    LEAST_INTEGER, LOAD, MULTIPLY_FLOATS, MULTIPLY_INTEGERS, NAN_TO_NULL, NEGATE_FLOAT,
-    NEGATE_INTEGER, NOT, OPERATION_COUNT, OR, PUT, PUT_FALSE, PUT_TRUE, REMAINDER_FLOATS,
-    REMAINDER_INTEGERS, ROUND_FLOAT, SQRT_FLOAT, SUBTRACT_FLOATS, SUBTRACT_INTEGERS, TO_FLOAT,
+    CONSTANT, FIRST_STRICT, GET, IF_ELSE, LOAD, OPERATION_COUNT, PUT, PUT_FALSE, PUT_TRUE,
     Instruction, Operation, Register, lenient, strict,
 )
 
-OPERATIONS = {
-    "load": LOAD,
-    "constant": CONSTANT,
-    "get": GET,
-    "put": PUT,
-    "put_true": PUT_TRUE,
-    "put_false": PUT_FALSE,
-    "copy": COPY,
-    "if": IF_ELSE,
-    "coalesce": COALESCE,
-    "is_null": IS_NULL,
-    "is_not_null": IS_NOT_NULL,
-    "and": AND,
-    "or": OR,
-    "not": NOT,
-    "to_float": TO_FLOAT,
-    "add_integers": ADD_INTEGERS,
-    "subtract_integers": SUBTRACT_INTEGERS,
-    "multiply_integers": MULTIPLY_INTEGERS,
-    "remainder_integers": REMAINDER_INTEGERS,
-    "negate_integer": NEGATE_INTEGER,
-    "abs_integer": ABS_INTEGER,
-    "least_integer": LEAST_INTEGER,
-    "greatest_integer": GREATEST_INTEGER,
-    "add_floats": ADD_FLOATS,
-    "subtract_floats": SUBTRACT_FLOATS,
-    "multiply_floats": MULTIPLY_FLOATS,
-    "divide_floats": DIVIDE_FLOATS,
-    "remainder_floats": REMAINDER_FLOATS,
-    "negate_float": NEGATE_FLOAT,
-    "abs_float": ABS_FLOAT,
-    "sqrt_float": SQRT_FLOAT,
-    "floor_float": FLOOR_FLOAT,
-    "round_float": ROUND_FLOAT,
-    "least_float": LEAST_FLOAT,
-    "greatest_float": GREATEST_FLOAT,
-    "nan_to_null": NAN_TO_NULL,
-    "compare_integers": COMPARE_INTEGERS,
-    "compare_floats": COMPARE_FLOATS,
-    "compare_mixed": COMPARE_MIXED,
-}
 
 
 @final

@@ -8,7 +8,7 @@ nanoseconds since 1970. No cell is null or NaN, and -0.0 is written as 0.0.
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, UINT32_MAX, int64_t, uint32_t
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 

@@ -1,0 +1,47 @@
+# cython: language_level=3
+"""The numbers of the operations of machines, for the compiler of expressions."""
+
+from mtlmon.policy.predicates cimport operations
+
+
+OPERATIONS = {
+    "load": operations.LOAD,
+    "constant": operations.CONSTANT,
+    "get": operations.GET,
+    "put": operations.PUT,
+    "put_true": operations.PUT_TRUE,
+    "put_false": operations.PUT_FALSE,
+    "copy": operations.COPY,
+    "if": operations.IF_ELSE,
+    "coalesce": operations.COALESCE,
+    "is_null": operations.IS_NULL,
+    "is_not_null": operations.IS_NOT_NULL,
+    "and": operations.AND,
+    "or": operations.OR,
+    "not": operations.NOT,
+    "to_float": operations.TO_FLOAT,
+    "add_integers": operations.ADD_INTEGERS,
+    "subtract_integers": operations.SUBTRACT_INTEGERS,
+    "multiply_integers": operations.MULTIPLY_INTEGERS,
+    "remainder_integers": operations.REMAINDER_INTEGERS,
+    "negate_integer": operations.NEGATE_INTEGER,
+    "abs_integer": operations.ABS_INTEGER,
+    "least_integer": operations.LEAST_INTEGER,
+    "greatest_integer": operations.GREATEST_INTEGER,
+    "add_floats": operations.ADD_FLOATS,
+    "subtract_floats": operations.SUBTRACT_FLOATS,
+    "multiply_floats": operations.MULTIPLY_FLOATS,
+    "divide_floats": operations.DIVIDE_FLOATS,
+    "remainder_floats": operations.REMAINDER_FLOATS,
+    "negate_float": operations.NEGATE_FLOAT,
+    "abs_float": operations.ABS_FLOAT,
+    "sqrt_float": operations.SQRT_FLOAT,
+    "floor_float": operations.FLOOR_FLOAT,
+    "round_float": operations.ROUND_FLOAT,
+    "least_float": operations.LEAST_FLOAT,
+    "greatest_float": operations.GREATEST_FLOAT,
+    "nan_to_null": operations.NAN_TO_NULL,
+    "compare_integers": operations.COMPARE_INTEGERS,
+    "compare_floats": operations.COMPARE_FLOATS,
+    "compare_mixed": operations.COMPARE_MIXED,
+}

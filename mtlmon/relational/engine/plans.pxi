@@ -1,0 +1,209 @@
+# cython: language_level=3
+"""Reads plans, which are made in Python, into the engine's structures."""
+
+from mtlmon.policy.predicates.operations cimport (
+    CONSTANT, FIRST_STRICT, IF_ELSE, IS_EQUAL, IS_GREATER, IS_LESS, LOAD, OPERATION_COUNT,
+    Instruction, Operation, Register, lenient, strict,
+)
+
+cdef enum:
+    # compares texts, beside the operations of all machines
+    COMPARE_TEXTS = OPERATION_COUNT
+
+OPERATIONS["compare_texts"] = COMPARE_TEXTS
+
+STATE_KINDS = {
+    "window": WINDOW, "counts": COUNTS, "since": SINCE_STATE, "until": UNTIL_STATE,
+    "neighbour": NEIGHBOUR,
+}
+LEFT_KINDS = {"breaks": BREAKS, "runs": RUNS, "filters": FILTERS}
+STEP_KINDS = {
+    "scan": SCAN, "probe": PROBE, "compute": COMPUTE, "call": CALL, "listed": LISTED,
+    "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE,
+}
+MODES = {"join": JOIN, "semi": SEMI, "anti": ANTI}
+SOURCE_KINDS = {"atom": ATOM_ROWS, "neighbour": NEIGHBOUR_ROWS, "group": GROUP_ROWS}
+AGGREGATE_KINDS = {
+    "COUNT": COUNT_OF, "SUM": SUM_OF, "AVG": AVG_OF, "MIN": MIN_OF, "MAX": MAX_OF,
+    "MEDIAN": MEDIAN_OF,
+}
+CELL_KINDS = {"integer": INTEGER_CELL, "float": FLOAT_CELL, "text": TEXT_CELL}
+
+
+cdef class Allocation:
+    """Memory that lives as long as the plan that it belongs to."""
+
+    cdef void *place
+
+    def __dealloc__(self):
+        free(self.place)
+
+
+cdef void *allocated(list allocations, size_t count, size_t item_size) except NULL:
+    """Memory full of zeros."""
+    cdef Allocation allocation = Allocation()
+    allocation.place = calloc(count + 1, item_size)
+    if allocation.place == NULL:
+        raise MemoryError
+    allocations.append(allocation)
+    return allocation.place
+
+
+cdef Numbers read_numbers(list allocations, items, size_t limit) except *:
+    """Numbers below a limit."""
+    cdef Numbers found
+    cdef size_t k
+    found.count = <uint32_t> len(items)
+    found.of = <uint32_t *> allocated(allocations, found.count, sizeof(uint32_t))
+    for k in range(found.count):
+        if not 0 <= items[k] < limit:
+            raise ValueError("a plan names something that does not exist")
+        found.of[k] = items[k]
+    return found
+
+
+cdef int read_program(Program *program, list allocations, plan) except -1:
+    cdef size_t k
+    cdef Instruction *instruction
+    cdef size_t registers = plan.registers
+    program.size = <size_t> len(plan.code)
+    program.code = <Instruction *> allocated(allocations, program.size, sizeof(Instruction))
+    program.registers = <Register *> allocated(allocations, registers, sizeof(Register))
+    program.constants = <Register *> allocated(
+        allocations, len(plan.constants), sizeof(Register)
+    )
+    for k in range(<size_t> len(plan.constants)):
+        program.constants[k].is_valid = plan.constants[k] is not None
+        if plan.constants[k] is not None:
+            program.constants[k].content.integer = plan.constants[k]
+    for k in range(program.size):
+        operation, target, a, b, c = plan.code[k]
+        limit = len(plan.constants) if operation == CONSTANT else registers
+        if target >= registers or operation != LOAD and a >= limit or b >= registers:
+            raise ValueError("a plan names a register that does not exist")
+        instruction = &program.code[k]
+        instruction.operation = <Operation> <int> operation
+        instruction.target = target
+        instruction.a = a
+        instruction.b = b
+        instruction.c = c
+    if plan.result >= registers:
+        raise ValueError("a plan names a register that does not exist")
+    program.result = plan.result
+    return 0
+
+
+cdef int read_state(State *state, list allocations, plan) except -1:
+    cdef size_t k
+    cdef Left *left
+    state.kind = <StateKind> <int> STATE_KINDS[plan.kind]
+    state.operand = plan.operand
+    state.is_future = plan.is_future
+    state.is_eager = any(one.kind == "filters" for one in plan.lefts)
+    state.lower = plan.lower
+    state.upper = -1 if plan.upper is None else plan.upper
+    state.inbox.width = state.rows.width = state.current.width = plan.width
+    state.patience = 256
+    state.first_live = NONE
+    state.position = NOWHERE
+    state.index_count = <uint32_t> len(plan.indexes)
+    state.indexes = <Index *> allocated(allocations, state.index_count, sizeof(Index))
+    for k in range(state.index_count):
+        if any(column >= plan.width for column in plan.indexes[k]):
+            raise ValueError("a plan names a column that does not exist")
+        begin_index(&state.indexes[k], plan.indexes[k])
+    state.lefts = <Left *> allocated(allocations, len(plan.lefts), sizeof(Left))
+    for one in plan.lefts:
+        left = &state.lefts[state.left_count]
+        left.kind = <LeftKind> <int> LEFT_KINDS[one.kind]
+        left.operand = one.operand
+        left.inbox.width = left.known.width = left.expiring.width = one.width
+        left.index = one.index
+        left.block = one.block
+        numbers = read_numbers(allocations, one.columns, max(plan.width, one.width) + 1)
+        left.columns = numbers.of
+        left.column_count = numbers.count
+        begin_index(&left.by_row, list(range(one.width)))
+        state.left_count += 1
+    return 0
+
+
+cdef void free_state(State *state) noexcept:
+    cdef uint32_t k
+    cdef Left *left
+    for k in range(state.index_count):
+        free_index(&state.indexes[k])
+    for k in range(state.left_count):
+        left = &state.lefts[k]
+        free_queue(&left.inbox)
+        free_queue(&left.expiring)
+        free_index(&left.by_row)
+        free(left.known.cells)
+        free(left.latest)
+        free(left.starts)
+        free(left.free_slots)
+    free_queue(&state.inbox)
+    free(state.rows.cells)
+    free(state.slots)
+    free(state.free_slots)
+    free(state.entries)
+    free(state.times)
+
+
+cdef size_t held_by_state(const State *state) noexcept nogil:
+    """The bytes that a state holds."""
+    cdef uint32_t k
+    cdef const Left *left
+    cdef size_t held = held_by_queue(&state.inbox)
+    held += state.rows.room * sizeof(int64_t) + state.slot_room * sizeof(Slot)
+    held += state.free_room * sizeof(uint32_t) + state.entry_room * sizeof(Entry)
+    held += state.time_room * sizeof(int64_t)
+    for k in range(state.index_count):
+        held += held_by_index(&state.indexes[k])
+    for k in range(state.left_count):
+        left = &state.lefts[k]
+        held += held_by_queue(&left.inbox) + held_by_queue(&left.expiring)
+        held += held_by_index(&left.by_row) + left.known.room * sizeof(int64_t)
+        held += (left.latest_room + left.start_room) * sizeof(uint64_t)
+        held += left.free_room * sizeof(uint32_t)
+    return held
+
+
+cdef int read_step(Step *step, RelationalEngine engine, plan) except -1:
+    cdef size_t k
+    cdef list allocations = engine.allocations
+    cdef size_t every = UINT32_MAX
+    step.kind = <StepKind> <int> STEP_KINDS[plan.kind]
+    step.mode = <Mode> <int> MODES[plan.mode]
+    step.source_kind = <SourceKind> <int> SOURCE_KINDS[plan.source_kind]
+    step.source = plan.source
+    step.index = plan.index
+    step.is_binding = plan.is_binding
+    step.is_distinct = plan.is_distinct
+    step.keys = read_numbers(allocations, plan.keys, every)
+    step.matched = read_numbers(allocations, plan.matched, every)
+    step.takes = read_numbers(allocations, plan.takes, every)
+    step.fixed = read_numbers(allocations, plan.fixed, every)
+    step.equal = read_numbers(allocations, plan.equal, every)
+    step.constant_count = <uint32_t> len(plan.constants)
+    step.constants = <int64_t *> allocated(allocations, step.constant_count, sizeof(int64_t))
+    for k in range(step.constant_count):
+        step.constants[k] = plan.constants[k]
+    step.blocks = read_numbers(allocations, plan.blocks, engine.block_count)
+    step.columns = read_numbers(allocations, plan.columns, every)
+    step.width = step.rows.width = plan.width
+    step.aggregate = <AggregateKind> <int> AGGREGATE_KINDS[plan.aggregate]
+    step.cell = <CellKind> <int> CELL_KINDS[plan.cell]
+    step.has_value = plan.has_value
+    step.group = plan.group
+    if step.kind == PROBE and step.source >= engine.state_count:
+        raise ValueError("a plan names a state that does not exist")
+    if step.kind == COMPUTE and step.source >= engine.program_count:
+        raise ValueError("a plan names a program that does not exist")
+    return 0
+
+
+cdef void free_step(Step *step) noexcept:
+    free(step.rows.cells)
+    free(step.given.cells)
+    free(step.flags)

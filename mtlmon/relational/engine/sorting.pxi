@@ -1,0 +1,89 @@
+# cython: language_level=3
+"""The order of cells and rows: numbers by value, texts by code points."""
+
+from mtlmon.arrays.native cimport KeyTable, Text
+
+
+cdef int compare_texts(KeyTable texts, int64_t left, int64_t right) noexcept nogil:
+    """Compare texts by their numbers. The order of UTF-8 is that of code points."""
+    cdef Text a, b
+    cdef int found
+    if left == right:
+        return 0
+    a = texts.column_text(<size_t> left, 0)
+    b = texts.column_text(<size_t> right, 0)
+    found = memcmp(a.place, b.place, min(a.length, b.length))
+    return found if found else (a.length > b.length) - (a.length < b.length)
+
+
+cdef inline double as_number(int64_t cell) noexcept nogil:
+    cdef double number
+    memcpy(&number, &cell, sizeof(double))
+    return number
+
+
+cdef inline int64_t as_cell(double number) noexcept nogil:
+    """The cell of a number; there is no -0.0 in cells."""
+    cdef int64_t cell
+    if number == 0:
+        number = 0
+    memcpy(&cell, &number, sizeof(double))
+    return cell
+
+
+cdef inline int compare_cells(
+    KeyTable texts, CellKind kind, int64_t left, int64_t right
+) noexcept nogil:
+    cdef double a, b
+    if kind == TEXT_CELL:
+        return compare_texts(texts, left, right)
+    if kind == FLOAT_CELL:
+        a = as_number(left)
+        b = as_number(right)
+        return (a > b) - (a < b)
+    return (left > right) - (left < right)
+
+
+cdef int compare_rows(
+    KeyTable texts, const uint32_t *kinds, size_t width, const int64_t *left, const int64_t *right
+) noexcept nogil:
+    cdef size_t k
+    cdef int found
+    for k in range(width):
+        found = compare_cells(texts, <CellKind> kinds[k], left[k], right[k])
+        if found:
+            return found
+    return 0
+
+
+cdef void sort_rows(
+    KeyTable texts, const uint32_t *kinds, const Rows *rows, uint32_t *order, uint32_t *spare
+) noexcept nogil:
+    """Sort the numbers of rows, which are in `order`, by merging."""
+    cdef size_t count = rows.count
+    cdef size_t run = 1
+    cdef size_t start, middle, end, left, right, place
+    cdef uint32_t *source = order
+    cdef uint32_t *target = spare
+    while run < count:
+        start = 0
+        while start < count:
+            middle = min(start + run, count)
+            end = min(start + 2 * run, count)
+            left = start
+            right = middle
+            for place in range(start, end):
+                if right >= end or left < middle and compare_rows(
+                    texts, kinds, rows.width, row_of(rows, source[left]),
+                    row_of(rows, source[right])
+                ) <= 0:
+                    target[place] = source[left]
+                    left += 1
+                else:
+                    target[place] = source[right]
+                    right += 1
+            start += 2 * run
+        source, target = target, source
+        run *= 2
+    if source != order:
+        memcpy(order, source, count * sizeof(uint32_t))

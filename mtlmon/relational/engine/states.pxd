@@ -1,0 +1,97 @@
+# cython: language_level=3
+"""Declarations for the states of temporal operators."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef enum StateKind:
+    WINDOW                      # ONCE, EVENTUALLY
+    COUNTS                      # HISTORICALLY, ALWAYS
+    SINCE_STATE
+    UNTIL_STATE
+    NEIGHBOUR                   # PREVIOUS, NEXT
+
+
+cdef enum LeftKind:
+    BREAKS                      # NOT of a formula, whose rows end what they match
+    RUNS                        # a formula, whose rows let go on what they match
+    FILTERS                     # anything else: evaluated for all slots
+
+
+cdef struct Entry:
+    int64_t time_stamp
+    uint64_t point
+    uint64_t since              # UNTIL: from this time-point on, the left side holds
+    uint32_t slot
+    uint32_t epoch              # of the slot; entries of an earlier one do not count
+    uint64_t next               # the number of the next entry of the slot, or NOWHERE
+
+
+cdef struct Slot:
+    uint64_t references         # its entries, or time-points that count
+    uint32_t epoch
+    uint64_t head               # the number of its first entry that counts, or NOWHERE
+    uint64_t tail
+    bint is_live                # whether some entry counts
+    int64_t time_stamp          # SINCE: of the first that counts
+    uint64_t mark               # RUNS: what let it go on last
+    uint32_t next_live, previous_live
+
+
+cdef struct Left:
+    # A conjunct of the left side of SINCE or UNTIL.
+    LeftKind kind
+    uint32_t operand            # the query whose rows BREAKS and RUNS take
+    RowQueue inbox              # the rows of BREAKS and RUNS
+    uint32_t index              # SINCE: the index of the slots that match those rows
+    uint32_t block              # FILTERS
+    # SINCE: where a row has the columns of the index. UNTIL: the column of the slots that each
+    # column of a row is.
+    uint32_t *columns
+    uint32_t column_count
+    # UNTIL: for each row when it came last, and for RUNS since when at each time-point
+    Rows known
+    Index by_row
+    uint64_t *latest
+    uint64_t *starts
+    uint32_t *free_slots
+    size_t free_count, free_room, latest_room, start_room
+    RowQueue expiring
+
+
+cdef struct State:
+    StateKind kind
+    uint32_t operand            # the query whose rows it takes
+    bint is_future
+    bint is_eager               # whether it takes in each time-point at that time-point
+    int64_t lower
+    int64_t upper               # -1: no bound
+    RowQueue inbox
+    size_t patience             # how many time-points may wait in the inbox
+    Left *lefts
+    uint32_t left_count
+    Rows rows                   # of the slots
+    Slot *slots
+    size_t slot_room
+    uint32_t *free_slots
+    size_t free_count, free_room
+    Index *indexes              # the first is on all columns, and has slots that are not live
+    uint32_t index_count
+    Entry *entries
+    size_t first_entry, entry_end, entry_room
+    uint64_t entry_base         # the number of the entry at place 0
+    uint32_t first_live
+    size_t live_count
+    uint64_t position           # the time-point at which it stands; UINT64_MAX before the first
+    int64_t now
+    uint64_t processed          # SINCE, UNTIL: the time-points before it have been taken in
+    uint64_t stamp              # of the last use of marks
+    # COUNTS: the time-stamps of the time-points that are in the window or wait for it
+    int64_t *times
+    size_t first_time, window_end, time_end, time_room
+    uint64_t next_time          # the number of the time-point at `window_end`
+    uint64_t total              # how many time-points are in the window
+    # NEIGHBOUR
+    Rows current
+    bint is_current

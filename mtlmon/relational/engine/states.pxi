@@ -1,0 +1,271 @@
+# cython: language_level=3
+"""States of temporal operators: the rows for which one holds, which are looked up, never listed.
+
+Each different row of the operand has a slot. An operand puts its rows into the inbox of a state,
+time-point by time-point; a state is advanced when something looks at it.
+"""
+
+
+cdef uint64_t NOWHERE = UINT64_MAX
+
+
+cdef inline const int64_t *cells_of(const State *state, uint32_t slot) noexcept nogil:
+    return row_of(&state.rows, slot)
+
+
+cdef inline Entry *entry_of(const State *state, uint64_t number) noexcept nogil:
+    return &state.entries[number - state.entry_base]
+
+
+cdef inline uint32_t slot_of(const State *state, const int64_t *row) noexcept nogil:
+    """The slot of a row, or NONE."""
+    return first_slot(&state.indexes[0], &state.rows, row, state.indexes[0].columns)
+
+
+cdef uint32_t slot_for(State *state, const int64_t *row) except? 0 nogil:
+    """The slot of a row, a new one if it has none."""
+    cdef uint32_t found = slot_of(state, row)
+    cdef size_t wanted
+    cdef Slot *slot
+    if found != NONE:
+        return found
+    if state.free_count:
+        state.free_count -= 1
+        found = state.free_slots[state.free_count]
+    else:
+        if state.rows.count >= UINT32_MAX // 2:
+            with gil:
+                raise LimitError("an operator remembers more than 2^31 rows")
+        # room for all of what a slot needs comes first, so that an error leaves nothing half done
+        wanted = state.rows.count + 1
+        make_room(<void **> &state.slots, &state.slot_room, wanted, sizeof(Slot))
+        make_room(<void **> &state.free_slots, &state.free_room, wanted, sizeof(uint32_t))
+        new_row(&state.rows)
+        found = <uint32_t> (state.rows.count - 1)
+    copy_cells(row_of(&state.rows, found), row, state.rows.width)
+    slot = &state.slots[found]
+    memset(slot, 0, sizeof(Slot))
+    slot.head = slot.tail = NOWHERE
+    add_slot(&state.indexes[0], &state.rows, found)
+    return found
+
+
+cdef void free_slot(State *state, uint32_t number) noexcept nogil:
+    """Forget the row of a slot that is not live and has no entries."""
+    remove_slot(&state.indexes[0], &state.rows, number)
+    state.free_slots[state.free_count] = number
+    state.free_count += 1
+
+
+cdef int make_live(State *state, uint32_t number) except -1 nogil:
+    cdef Slot *slot = &state.slots[number]
+    cdef uint32_t k
+    for k in range(1, state.index_count):
+        add_slot(&state.indexes[k], &state.rows, number)
+    slot.is_live = True
+    slot.previous_live = NONE
+    slot.next_live = state.first_live
+    if state.first_live != NONE:
+        state.slots[state.first_live].previous_live = number
+    state.first_live = number
+    state.live_count += 1
+    return 0
+
+
+cdef void end_live(State *state, uint32_t number) noexcept nogil:
+    cdef Slot *slot = &state.slots[number]
+    cdef uint32_t k
+    for k in range(1, state.index_count):
+        remove_slot(&state.indexes[k], &state.rows, number)
+    slot.is_live = False
+    if slot.previous_live != NONE:
+        state.slots[slot.previous_live].next_live = slot.next_live
+    else:
+        state.first_live = slot.next_live
+    if slot.next_live != NONE:
+        state.slots[slot.next_live].previous_live = slot.previous_live
+    state.live_count -= 1
+
+
+cdef void kill(State *state, uint32_t number) noexcept nogil:
+    """Let the entries of a live slot count no longer."""
+    cdef Slot *slot = &state.slots[number]
+    end_live(state, number)
+    slot.epoch += 1
+    slot.head = slot.tail = NOWHERE
+    if slot.references == 0:
+        free_slot(state, number)
+
+
+cdef int add_entry(
+    State *state, uint32_t number, int64_t time_stamp, uint64_t point, uint64_t since
+) except -1 nogil:
+    """Add an entry to a slot, which is live from then on."""
+    cdef Slot *slot
+    cdef Entry *entry
+    cdef uint64_t place
+    if state.first_entry > 256 and state.first_entry > state.entry_end // 2:
+        memmove(
+            state.entries, state.entries + state.first_entry,
+            (state.entry_end - state.first_entry) * sizeof(Entry)
+        )
+        state.entry_base += state.first_entry
+        state.entry_end -= state.first_entry
+        state.first_entry = 0
+    if state.entry_end >= UINT32_MAX // 2:
+        with gil:
+            raise LimitError("an operator remembers more than 2^31 rows")
+    make_room(
+        <void **> &state.entries, &state.entry_room, state.entry_end + 1, sizeof(Entry)
+    )
+    slot = &state.slots[number]
+    if not slot.is_live:
+        make_live(state, number)
+        slot.time_stamp = time_stamp
+    place = state.entry_base + state.entry_end
+    entry = &state.entries[state.entry_end]
+    entry.time_stamp = time_stamp
+    entry.point = point
+    entry.since = since
+    entry.slot = number
+    entry.epoch = slot.epoch
+    entry.next = NOWHERE
+    if slot.head == NOWHERE:
+        slot.head = place
+    else:
+        entry_of(state, slot.tail).next = place
+    slot.tail = place
+    slot.references += 1
+    state.entry_end += 1
+    return 0
+
+
+cdef void drop_entry(State *state) noexcept nogil:
+    """Take the first entry away."""
+    cdef Entry *entry = &state.entries[state.first_entry]
+    cdef Slot *slot = &state.slots[entry.slot]
+    state.first_entry += 1
+    slot.references -= 1
+    if slot.is_live and entry.epoch == slot.epoch:
+        slot.head = entry.next
+        if slot.head == NOWHERE:
+            slot.tail = NOWHERE
+            end_live(state, entry.slot)
+        else:
+            slot.time_stamp = entry_of(state, slot.head).time_stamp
+    if slot.references == 0 and not slot.is_live:
+        free_slot(state, entry.slot)
+
+
+cdef inline bint is_over(
+    const State *state, int64_t time_stamp, uint64_t point, uint64_t here, int64_t now
+) noexcept nogil:
+    """Whether a time-point has left the interval of a state that stands at another."""
+    if state.is_future:
+        return point < here or time_stamp - now < state.lower
+    return state.upper >= 0 and now - time_stamp > state.upper
+
+
+cdef inline bint is_reached(
+    const State *state, int64_t time_stamp, uint64_t point, uint64_t here, int64_t now
+) noexcept nogil:
+    """Whether a time-point is in the interval of a state, or has left it."""
+    if state.is_future:
+        return state.upper < 0 or time_stamp - now <= state.upper
+    return point <= here and now - time_stamp >= state.lower
+
+
+cdef int take_window(State *state, uint64_t here, int64_t now) except -1 nogil:
+    """Advance a state of ONCE, EVENTUALLY, HISTORICALLY or ALWAYS."""
+    cdef QueuedPoint *point
+    cdef const int64_t *row
+    cdef size_t k
+    cdef uint32_t number
+    cdef Slot *slot
+    while has_points(&state.inbox):
+        point = front_point(&state.inbox)
+        if not is_reached(state, point.time_stamp, point.point, here, now):
+            break
+        if not is_over(state, point.time_stamp, point.point, here, now):
+            row = front_rows(&state.inbox)
+            for k in range(point.count):
+                number = slot_for(state, row)
+                slot = &state.slots[number]
+                row += state.rows.width
+                if state.upper < 0:
+                    # what is never over needs no entries
+                    slot.references += 1
+                    if not slot.is_live:
+                        make_live(state, number)
+                elif (
+                    state.kind == WINDOW and slot.is_live and not state.is_future
+                    and entry_of(state, slot.tail).time_stamp == point.time_stamp
+                ):
+                    continue
+                else:
+                    add_entry(state, number, point.time_stamp, point.point, 0)
+        pop_point(&state.inbox)
+    while state.first_entry < state.entry_end and is_over(
+        state, state.entries[state.first_entry].time_stamp,
+        state.entries[state.first_entry].point, here, now
+    ):
+        drop_entry(state)
+    return 0
+
+
+cdef void take_times(State *state, uint64_t here, int64_t now) noexcept nogil:
+    """Count the time-points in the interval of HISTORICALLY or ALWAYS."""
+    cdef uint64_t first = state.next_time - (state.window_end - state.first_time)
+    while state.window_end < state.time_end and is_reached(
+        state, state.times[state.window_end], state.next_time, here, now
+    ):
+        state.window_end += 1
+        state.next_time += 1
+    while state.first_time < state.window_end and (
+        state.upper < 0 or is_over(state, state.times[state.first_time], first, here, now)
+    ):
+        if state.upper < 0:
+            state.total += 1
+        state.first_time += 1
+        first += 1
+    if state.upper >= 0:
+        state.total = state.window_end - state.first_time
+
+
+cdef int put_time(State *state, int64_t time_stamp) except -1 nogil:
+    """Tell a state that counts time-points of one."""
+    if state.first_time > 256 and state.first_time > state.time_end // 2:
+        memmove(
+            state.times, state.times + state.first_time,
+            (state.time_end - state.first_time) * sizeof(int64_t)
+        )
+        state.time_end -= state.first_time
+        state.window_end -= state.first_time
+        state.first_time = 0
+    make_room(<void **> &state.times, &state.time_room, state.time_end + 1, sizeof(int64_t))
+    state.times[state.time_end] = time_stamp
+    state.time_end += 1
+    return 0
+
+
+cdef void take_neighbour(State *state, uint64_t here, int64_t now) noexcept nogil:
+    """Find the rows of the time-point before or behind."""
+    cdef uint64_t wanted = here + 1 if state.is_future else here - 1
+    cdef QueuedPoint *point
+    cdef int64_t distance
+    state.is_current = False
+    state.current.count = 0
+    if here == 0 and not state.is_future:
+        return
+    while has_points(&state.inbox) and front_point(&state.inbox).point < wanted:
+        pop_point(&state.inbox)
+    if not has_points(&state.inbox) or front_point(&state.inbox).point != wanted:
+        return
+    point = front_point(&state.inbox)
+    distance = point.time_stamp - now if state.is_future else now - point.time_stamp
+    if distance < state.lower or state.upper >= 0 and distance > state.upper:
+        return
+    state.is_current = True
+    # the rows stay where they are, until the state is advanced
+    state.current.cells = <int64_t *> front_rows(&state.inbox)
+    state.current.count = point.count
