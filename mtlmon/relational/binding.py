@@ -144,7 +144,7 @@ class BindingAnalysis:
             self._kept += [formula, self._normal[key]]
         return self._normal[key]
 
-    def _evaluated(self, node: Formula, bound: Names) -> _Evaluation:
+    def evaluated(self, node: Formula, bound: Names) -> _Evaluation:
         """Evaluate a formula under bound variables; the result is what is bound afterwards."""
         relevant = bound & self.free(node)
         key = (id(node), relevant)
@@ -192,7 +192,7 @@ class BindingAnalysis:
 
     def _alone(self, formula: Formula) -> _Evaluation:
         """Evaluate what is remembered; all of its variables must be bound by itself."""
-        found = yield self._evaluated(formula, NONE)
+        found = yield self.evaluated(formula, NONE)
         if isinstance(found, Unbound):
             return found
         lacking = _first(self.free(formula) - found, formula)
@@ -203,7 +203,7 @@ class BindingAnalysis:
         lacking = _first(self.free(formula) - bound, formula)
         if lacking is not None:
             return Unbound(lacking, shown)
-        found = yield self._evaluated(formula, bound)
+        found = yield self.evaluated(formula, bound)
         return found if isinstance(found, Unbound) else bound
 
     def _predicate(self, node: Formula, bound: Names) -> _Evaluation:
@@ -231,7 +231,7 @@ class BindingAnalysis:
             if argument.operator is not terms.WILDCARD and bound.issuperset(variables_of(argument)):
                 known.add(parameter)
         body = self.normal(let.formula)
-        found = yield self._evaluated(body, frozenset(known))
+        found = yield self.evaluated(body, frozenset(known))
         if isinstance(found, Unbound):
             value = dict(pairs).get(found.variable)
             if value is None or value.operator is not terms.VARIABLE:
@@ -270,7 +270,7 @@ class BindingAnalysis:
             errors: list[Unbound] = []
             best: tuple[int, Formula, Names] | None = None
             for conjunct in waiting:
-                found = yield self._evaluated(conjunct, bound)
+                found = yield self.evaluated(conjunct, bound)
                 if isinstance(found, Unbound):
                     errors.append(found)
                     continue
@@ -293,7 +293,7 @@ class BindingAnalysis:
         for operand in node.operands:
             if operand.operator is ops.FALSE:
                 continue
-            found = yield self._evaluated(operand, bound)
+            found = yield self.evaluated(operand, bound)
             if isinstance(found, Unbound):
                 return found
             results.append((operand, found))
@@ -318,7 +318,7 @@ class BindingAnalysis:
                 continue
             if side.operator is ops.FALSE:
                 continue
-            found = yield self._evaluated(side, hidden)
+            found = yield self.evaluated(side, hidden)
             if isinstance(found, Unbound):
                 is_direct = found.variable in names and found.formula is side
                 return found._replace(is_quantified=is_direct or found.is_quantified)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.operators import Operator
 
 LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
-_WANTED = {
+WANTED = {
     ops.EQUAL: EQUAL,
     ops.NOT_EQUAL: LESS | GREATER | UNORDERED,
     ops.LESS: LESS,
@@ -125,7 +125,7 @@ class MachineCode:
                 for register, one in zip(registers, found, strict=True)
             ]
             return self._new(on_floats, node, *converted)
-        if operator in _WANTED:
+        if operator in WANTED:
             return self._comparison(node, registers, found)
         if operator in {ops.IN, ops.NOT_IN}:
             return self._membership(node, registers[0], found[0])
@@ -140,7 +140,7 @@ class MachineCode:
         if one.name == "float" and other.name == "integer":
             operator, constant = ops.MIRRORED[operator], node.operands[0]
             left, right, one, other = right, left, other, one
-        wanted = _WANTED[operator]
+        wanted = WANTED[operator]
         if {one.name, other.name} & kinds.OPEN or one.name == other.name == "float":
             is_float = "float" in {one.name, other.name}
             return self._new(
@@ -161,7 +161,7 @@ class MachineCode:
     ) -> int:
         """Compare an integer with a number that has a fraction or an exponent, exactly."""
         below = constant.to_integral_value(ROUND_FLOOR)
-        wanted = _WANTED[operator]
+        wanted = WANTED[operator]
         if below > LARGEST or below < SMALLEST:
             holds = bool(wanted & (LESS if below > LARGEST else GREATER))
             return self._new("compare_integers", node, register, register, _ALWAYS if holds else 0)

@@ -526,6 +526,8 @@ cdef class RelationalEngine:
         else:
             with gil:
                 self.call(step, given)
+        if step.is_distinct:
+            distinct(&step.rows, &self.seen)
         return &step.rows
 
     cdef Rows *source_of(self, Step *step) except NULL nogil:
@@ -680,7 +682,11 @@ cdef class RelationalEngine:
         cdef int64_t *place
         for i in range(given.count):
             self.evaluate(program, row_of(given, i), &result)
-            if not result.is_valid or not step.is_binding and not result.content.integer:
+            if step.is_binding:
+                if not result.is_valid:
+                    continue
+            elif (result.is_valid and result.content.integer != 0) == (step.mode == ANTI):
+                # a condition without a value is false
                 continue
             place = new_row(&step.rows)
             copy_cells(place, row_of(given, i), given.width)
@@ -702,7 +708,10 @@ cdef class RelationalEngine:
         found = self.functions[step.source](columns, given.count, self.texts)
         for i in range(given.count):
             value = found[i]
-            if value is None or not step.is_binding and not value:
+            if step.is_binding:
+                if value is None:
+                    continue
+            elif bool(value) == (step.mode == ANTI):
                 continue
             place = new_row(&step.rows)
             copy_cells(place, row_of(given, i), given.width)
@@ -765,8 +774,6 @@ cdef class RelationalEngine:
             place = new_row(&step.rows)
             for c in range(step.columns.count):
                 place[c] = row_of(given, i)[step.columns.of[c]]
-        if step.is_distinct:
-            distinct(&step.rows, &self.seen)
         return 0
 
     cdef int aggregate(self, Step *step, Rows *given) except -1 nogil:

@@ -1,0 +1,71 @@
+"""Values of Python as cells of the engine, and back."""
+
+from __future__ import annotations
+
+from math import isnan
+from struct import pack, unpack
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.arrays.native import KeyTable, TextCells
+from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+
+if TYPE_CHECKING:
+    from mtlmon.policy.predicates.kinds import Kind
+
+Value = bool | int | float | str
+
+
+def number_text(texts: KeyTable, text: str) -> int:
+    """The number of a text, a new one if it has none."""
+    content = text.encode("utf-8", "replace")
+    cells = TextCells(1, 0, None, pack("<2q", 0, len(content)), content, True)
+    numbers = np.empty(1, np.uint32)
+    texts.number_rows([cells], numbers)
+    return int(numbers[0])
+
+
+def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
+    """The cell of a value; None for null and NaN, which rows do not have.
+
+    Raises:
+        TypeError: the value is of another kind.
+        OverflowError: an integer does not fit 64 bits.
+    """
+    if value is None:
+        return None
+    if kind.name in {"text", "unknown"}:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r} is not a text")
+        return number_text(texts, value)
+    if kind.name == "boolean":
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{value!r} is not true or false")
+        return int(value)
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{value!r} is not {kind.words}")
+    if kind.name in {"float", "decimal"}:
+        number = float(value)
+        if isnan(number):
+            return None
+        (cell,) = unpack("<q", pack("<d", number or 0.0))
+        return int(cell)
+    if int(value) != value:
+        raise TypeError(f"{value!r} is not an integer")
+    if not SMALLEST <= value <= LARGEST:
+        raise OverflowError(f"{value} does not fit 64 bits")
+    return int(value)
+
+
+def from_cell(cell: int, kind: Kind, texts: KeyTable) -> Value:
+    """The value of a cell."""
+    if kind.name in {"text", "unknown"}:
+        text: str = texts.key(cell)[0]
+        return text
+    if kind.name == "boolean":
+        return bool(cell)
+    if kind.name in {"float", "decimal"}:
+        (number,) = unpack("<d", pack("<q", cell))
+        return float(number)
+    return cell

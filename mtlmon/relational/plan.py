@@ -1,0 +1,217 @@
+"""What the engine evaluates: queries of blocks of steps, and the states of temporal operators.
+
+Everything is numbers, as the engine is native: a block, state, program, query, atom, group or
+function is a place in the lists of a `Plan`, and a variable is a column of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.policy.predicates.kinds import Kind
+
+NO_QUERY = 2**32 - 1
+"""Stands for no query, state or block."""
+
+
+class ProgramPlan(NamedTuple):
+    """An expression of the cells of a row.
+
+    Attributes:
+        code: for each instruction the operation, the target, and the arguments a, b and c.
+        registers: how many there are.
+        constants: the cells of constants; None is null.
+        result: the register with the value.
+        descriptions: the words for each instruction, for errors.
+    """
+
+    code: list[tuple[int, int, int, int, int]]
+    registers: int
+    constants: list[int | None]
+    result: int
+    descriptions: list[str]
+
+
+class StepPlan(NamedTuple):
+    """A step of a block, which makes rows of rows. The native `Step` says what the parts mean."""
+
+    kind: str
+    width: int
+    mode: str = "join"
+    source_kind: str = "atom"
+    source: int = 0
+    index: int = 0
+    is_binding: bool = False
+    is_distinct: bool = False
+    keys: tuple[int, ...] = ()
+    matched: tuple[int, ...] = ()
+    takes: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
+    equal: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+    aggregate: str = "COUNT"
+    cell: str = "integer"
+    has_value: bool = False
+    group: int = 0
+
+
+class BlockPlan(NamedTuple):
+    """Steps, one after another.
+
+    Attributes:
+        width: the number of columns that it is given.
+        steps: the steps.
+    """
+
+    width: int
+    steps: list[StepPlan]
+
+
+class LeftPlan(NamedTuple):
+    """A conjunct of the left side of SINCE or UNTIL.
+
+    Attributes:
+        kind: "breaks" (NOT of a query), "runs" (a query) or "filters" (a block for all slots).
+        operand: the query, or `NO_QUERY`.
+        width: the number of columns of its rows.
+        index: for SINCE, the index of the slots that rows match.
+        block: the block of a filter.
+        columns: for SINCE, where a row has the columns of the index; for UNTIL, which column of a
+            slot each column of a row is.
+    """
+
+    kind: str
+    operand: int
+    width: int
+    index: int
+    block: int
+    columns: tuple[int, ...]
+
+
+class StatePlan(NamedTuple):
+    """The state of a temporal operator.
+
+    Attributes:
+        kind: "window" (ONCE, EVENTUALLY), "counts" (HISTORICALLY, ALWAYS), "since", "until" or
+            "neighbour" (PREVIOUS, NEXT).
+        is_future: whether it looks ahead.
+        lower: the lower bound of its interval.
+        upper: the upper bound; None if there is none.
+        width: the number of columns of its rows.
+        operand: the query whose rows it takes.
+        indexes: the columns of each index; the first has all.
+        lefts: the conjuncts of the left side.
+    """
+
+    kind: str
+    is_future: bool
+    lower: int
+    upper: int | None
+    width: int
+    operand: int
+    indexes: list[tuple[int, ...]]
+    lefts: list[LeftPlan]
+
+
+class QueryPlan(NamedTuple):
+    """A formula that is evaluated by itself.
+
+    Attributes:
+        early: the block for what the present and the past decide, or None.
+        late: the block that waits for later time-points, or None.
+        width: the number of columns of its rows.
+        policy: the number of the policy that it answers, or None.
+        is_find: whether that is a `find`.
+        early_states: the states that the early block looks at, each behind those it needs.
+        late_states: those that the late block looks at.
+        kept: the atoms that the late block looks at.
+        consumers: the states that take its rows: the number of each, and that of the conjunct of
+            its left side, or None for its operand.
+    """
+
+    early: int | None
+    late: int | None
+    width: int
+    policy: int | None
+    is_find: bool
+    early_states: list[int]
+    late_states: list[int]
+    kept: list[int]
+    consumers: list[tuple[int, int | None]]
+
+
+class AtomPlan(NamedTuple):
+    """An atom of the log.
+
+    Attributes:
+        name: its name.
+        kinds: the kinds of its arguments.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+
+
+class PolicyPlan(NamedTuple):
+    """What is known of a policy's answers.
+
+    Attributes:
+        name: the name of the policy, or None.
+        is_find: whether it is a `find`.
+        variables: the variables that it reports.
+        kinds: the kind of each.
+    """
+
+    name: str | None
+    is_find: bool
+    variables: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+
+
+class Plan(NamedTuple):
+    """All that the engine needs.
+
+    Attributes:
+        texts: the numbers of texts, those of constants among them.
+        named_atoms: the atoms, in the order of their numbers.
+        named_policies: the policies, in the order of their numbers.
+        point, time: the numbers of the built-in atoms, or None.
+        functions: what Python computes: takes columns of cells, the number of rows and the texts,
+            and returns a cell or None for each row.
+        groups: the number of columns of each group.
+    """
+
+    texts: KeyTable
+    named_atoms: list[AtomPlan]
+    named_policies: list[PolicyPlan]
+    point: int | None
+    time: int | None
+    states: list[StatePlan]
+    blocks: list[BlockPlan]
+    programs: list[ProgramPlan]
+    queries: list[QueryPlan]
+    groups: list[int]
+    functions: list[Callable[[list[list[int]], int, KeyTable], list[int | None]]]
+
+    @property
+    def atoms(self) -> list[int]:
+        """The number of arguments of each atom."""
+        return [len(atom.kinds) for atom in self.named_atoms]
+
+    @property
+    def policies(self) -> list[list[str]]:
+        """The kinds of the cells of each policy's answers."""
+        return [[cell_kind(kind) for kind in one.kinds] for one in self.named_policies]
+
+
+def cell_kind(kind: Kind) -> str:
+    """How cells of a kind are compared: "integer", "float" or "text"."""
+    if kind.name in {"float", "decimal"}:
+        return "float"
+    return "text" if kind.name in {"text", "unknown"} else "integer"
