@@ -1,8 +1,17 @@
-"""First-order policies: what is checked before one is run, and how it would be evaluated."""
+"""First-order policies: what is checked before one is run, how it is evaluated, and monitors."""
 
 from __future__ import annotations
 
 from mtlmon.relational.analysis import Analysis, analyse
 from mtlmon.relational.explaining import describe
 
-__all__ = ["Analysis", "analyse", "describe"]
+__all__ = ["Analysis", "Answer", "RelationalMonitor", "analyse", "describe"]
+
+
+def __getattr__(name: str) -> object:
+    # the engine is imported only when policies are run
+    if name in {"Answer", "RelationalMonitor"}:
+        from mtlmon.relational import monitor
+
+        return getattr(monitor, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

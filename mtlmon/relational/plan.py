@@ -44,7 +44,7 @@ class StepPlan(NamedTuple):
     mode: str = "join"
     source_kind: str = "atom"
     source: int = 0
-    index: int = 0
+    key_index: int = 0
     is_binding: bool = False
     is_distinct: bool = False
     keys: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ class LeftPlan(NamedTuple):
         kind: "breaks" (NOT of a query), "runs" (a query) or "filters" (a block for all slots).
         operand: the query, or `NO_QUERY`.
         width: the number of columns of its rows.
-        index: for SINCE, the index of the slots that rows match.
+        key_index: for SINCE, the index of the slots that rows match.
         block: the block of a filter.
         columns: for SINCE, where a row has the columns of the index; for UNTIL, which column of a
             slot each column of a row is.
@@ -89,7 +89,7 @@ class LeftPlan(NamedTuple):
     kind: str
     operand: int
     width: int
-    index: int
+    key_index: int
     block: int
     columns: tuple[int, ...]
 

@@ -21,7 +21,14 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
-from mtlmon.relational.binding import BindingAnalysis, Unbound, bound_by, conjuncts, run
+from mtlmon.relational.binding import (
+    BindingAnalysis,
+    Definition,
+    Unbound,
+    bound_by,
+    conjuncts,
+    run,
+)
 from mtlmon.relational.cells import number_text, to_cell
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
@@ -129,8 +136,6 @@ class Planner:
     """
 
     def __init__(self, file: PolicyFile, analysis: Analysis, texts: KeyTable | None = None) -> None:
-        from mtlmon.relational.binding import Definition
-
         self._file = file
         self._environment = file.environment
         self._texts = KeyTable(1) if texts is None else texts
@@ -203,22 +208,26 @@ class Planner:
         early, late = _Scope(None), _Scope(object())
         late_parts = [one for one in waiting if _is_late(one)]
         block = _Block({}, 0)
+        first: int | None = None
+        second: int | None = None
         if not late_parts:
             self._conjunction(waiting, block, early)
             self._finish(block, names)
-            numbers = (self._finished(block), None)
+            first = self._finished(block)
         else:
             rest = self._conjunction(
                 [one for one in waiting if not _is_late(one)], block, early, is_early=True
             )
-            first = self._finished(block) if block.steps else None
+            if block.steps:
+                first = self._finished(block)
             following = _Block(block.columns, block.width)
             self._conjunction([*rest, *late_parts], following, late)
             self._finish(following, names)
-            numbers = (first, self._finished(following))
+            second = self._finished(following)
         self._plan.queries.append(
             QueryPlan(
-                *numbers,
+                first,
+                second,
                 len(names),
                 policy,
                 is_find,
@@ -403,9 +412,7 @@ class Planner:
             self._scan(node, block, scope, mode)
             return True
         if node.operator.is_temporal and node.operator not in _COUNTED:
-            if node.operator in (ops.SINCE, ops.UNTIL) and (
-                _without_static(node, self._binding) is not node
-            ):
+            if node.operator in (ops.SINCE, ops.UNTIL) and (_without_static(node) is not node):
                 return False
             self._probe(node, block, scope, mode)
             return True
@@ -636,7 +643,7 @@ class Planner:
             self._count(node, block, scope, mode)
             return
         if operator in (ops.SINCE, ops.UNTIL):
-            plain = _without_static(node, self._binding)
+            plain = _without_static(node)
             if plain is not node:
                 negated = mode == "anti"
                 (self._exclude if negated else self._add)(plain, block, scope)
@@ -718,7 +725,6 @@ class Planner:
             )
         query = self._operand(operand, names)
         indexes: list[tuple[int, ...]] = [tuple(range(len(names)))]
-        # an index without columns would be the first of a state without columns
         lefts: list[LeftPlan] = []
         feeds: list[tuple[int, int | None]] = [(query, None)]
         inner = _Scope(scope.owner)
@@ -859,7 +865,7 @@ def _exists_of(names: Iterable[str], formula: Formula, origin: Formula) -> Formu
     return Formula(ops.EXISTS, (formula,), None, None, origin.span, own)
 
 
-def _without_static(node: Formula, binding: BindingAnalysis) -> Formula:
+def _without_static(node: Formula) -> Formula:
     """Take comparisons out of the left side of SINCE or UNTIL: time does not change them.
 
     `(c AND f) SINCE g` is `c AND (f SINCE g)`, or g at the present, where f and c are not asked.

@@ -131,7 +131,8 @@ class _RowProgram(MachineCode):
 
     def _comparison(self, node: Expression, registers: list[int], found: list[Kind]) -> int:
         if found[0].name == "text" and node.operator in terms.ORDERINGS:
-            return self._new("compare_texts", node, *registers, WANTED[node.operator])
+            left, right = registers
+            return self._new("compare_texts", node, left, right, WANTED[node.operator])
         return super()._comparison(node, registers, found)
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from mtlmon.policy.first_order.terms import comparison, predicate
+from mtlmon.policy.first_order.terms import comparison, free_variables, predicate
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Aggregate, Constant, Expression
 from mtlmon.policy.predicates.operators import Operator as TermOperator
@@ -127,4 +127,103 @@ def logs(draw: st.DrawFn) -> Log:
     return Log(tuple(points), time_stamp + draw(st.integers(0, 2)), draw(st.booleans()))
 
 
+_BOUNDED = st.sampled_from([(0, 0), (0, 1), (1, 2), (0, 3), (2, 3)]).map(
+    lambda bounds: Interval(*bounds)
+)
+_PAST_BOUNDS = st.one_of(_BOUNDED, _INTERVALS)
+
+
+def _names(formula: Formula) -> list[str]:
+    return sorted(free_variables(formula)[id(formula)])
+
+
+def _fitted(formula: Formula, names: list[str]) -> Formula:
+    """The formula with exactly these free variables."""
+    own = _names(formula)
+    if extra := [name for name in own if name not in names]:
+        formula = exists(" ".join(extra), formula)
+    for name in names:
+        if name not in own:
+            formula = make(ops.AND, formula, predicate("p", Expression(terms.VARIABLE, (), name)))
+    return formula
+
+
+def _filter_of(formula: Formula, names: list[str]) -> Formula:
+    """The formula with no other free variables than these."""
+    extra = [name for name in _names(formula) if name not in names]
+    return exists(" ".join(extra), formula) if extra else formula
+
+
+@st.composite
+def _safe(draw: st.DrawFn, depth: int, *, aggregates: bool) -> Formula:
+    """A formula that binds all of its free variables."""
+    if depth == 0 or draw(st.integers(0, 5)) == 0:
+        return draw(
+            st.one_of(
+                st.builds(predicate, st.just("p"), _VARIABLES),
+                st.builds(predicate, st.just("q"), _ARGUMENTS, _ARGUMENTS),
+                st.builds(compare, st.just(terms.EQUAL), _VARIABLES, _CONSTANTS),
+                st.just(atom("r")),
+            )
+        )
+    inner = _safe(depth - 1, aggregates=aggregates)
+    formula = draw(inner)
+    names = _names(formula)
+    variables = [Expression(terms.VARIABLE, (), name) for name in names]
+    shapes = ["and", "not", "or", "past", "future", "since", "until", "exists", "count"]
+    shape = draw(st.sampled_from([*shapes, *(["aggregate"] * 3 if aggregates else [])]))
+    if shape == "and":
+        return make(ops.AND, *draw(st.permutations([formula, draw(inner)])))
+    if shape == "not":
+        if variables and draw(st.booleans()):
+            sides = st.sampled_from([*variables, constant(1)])
+            other = compare(draw(st.sampled_from(_COMPARISONS)), draw(sides), draw(sides))
+        else:
+            other = _filter_of(draw(inner), names)
+        return make(ops.AND, formula, make(ops.NOT, other))
+    if shape == "or":
+        return make(ops.OR, formula, _fitted(draw(inner), names))
+    if shape == "past":
+        operator = draw(st.sampled_from([ops.ONCE, ops.ONCE, ops.PREVIOUS]))
+        return make(operator, formula, interval=draw(_PAST_BOUNDS))
+    if shape == "future":
+        operator = draw(st.sampled_from([ops.EVENTUALLY, ops.EVENTUALLY, ops.NEXT]))
+        return make(operator, formula, interval=draw(_BOUNDED))
+    if shape in {"since", "until"}:
+        left = _filter_of(draw(inner), names)
+        if variables and draw(st.integers(0, 3)) == 0:
+            left = make(ops.AND, left, compare(terms.LESS, draw(st.sampled_from(variables)), ONE))
+        if draw(st.booleans()):
+            left = make(ops.NOT, left)
+        if draw(st.integers(0, 4)) == 0:
+            left = make(ops.OR, left, _filter_of(draw(inner), names))
+        past = shape == "since"
+        interval = draw(_PAST_BOUNDS if past else _BOUNDED)
+        return make(ops.SINCE if past else ops.UNTIL, left, formula, interval=interval)
+    if shape == "exists" and names:
+        return exists(draw(st.sampled_from(names)), formula)
+    if shape == "count":
+        operator = draw(st.sampled_from([ops.HISTORICALLY, ops.ALWAYS]))
+        interval = draw(_PAST_BOUNDS if operator is ops.HISTORICALLY else _BOUNDED)
+        counted = make(operator, _filter_of(draw(inner), names), interval=interval)
+        return make(ops.AND, formula, draw(st.sampled_from([counted, make(ops.NOT, counted)])))
+    if shape == "aggregate":
+        by = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+        word = draw(st.sampled_from(terms.FORMULA_AGGREGATES))
+        if word == "COUNT" or not names:
+            value = count_of(0, *by)
+        else:
+            value = aggregate_of(word, draw(st.sampled_from(variables)), 0, *by)
+        operator = draw(st.sampled_from([terms.EQUAL, terms.LESS, terms.GREATER]))
+        right = draw(st.sampled_from([ONE, ONE, *(Expression(terms.VARIABLE, (), n) for n in by)]))
+        return comparison(Expression(operator, (value, right)), (formula,))
+    return formula
+
+
+def safe_formulas(*, aggregates: bool = False) -> st.SearchStrategy[Formula]:
+    """Formulas that can be evaluated, but for a few."""
+    return _safe(4, aggregates=aggregates)
+
+
 HALF = constant(Decimal("0.5"))
+ONE = constant(1)

@@ -118,7 +118,7 @@ cdef int read_state(State *state, list allocations, plan) except -1:
         left.kind = <LeftKind> <int> LEFT_KINDS[one.kind]
         left.operand = one.operand
         left.inbox.width = left.known.width = left.expiring.width = one.width
-        left.index = one.index
+        left.index = one.key_index
         left.block = one.block
         numbers = read_numbers(allocations, one.columns, max(plan.width, one.width) + 1)
         left.columns = numbers.of
@@ -177,7 +177,7 @@ cdef int read_step(Step *step, RelationalEngine engine, plan) except -1:
     step.mode = <Mode> <int> MODES[plan.mode]
     step.source_kind = <SourceKind> <int> SOURCE_KINDS[plan.source_kind]
     step.source = plan.source
-    step.index = plan.index
+    step.index = plan.key_index
     step.is_binding = plan.is_binding
     step.is_distinct = plan.is_distinct
     step.keys = read_numbers(allocations, plan.keys, every)
