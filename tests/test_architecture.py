@@ -160,7 +160,8 @@ def test_a_unit_includes_all_its_parts(unit: Path) -> None:
         included = re.findall(r'^include "([^"]+)"$', path.read_text(), re.MULTILINE)
         parts = {part.relative_to(unit.parent).as_posix() for part in parts_of(unit, suffix[1:])}
         assert len(included) == len(set(included))
-        assert set(included) == parts
+        # what units share stands in a folder without a unit
+        assert {name for name in included if not name.startswith("../")} == parts
 
 
 _IMPORTED = re.compile(r"^from [\w.]+ c?import (\([^)]*\)|[^\n]+)\n", re.MULTILINE)

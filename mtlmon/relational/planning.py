@@ -27,7 +27,6 @@ from mtlmon.relational.binding import (
     Unbound,
     bound_by,
     conjuncts,
-    run,
 )
 from mtlmon.relational.cells import number_text, to_cell
 from mtlmon.relational.expansion import Expansion
@@ -51,6 +50,7 @@ from mtlmon.relational.programs import (
     kinds_of_variables,
     program_of,
 )
+from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.report import shorten, visible
