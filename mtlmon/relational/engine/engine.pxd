@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Declarations for the engine of first-order policies."""
 
-from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-
+from libc.stddef cimport size_t
+from mtlmon.policy.predicates.operations cimport Register
 from mtlmon.arrays.native cimport KeyTable
 
 

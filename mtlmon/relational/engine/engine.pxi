@@ -6,6 +6,13 @@ Its early block is run at each time-point as it comes; what that leaves waits fo
 which looks at later time-points. Queries come after those whose rows they need.
 """
 
+from libc.stdlib cimport free
+from libc.string cimport memmove, memset
+from mtlmon.policy.predicates.operations cimport (
+    CONSTANT, FIRST_STRICT, IF_ELSE, LOAD, Instruction, Register, lenient, strict,
+)
+from mtlmon.arrays.native cimport KeyTable
+
 from mtlmon.errors import LimitError, RowError
 
 

@@ -4,6 +4,10 @@
 Rows with equal cells do not occur twice, before a step and behind it.
 """
 
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stddef cimport size_t
+from mtlmon.policy.predicates.operations cimport IS_EQUAL, IS_GREATER, IS_LESS
+
 from math import fsum as _fsum, isfinite as _isfinite
 from fractions import Fraction as _Fraction
 from statistics import median as _median

@@ -5,6 +5,9 @@ The first slots of keys are found by open addressing; the slots of one key are a
 An index without columns is the list of all slots.
 """
 
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
 
 cdef int begin_index(Index *index, columns) except -1:
     cdef size_t k

@@ -1,10 +1,14 @@
 # cython: language_level=3
 """Reads plans, which are made in Python, into the engine's structures."""
 
+from libc.stdint cimport UINT32_MAX, int64_t, uint32_t, uint64_t
+from libc.stddef cimport size_t
+from libc.stdlib cimport calloc, free
 from mtlmon.policy.predicates.operations cimport (
-    CONSTANT, FIRST_STRICT, IF_ELSE, IS_EQUAL, IS_GREATER, IS_LESS, LOAD, OPERATION_COUNT,
-    Instruction, Operation, Register, lenient, strict,
+    CONSTANT, LOAD, OPERATION_COUNT, Instruction, Operation, Register,
 )
+from mtlmon.arrays.native cimport Memory
+
 
 cdef enum:
     # compares texts, beside the operations of all machines

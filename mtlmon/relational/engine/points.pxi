@@ -6,13 +6,12 @@ its bits, a Boolean as 0 or 1, a text as its number in a `KeyTable` of one colum
 nanoseconds since 1970. No cell is null or NaN, and -0.0 is written as 0.0.
 """
 
-from cython cimport final
-from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset
-
+from libc.stdint cimport SIZE_MAX
+from libc.stdlib cimport free, realloc
 from mtlmon.arrays.native cimport Memory
+
+from cython cimport final
+
 
 
 cdef int make_room(void **block, size_t *room, size_t needed, size_t item_size) except -1 nogil:

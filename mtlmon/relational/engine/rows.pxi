@@ -1,6 +1,11 @@
 # cython: language_level=3
 """Relations: rows of cells, queues of the rows of time-points, and sets of rows."""
 
+from libc.stdint cimport SIZE_MAX, UINT32_MAX
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memmove, memset
+
+
 cdef uint32_t NONE = UINT32_MAX
 
 

@@ -5,6 +5,9 @@ Each different row of the operand has a slot. An operand puts its rows into the 
 time-point by time-point; a state is advanced when something looks at it.
 """
 
+from libc.stdint cimport UINT32_MAX
+from libc.string cimport memmove, memset
+
 
 cdef uint64_t NOWHERE = UINT64_MAX
 
