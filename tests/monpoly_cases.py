@@ -1,10 +1,10 @@
 """Compares our verdicts with those of MonPoly on a directory of cases.
 
-    python -m tests.monpoly_cases DIRECTORY [PART OF AN ID ...]
+    python -m tests.monpoly_cases [--reference] DIRECTORY [PART OF AN ID ...]
 
 The directory has `cases.jsonl.gz`, with the signature, formula, log and output of each case, and
 `refused.jsonl.gz`, with formulas that MonPoly refuses. Cases with features that are not supported
-must be refused with an error.
+must be refused with an error. With `--reference`, the reference is compared in place of the engine.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from mtlmon.errors import MtlmonError
 from mtlmon.monpoly import MonPolyPolicy, read_policy, read_signature
 from mtlmon.monpoly.logs import LogReader, TimePoint
+from mtlmon.monpoly.monitoring import MonPolyMonitor
 from mtlmon.relational import analyse
 from tests.monpoly.oracle import expected_output
 
@@ -48,8 +49,17 @@ def read_case(case: dict[str, Any]) -> tuple[MonPolyPolicy, list[TimePoint]]:
     return policy, [*reader.feed(case["log"].encode()), *reader.finish()]
 
 
+def engine_output(policy: MonPolyPolicy, points: list[TimePoint]) -> str:
+    """What the engine makes of a log."""
+    monitor = MonPolyMonitor(policy)
+    lines = [line for point in points for line in monitor.step(point)]
+    return "".join([*lines, *monitor.finish()])
+
+
 def main(arguments: list[str]) -> int:
-    directory, *parts = arguments
+    is_reference = arguments[:1] == ["--reference"]
+    output = expected_output if is_reference else engine_output
+    directory, *parts = arguments[is_reference:]
     differing = agreeing = refused = 0
     for case in cases(Path(directory) / "cases.jsonl.gz"):
         name = case["id"]
@@ -59,7 +69,7 @@ def main(arguments: list[str]) -> int:
         is_supported = not UNSUPPORTED & set(case["features"])
         try:
             policy, points = read_case(case)
-            found = expected_output(policy, points)
+            found = output(policy, points)
         except MtlmonError as error:
             if is_supported:
                 differing += 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.monpoly.writing import line_of
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.monpoly.logs import Row, TimePoint
     from mtlmon.monpoly.policies import MonPolyPolicy
@@ -17,24 +18,21 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """What holds at a time-point that is decided.
-
-    Attributes:
-        point: the number of the time-point, from 0.
-        valuations: the valuations that satisfy a `find` or violate a policy; without variables, an
-            empty one if it is so.
-    """
+    """A valuation that satisfies a `find` or violates a policy at a time-point."""
 
     @property
-    def point(self) -> int: ...
+    def time_stamp(self) -> int: ...
     @property
-    def valuations(self) -> Sequence[Mapping[str, int | float | str]]: ...
+    def valuation(self) -> Mapping[str, bool | int | float | str]: ...
+    @property
+    def point(self) -> int:
+        """The number of the time-point, from 0."""
 
 
 class Engine(Protocol):
-    """What evaluates the policy of a file."""
+    """What evaluates a formula."""
 
-    def step(self, time_stamp: int, rows: Rows) -> Iterable[Answer]:
+    def step(self, time_stamp: int, rows: Rows, /) -> Sequence[Answer]:
         """Take a time-point; return the answers that are known now, in order of time-points."""
 
 
@@ -42,12 +40,11 @@ def make_engine(policy: MonPolyPolicy) -> Engine:
     """Return an engine for a formula.
 
     Raises:
-        MtlmonError: nothing can evaluate it.
+        MtlmonError: it cannot be evaluated.
     """
-    from mtlmon.policy.needs import refuse_first_order
+    from mtlmon.relational.monitor import RelationalMonitor
 
-    refuse_first_order(policy.file.policies)
-    raise AssertionError
+    return RelationalMonitor(policy.file)
 
 
 class MonPolyMonitor:
@@ -73,8 +70,6 @@ class MonPolyMonitor:
         self._adds_last = adds_last
         self._names = [name for name, _ in policy.columns]
         self._types = [kind for _, kind in policy.columns]
-        # The time-stamps of the time-points without an answer.
-        self._waiting: dict[int, int] = {}
 
     def step(self, point: TimePoint) -> Iterator[str]:
         """Take a time-point; yield the lines about time-points that are decided now.
@@ -82,7 +77,6 @@ class MonPolyMonitor:
         Raises:
             MtlmonError: arithmetic on the rows overflows, or the engine has reached a limit.
         """
-        self._waiting[self.point_count] = point.time_stamp
         self.point_count += 1
         yield from self._lines(self._engine.step(point.time_stamp, point.rows))
 
@@ -91,13 +85,12 @@ class MonPolyMonitor:
         if self._adds_last:
             yield from self._lines(self._engine.step(MAXIMUM_BOUND, {}))
 
-    def _lines(self, answers: Iterable[Answer]) -> Iterator[str]:
-        for answer in answers:
-            time_stamp = self._waiting.pop(answer.point, None)
-            if time_stamp is None:
-                # the one that follows the log
+    def _lines(self, answers: Sequence[Answer]) -> Iterator[str]:
+        for number, own in groupby(answers, lambda answer: answer.point):
+            if number == self.point_count:
+                # the time-point that follows the log
                 continue
-            rows = [tuple(values[name] for name in self._names) for values in answer.valuations]
+            found = list(own)
+            rows = [tuple([one.valuation[name] for name in self._names]) for one in found]
             self.row_count += len(rows)
-            if line := line_of(time_stamp, answer.point, rows, self._types):
-                yield line
+            yield line_of(found[0].time_stamp, number, rows, self._types)

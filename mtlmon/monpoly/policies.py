@@ -25,7 +25,8 @@ class MonPolyPolicy(NamedTuple):
 
     Attributes:
         file: a policy file with one policy, which has no name: a `find`, or a policy whose
-            violations are reported.
+            violations are reported. The violations of a formula without any variables are those of
+            a `find` of its negation.
         columns: the free variables of the formula in the order of MonPoly's rows, with their
             types: int, float, string or regexp. It is that of their first occurrence if the right
             operands of SINCE, UNTIL and `>` stood before the left ones.
@@ -88,9 +89,14 @@ def read_policy(
         if name in used:
             argument = Argument("argument 1", None, "int", 0)
             file.relations[name] = Relation(name, (argument,), None, 0, is_declared=False)
-    if negate:
+    is_find = not negate
+    if negate and formula.is_first_order:
         formula = _without_leading_forall(formula)
-    file.policies = (Policy(None, formula, formula, is_find=not negate),)
+    elif negate:
+        # policies without variables are for other engines
+        formula = Formula(ops.NOT, (formula,), None, None, formula.span)
+        is_find = True
+    file.policies = (Policy(None, formula, formula, is_find=is_find),)
     columns = tuple((name, types.of_slot(slots[name])) for name in _columns(parsed.formula))
     return MonPolyPolicy(file, columns, signature, relations)
 

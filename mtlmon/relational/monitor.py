@@ -28,6 +28,7 @@ class Answer(NamedTuple):
         value: False for a violation of a policy, True if nothing violates it, None for what a
             `find` has found.
         valuation: the values of the variables, by name.
+        point: the number of the time-point, from 0 on.
     """
 
     policy: str | None
@@ -35,6 +36,7 @@ class Answer(NamedTuple):
     offset: int
     value: bool | None
     valuation: dict[str, Value]
+    point: int
 
 
 class RelationalMonitor:
@@ -138,11 +140,12 @@ class RelationalMonitor:
 
     def _answers(self) -> list[Answer]:
         found: list[Answer] = []
-        for policy, kind, time_stamp, offset, _, cells in self._engine.answers.take():
+        for policy, kind, time_stamp, offset, point, cells in self._engine.answers.take():
             known = self.plan.named_policies[policy]
             valuation = {
                 name: from_cell(cell, one, self.plan.texts)
                 for name, one, cell in zip(known.variables, known.kinds, cells, strict=False)
             }
-            found.append(Answer(known.name, time_stamp, offset, _KINDS[kind], valuation))
+            value = _KINDS[kind]
+            found.append(Answer(known.name, time_stamp, offset, value, valuation, point))
         return found

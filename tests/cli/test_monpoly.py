@@ -29,10 +29,11 @@ def files(tmp_path: Path) -> tuple[str, str, str]:
     return signature, formula, log
 
 
-@pytest.fixture
-def referenced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference takes the place of the engine."""
-    monkeypatch.setattr(monitoring, "make_engine", ReferenceEngine)
+@pytest.fixture(params=["engine", "reference"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine, or the reference in its place."""
+    if request.param == "reference":
+        monkeypatch.setattr(monitoring, "make_engine", ReferenceEngine)
 
 
 def run_case(case: Case, folder: Path, command: Command, *arguments: str) -> Ended:
@@ -44,7 +45,7 @@ def run_case(case: Case, folder: Path, command: Command, *arguments: str) -> End
     return command("--no-summary", *options, *given, *paths)
 
 
-@pytest.mark.usefixtures("referenced")
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, tmp_path: Path, command: Command) -> None:
     case = CASES[name]
@@ -54,14 +55,14 @@ def test_cases(name: str, tmp_path: Path, command: Command) -> None:
     assert ended.status == (1 if case.negate and case.output else 0)
 
 
-@pytest.mark.usefixtures("referenced")
+@pytest.mark.usefixtures("engine")
 def test_the_end_of_the_log_can_be_left_open(tmp_path: Path, command: Command) -> None:
     case = Case("EVENTUALLY[0,5] p(x)", "@0 p(1)\n@4\n@6\n", "")
     ended = run_case(case, tmp_path, command, "--nonewlastts")
     assert (ended.status, ended.output) == (0, "@0 (time point 0): (1)\n")
 
 
-@pytest.mark.usefixtures("referenced")
+@pytest.mark.usefixtures("engine")
 def test_what_is_earned_before_an_error_is_written(tmp_path: Path, command: Command) -> None:
     case = Case("p(x)", "@0 p(1)\n@4\n@3 p(2)\n@5 p(3)", "")
     ended = run_case(case, tmp_path, command)
@@ -75,7 +76,7 @@ def test_what_is_earned_before_an_error_is_written(tmp_path: Path, command: Comm
     assert "skipped 1 time-point that could not be read" in ended.errors
 
 
-@pytest.mark.usefixtures("referenced")
+@pytest.mark.usefixtures("engine")
 def test_wanted_verdicts_and_the_summary(tmp_path: Path, command: Command) -> None:
     case = Case("p(x) IMPLIES r()", "@0 p(1)\n@4 p(2) p(3)\n", "", negate=True)
     assert run_case(case, tmp_path, command, "--verdicts", "first")[:2] == (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from mtlmon.monpoly import MonPolyPolicy
 from mtlmon.monpoly.logs import TimePoint
@@ -81,10 +81,11 @@ def decided(policy: MonPolyPolicy, log: Log) -> list[list[tuple[Scalar, ...]] | 
 
 
 class ReferenceAnswer(NamedTuple):
-    """What holds at a time-point, as an engine would say it."""
+    """What holds at a time-point, as an engine says it."""
 
+    time_stamp: int
+    valuation: dict[str, Scalar]
     point: int
-    valuations: Sequence[Mapping[str, int | float | str]]
 
 
 class ReferenceEngine:
@@ -95,15 +96,20 @@ class ReferenceEngine:
         self.points: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
         self.answered = 0
 
-    def step(self, time_stamp: int, rows: Mapping[str, Sequence[Any]]) -> Iterator[ReferenceAnswer]:
+    def step(self, time_stamp: int, rows: Mapping[str, Sequence[Any]]) -> Sequence[ReferenceAnswer]:
         """Take a time-point, and answer what is decided."""
         self.points.append((time_stamp, rows))
         found = decided(self.policy, Log(tuple(self.points), time_stamp, closed=False))
         names = [name for name, _ in self.policy.columns]
+        answers: list[ReferenceAnswer] = []
         while self.answered < len(found) and (now := found[self.answered]) is not None:
-            valuations = [dict(zip(names, values, strict=True)) for values in now]
-            yield ReferenceAnswer(self.answered, cast("Any", valuations))
+            own, _ = self.points[self.answered]
+            answers += [
+                ReferenceAnswer(own, dict(zip(names, values, strict=True)), self.answered)
+                for values in now
+            ]
             self.answered += 1
+        return answers
 
 
 class Domains:

@@ -49,7 +49,7 @@ def agree(formula: Formula, log: Log) -> None:
         # random formulas may have no quantifier or predicate, or look ahead without bound
         assume(False)
         return
-    expected = answers(formula, log, names, types=dict.fromkeys('xyz', int))
+    expected = answers(formula, log, names, types=dict.fromkeys("xyz", int))
     for point, rows in enumerate(found):
         if point < known:
             assert not expected[point].undecided
