@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+
+import pytest
 from hypothesis import assume, given
 
 from mtlmon.errors import PolicyError
@@ -72,3 +75,19 @@ def test_formulas_with_aggregates(formula: Formula, log: Log) -> None:
 @given(formulas(9), logs())
 def test_formulas_of_any_shape(formula: Formula, log: Log) -> None:
     agree(formula, log)
+
+
+def test_an_engine_whose_error_refers_to_it_is_freed() -> None:
+    file = parse_policies("policy a: p(x) IMPLIES ONCE q(x)\n", "<rules>")
+
+    def fail() -> None:
+        made = plan(file, analyse(file))
+        engine = RelationalEngine(made, made.texts)
+        engine.points.add(2, [(0, (0,)), (1, (0,))])
+        engine.points.add(1, [])
+        with pytest.raises(ValueError, match="decrease"):
+            engine.advance()
+
+    for _ in range(50):
+        fail()
+        gc.collect()

@@ -12,6 +12,11 @@ cdef struct PointTime:
     uint64_t offset
 
 
+cdef class Allocations:
+    cdef void **places
+    cdef size_t count, room
+
+
 cdef class RelationalEngine:
     cdef readonly object plan
     cdef readonly KeyTable texts
@@ -21,7 +26,8 @@ cdef class RelationalEngine:
     cdef public bint skips_overflows    # whether a term that overflows has no value instead
     cdef readonly uint64_t overflows    # how many have been skipped
     cdef readonly object failure        # the error that ended it
-    cdef list allocations, functions, descriptions
+    cdef Allocations allocations
+    cdef list functions, descriptions
     # the plan
     cdef uint32_t atom_count, state_count, block_count, program_count, query_count, group_count
     cdef uint32_t policy_count

@@ -6,6 +6,7 @@ Its early block is run at each time-point as it comes; what that leaves waits fo
 which looks at later time-points. Queries come after those whose rows they need.
 """
 
+from cython cimport final, no_gc_clear
 from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 from mtlmon.policy.predicates.operations cimport (
@@ -16,6 +17,8 @@ from mtlmon.arrays.native cimport KeyTable
 from mtlmon.errors import LimitError, RowError
 
 
+# The collector of garbage would let go of `allocations` before the engine is freed.
+@no_gc_clear
 @final
 cdef class RelationalEngine:
     """Evaluates the policies of a plan.
@@ -33,7 +36,7 @@ cdef class RelationalEngine:
             raise ValueError("texts have one column")
         self.plan = plan
         self.texts = texts
-        self.allocations = []
+        self.allocations = Allocations()
         self.functions = list(plan.functions)
         self.descriptions = [one.descriptions for one in plan.programs]
         self.points = PointBlock(np.array(plan.atoms, np.uint32))

@@ -34,26 +34,35 @@ AGGREGATE_KINDS = {
 CELL_KINDS = {"integer": INTEGER_CELL, "float": FLOAT_CELL, "text": TEXT_CELL}
 
 
-cdef class Allocation:
-    """Memory that lives as long as the plan that it belongs to."""
+@final
+cdef class Allocations:
+    """Memory that lives as long as the engine that it belongs to.
 
-    cdef void *place
+    The collector of garbage knows nothing of it, so it is not freed before the engine.
+    """
 
     def __dealloc__(self):
-        free(self.place)
+        cdef size_t k
+        for k in range(self.count):
+            free(self.places[k])
+        free(self.places)
 
 
-cdef void *allocated(list allocations, size_t count, size_t item_size) except NULL:
+cdef void *allocated(Allocations allocations, size_t count, size_t item_size) except NULL:
     """Memory full of zeros."""
-    cdef Allocation allocation = Allocation()
-    allocation.place = calloc(count + 1, item_size)
-    if allocation.place == NULL:
+    cdef void *place
+    make_room(
+        <void **> &allocations.places, &allocations.room, allocations.count + 1, sizeof(void *)
+    )
+    place = calloc(count + 1, item_size)
+    if place == NULL:
         raise MemoryError
-    allocations.append(allocation)
-    return allocation.place
+    allocations.places[allocations.count] = place
+    allocations.count += 1
+    return place
 
 
-cdef Numbers read_numbers(list allocations, items, size_t limit) except *:
+cdef Numbers read_numbers(Allocations allocations, items, size_t limit) except *:
     """Numbers below a limit."""
     cdef Numbers found
     cdef size_t k
@@ -66,7 +75,7 @@ cdef Numbers read_numbers(list allocations, items, size_t limit) except *:
     return found
 
 
-cdef int read_program(Program *program, list allocations, plan) except -1:
+cdef int read_program(Program *program, Allocations allocations, plan) except -1:
     cdef size_t k
     cdef Instruction *instruction
     cdef size_t registers = plan.registers
@@ -97,7 +106,7 @@ cdef int read_program(Program *program, list allocations, plan) except -1:
     return 0
 
 
-cdef int read_state(State *state, list allocations, plan) except -1:
+cdef int read_state(State *state, Allocations allocations, plan) except -1:
     cdef size_t k
     cdef Left *left
     state.kind = <StateKind> <int> STATE_KINDS[plan.kind]
@@ -175,7 +184,7 @@ cdef size_t held_by_state(const State *state) noexcept nogil:
 
 cdef int read_step(Step *step, RelationalEngine engine, plan) except -1:
     cdef size_t k
-    cdef list allocations = engine.allocations
+    cdef Allocations allocations = engine.allocations
     cdef size_t every = UINT32_MAX
     step.kind = <StepKind> <int> STEP_KINDS[plan.kind]
     step.mode = <Mode> <int> MODES[plan.mode]
