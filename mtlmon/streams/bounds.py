@@ -43,6 +43,12 @@ _SLOT_BYTES = 64
 _MANY_KEYS = 1_000
 # These keep what is in the window until it leaves, so without an upper bound they keep everything.
 _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
+_SUMS = frozenset({ops.WINDOW_SUM, ops.WINDOW_AVG})
+# So few rows are not merged; see `panes.pxi`.
+_FEW_ROWS = 1 << 14
+# No sum of floats needs more floats, with infinities and NaN.
+_MOST_FLOATS = 46
+_RATE = "add assume rate <= N/s"
 _NO_INSTANCES = "nothing limits the instances of a stream with per"
 _CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
 
@@ -155,13 +161,22 @@ def kept_by(
     length = _queue_length(kernel)
     most: int | None = 0
     of_trace: int | None = 0
+    of_panes = None
     if length is not None and period != ROWS:
         of_trace = length // period + 1
         most = None if load.traces is None else load.traces * of_trace
     elif length is not None:
         most, of_trace = load.rows(length), load.rows_of_trace(length)
-    if of_trace is None or (most is None and load.traces is None and period == ROWS):
-        reason = "nothing limits the rows of a window: add assume rate <= N/s"
+        of_panes = _rows_of_panes(kernel, length)
+        if of_panes is not None:
+            merged = None if load.traces is None else load.traces * (2 * of_panes + 1) + _FEW_ROWS
+            most = min((one for one in (most, merged) if one is not None), default=None)
+            of_trace = of_panes if of_trace is None else min(of_trace, of_panes)
+    is_of_rows = period == ROWS and of_panes is None
+    if of_trace is None or (most is None and load.traces is None and is_of_rows):
+        reason = f"nothing limits the rows of a window: {_RATE}"
+        if kernel.period > 0 and not kernel.pane:
+            reason = f"{operator.word} keeps every row, where min, max and avg keep panes: {_RATE}"
         return Kept(text, words, None, None, reason)
     natives = kernel.natives
     many = sum(one.most_bytes(_MANY_KEYS, _MANY_KEYS * of_trace, of_trace, 0) for one in natives)
@@ -199,6 +214,20 @@ def kept_ticks(ticks: DueTicks, load: Load, unit: str | None, most_ticks: int) -
     rows = load.traces * of_trace if most is None else min(most, load.traces * of_trace)
     total = ticks.most_bytes(load.traces, rows, LARGEST_BATCH, most_ticks + load.traces)
     return Kept("ticks", words, per_key, total)
+
+
+def _rows_of_panes(kernel: Kernel, length: int) -> int | None:
+    """How many rows of a trace a kernel merges those of a length of time to; None for no limit.
+
+    Until the next time that it does so, there may be twice as many, and some more.
+    """
+    if not kernel.pane:
+        return None
+    cells = 2 * (length // kernel.pane) + 3
+    if kernel.node.operator not in _SUMS:
+        return cells
+    # integers take as many as their sum needs
+    return cells * _MOST_FLOATS if kernel.argument.name == "float" else None
 
 
 def kept_instances(keys: Iterable[Expression]) -> Kept:
@@ -250,6 +279,9 @@ def _words(kernel: Kernel, unit: str | None, period: int) -> str:
         found = _values(length // period + 1)
     elif length == 0:
         found = "rows of the present time-stamp"
+    elif kernel.pane:
+        shown = length_text(length if upper >= 0 else lower, unit)
+        found = f"panes of {length_text(kernel.pane, unit)} in the last {shown}"
     else:
         found = f"rows of the last {length_text(length if upper >= 0 else lower, unit)}"
     return found if upper >= 0 else f"{one}, {found}"

@@ -718,7 +718,7 @@ class Builder:
                 argument, layer = self._column(operand, origin, argument_period)
                 kind = kinds_of[id(operand.expression)]
             try:
-                kernel = Kernel(node, kind, kinds_of[id(replaced)], extent, self._texts)
+                kernel = Kernel(node, kind, kinds_of[id(replaced)], extent, self._texts, period)
             except NotPossible as error:
                 raise self._error(origin, node, str(error)) from None
             column = self._new_column(column_type(kernel.kind))

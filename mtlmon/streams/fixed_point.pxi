@@ -6,7 +6,6 @@ rounded, once, to the nearest float.
 """
 
 from libc.math cimport INFINITY, NAN, ldexp
-from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memcpy
 
 from mtlmon.engine.native cimport damaged
@@ -322,10 +321,12 @@ cdef int read_numbers(Numbers *numbers, NumberReader reader) except -1:
 
 cdef struct Specials:
     # The numbers of infinities and NaN, which are not in exact sums.
-    int32_t positive, negative, undefined
+    int64_t positive, negative, undefined
 
 
-cdef inline void count_special(Specials *specials, FloatClass found, int sign) noexcept nogil:
+cdef inline void count_special(
+    Specials *specials, FloatClass found, int64_t sign
+) noexcept nogil:
     if found == NOT_A_NUMBER:
         specials.undefined += sign
     elif found == POSITIVE_INFINITY:
@@ -353,9 +354,9 @@ cdef int write_specials(const Specials *specials, NumberWriter writer) except -1
 
 
 cdef int read_specials(Specials *specials, NumberReader reader) except -1:
-    specials.positive = <int32_t> reader.get(INT32_MAX)
-    specials.negative = <int32_t> reader.get(INT32_MAX)
-    specials.undefined = <int32_t> reader.get(INT32_MAX)
+    specials.positive = <int64_t> reader.get(INT64_MAX)
+    specials.negative = <int64_t> reader.get(INT64_MAX)
+    specials.undefined = <int64_t> reader.get(INT64_MAX)
     return 0
 
 

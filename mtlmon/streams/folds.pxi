@@ -67,6 +67,7 @@ cdef class Fold(Kernel):
     cdef bint is_float, is_text
     cdef int64_t lower
     cdef Rows rows              # those that are not old enough yet
+    cdef Panes panes
     cdef uint64_t entry
     cdef int64_t *codes
     cdef uint8_t *found         # whether there is a value
@@ -114,6 +115,24 @@ cdef class Fold(Kernel):
     cdef inline void expect(self, uint32_t trace) noexcept nogil:
         """Fetch the state of a trace, which is needed soon."""
         prefetch(&self.codes[trace])
+
+    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
+        return not self.is_text and set_width(&self.panes, &self.rows, width, few_rows)
+
+    cdef inline void merge(self, size_t index, size_t later) noexcept nogil:
+        """Let a row have the value of a later one, if that is wanted more."""
+        choose(self.kind, &self.rows, index, later)
+
+    def condense(self):
+        cdef size_t first = index_of(&self.rows, self.entry)
+        cdef size_t last = index_of(&self.rows, self.rows.end)
+        cdef uint32_t *slots = NULL
+        if are_many(&self.panes, &self.rows):
+            slots = new_slots(self.traces)
+            last = merged_rows(self, slots, first, last, first)
+            free(slots)
+            set_end(&self.panes, &self.rows, last, self.traces)
+        self.begin()
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
         push_row(

@@ -141,6 +141,22 @@ cdef class Kernel:
         self.ranks.places = <const uint32_t *> self.rank_memory.buffer.buf
         self.ranks.count = count
 
+    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
+        """Say that results are only wanted at multiples of a width, which divides all bounds.
+
+        Call this before the first row. Rows that no such result can tell apart may then be merged,
+        when there are more than `few_rows`.
+
+        Returns whether this kernel does so.
+        """
+        return False
+
+    def condense(self):
+        """Merge rows, if there are many and `set_panes` allows that.
+
+        What was done before can no longer be undone.
+        """
+
     def begin(self):
         """Begin a batch: what was done before can no longer be undone."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -105,6 +106,7 @@ class Kernel:
         kind: the kind of its values, with the default among them.
         extent: the rows it looks at.
         texts: the numbers of texts.
+        period: if results are only wanted at ticks, their period, else 0.
 
     Attributes:
         node: the node.
@@ -113,10 +115,18 @@ class Kernel:
         kind: the kind of the values, with the default among them.
         native: the native kernel.
         counter: for a default of a counting aggregate: counts the values that are not null.
+        period: as given.
+        pane: the width of the panes whose rows are merged, in units of time; 0 if none are.
     """
 
     def __init__(
-        self, node: Expression, argument: Kind, kind: Kind, extent: Extent, texts: Texts
+        self,
+        node: Expression,
+        argument: Kind,
+        kind: Kind,
+        extent: Extent,
+        texts: Texts,
+        period: int = 0,
     ) -> None:
         self.node = node
         self.extent = extent
@@ -129,6 +139,12 @@ class Kernel:
         self.native = self._kernel()
         counts = node.operator in _COUNTING and self._default is not None
         self.counter = native.CountWindow(extent.lower, extent.upper) if counts else None
+        self.period = period
+        self.pane = 0
+        if period > 0:
+            pane = gcd(period, extent.lower, max(0, extent.upper))
+            if all([one.set_panes(pane) for one in self.natives]):
+                self.pane = pane
 
     @property
     def _compares_texts(self) -> bool:

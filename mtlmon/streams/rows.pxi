@@ -15,6 +15,8 @@ cdef enum:
     # The new number of a trace that is forgotten.
     FORGOTTEN = 0xFFFFFFFF
     MOST_TRACES = 0xFFFFFFFE
+    # How many rows a row stands for at most; more do not come in years.
+    MOST_WEIGHT = 0x100000000000
 
 
 cdef extern from *:
@@ -53,7 +55,8 @@ cdef struct Rows:
     int64_t *values             # NULL if `has_values` is not set
     uint32_t *following         # links between rows of a trace; NULL if `has_links` is not set
     uint32_t *preceding
-    bint has_values, has_links
+    int64_t *weights            # how many rows each stands for; NULL if `has_weights` is not set
+    bint has_values, has_links, has_weights
     uint64_t base
     uint64_t start, end         # the positions of the first row and behind the last row
     size_t room
@@ -71,10 +74,15 @@ cdef inline void free_rows(Rows *rows) noexcept nogil:
     free(rows.values)
     free(rows.following)
     free(rows.preceding)
+    free(rows.weights)
+
+
+cdef inline size_t row_bytes(const Rows *rows) noexcept nogil:
+    return 12 + 8 * (rows.has_values + rows.has_links + rows.has_weights)
 
 
 cdef inline size_t rows_bytes(const Rows *rows) noexcept nogil:
-    return rows.room * (12 + 8 * rows.has_values + 8 * rows.has_links)
+    return rows.room * row_bytes(rows)
 
 
 cdef object most_rows_bytes(const Rows *rows, object kept, object batch):
@@ -83,7 +91,7 @@ cdef object most_rows_bytes(const Rows *rows, object kept, object batch):
     Up to as many rows that have gone are still in front, and arrays grow to twice what is needed.
     """
     cdef object room = max(LEAST_ROWS, 2 * (2 * kept + batch))
-    return room * (12 + 8 * rows.has_values + 8 * rows.has_links)
+    return room * row_bytes(rows)
 
 
 cdef inline size_t index_of(const Rows *rows, uint64_t position) noexcept nogil:
@@ -105,6 +113,8 @@ cdef int resize_rows(Rows *rows, size_t room) except -1 nogil:
     if rows.has_links:
         resized(<void **> &rows.following, room, sizeof(uint32_t))
         resized(<void **> &rows.preceding, room, sizeof(uint32_t))
+    if rows.has_weights:
+        resized(<void **> &rows.weights, room, sizeof(int64_t))
     rows.room = room
     return 0
 
@@ -129,6 +139,8 @@ cdef inline void push_row(
     rows.numbers[index] = number
     if rows.has_values:
         rows.values[index] = value
+    if rows.has_weights:
+        rows.weights[index] = 1
     rows.end += 1
 
 
@@ -146,6 +158,8 @@ cdef int forget_rows(Rows *rows, uint64_t position) except -1 nogil:
     if rows.has_links:
         memmove(rows.following, rows.following + dead, kept * sizeof(uint32_t))
         memmove(rows.preceding, rows.preceding + dead, kept * sizeof(uint32_t))
+    if rows.has_weights:
+        memmove(rows.weights, rows.weights + dead, kept * sizeof(int64_t))
     rows.base = position
     if rows.room > 8 * max(kept, <size_t> LEAST_ROWS):
         return resize_rows(rows, 2 * max(kept, <size_t> LEAST_ROWS))
@@ -176,6 +190,8 @@ cdef uint64_t renumber_rows(
         rows.numbers[kept] = numbers[number]
         if rows.has_values:
             rows.values[kept] = rows.values[place]
+        if rows.has_weights:
+            rows.weights[kept] = rows.weights[place]
         kept += 1
     if watched == last:
         moved = kept
@@ -199,12 +215,14 @@ cdef int write_rows(const Rows *rows, NumberWriter writer) except -1:
         writer.put(rows.numbers[place])
         if rows.has_values:
             writer.put(zigzag(rows.values[place]))
+        if rows.has_weights:
+            writer.put(<uint64_t> rows.weights[place])
     return 0
 
 
 cdef uint32_t read_rows(Rows *rows, NumberReader reader) except? 4294967295:
     """Read the rows of a snapshot; return how many traces there must be room for."""
-    cdef uint64_t count = reader.get_count(2 + rows.has_values)
+    cdef uint64_t count = reader.get_count(2 + rows.has_values + rows.has_weights)
     cdef int64_t latest = 0
     cdef int64_t value = 0
     cdef uint32_t traces = 0
@@ -217,6 +235,8 @@ cdef uint32_t read_rows(Rows *rows, NumberReader reader) except? 4294967295:
         if rows.has_values:
             value = unzigzag(reader.get(UINT64_MAX))
         push_row(rows, latest, number, value)
+        if rows.has_weights:
+            rows.weights[index_of(rows, rows.end - 1)] = <int64_t> reader.get(MOST_WEIGHT)
     return traces
 
 

@@ -21,6 +21,7 @@ cdef class Window(Kernel):
     """
 
     cdef Rows rows
+    cdef Panes panes
     cdef int64_t lower, upper
     cdef bint is_bounded
     cdef uint64_t entry         # the position of the first row that has not entered yet
@@ -192,12 +193,23 @@ cdef class CountWindow(Window):
         return 0
 
     cdef inline int enter(self, size_t index) except -1 nogil:
-        self.counts[self.rows.numbers[index]] += 1
+        self.counts[self.rows.numbers[index]] += weight_of(&self.rows, index)
         return 0
 
     cdef inline int leave(self, size_t index) except -1 nogil:
-        self.counts[self.rows.numbers[index]] -= 1
+        self.counts[self.rows.numbers[index]] -= weight_of(&self.rows, index)
         return 0
+
+    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
+        self.rows.has_weights = True
+        return set_width(&self.panes, &self.rows, width, few_rows)
+
+    cdef inline void merge(self, size_t index, size_t later) noexcept nogil:
+        """Let a row stand for a later one, too."""
+        self.rows.weights[index] += self.rows.weights[later]
+
+    def condense(self):
+        condense_window(self)
 
     cdef inline void expect(self, uint32_t trace) noexcept nogil:
         """Fetch the state of a trace, which is needed soon."""
@@ -346,9 +358,10 @@ cdef class SumWindow(Window):
         cdef Term term
         cdef FloatClass found = term_of(self.is_float, self.rows.values[index], &term)
         cdef uint32_t shift
-        state.count += sign
+        cdef int64_t weight = sign * weight_of(&self.rows, index)
+        state.count += weight
         if found != FINITE:
-            count_special(&state.specials, found, sign)
+            count_special(&state.specials, found, weight)
             return 0
         if term.magnitude == 0:
             return 0
@@ -376,6 +389,15 @@ cdef class SumWindow(Window):
         """Fetch the state of a trace, which is needed soon."""
         prefetch(&self.states[trace])
         prefetch(number_of(&self.sums, trace))
+
+    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
+        if self.has_squares():
+            return False
+        self.rows.has_weights = True
+        return set_width(&self.panes, &self.rows, width, few_rows)
+
+    def condense(self):
+        condense_sums(self)
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
         push_row(&self.rows, time_stamp, trace, value)
@@ -620,6 +642,18 @@ cdef class QueueWindow(Window):
     cdef inline void expect(self, uint32_t trace) noexcept nogil:
         """Fetch the state of a trace, which is needed soon."""
         prefetch(&self.chains[trace])
+
+    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
+        # The order of texts is only known while rows are fed.
+        return not self.is_text and set_width(&self.panes, &self.rows, width, few_rows)
+
+    cdef inline void merge(self, size_t index, size_t later) noexcept nogil:
+        """Let a row have the value of a later one, if that is wanted more."""
+        choose(self.kind, &self.rows, index, later)
+
+    def condense(self):
+        if condense_window(self):
+            self.rebuild()
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
         push_row(

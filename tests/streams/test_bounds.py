@@ -327,3 +327,29 @@ def test_nothing_limits_instances() -> None:
     assert [kept.expression for kept in found] == ["count[0,5]()", "per x"]
     assert {kept.reason for kept in found} == {"nothing limits the instances of a stream with per"}
     assert bounds.total is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "has_limit"),
+    [
+        ("count[0,60]()", "panes of 10s in the last 1m", True),
+        ("max[15,60](i)", "panes of 5s in the last 1m", True),
+        ("avg[0,60](f)", "panes of 10s in the last 1m", True),
+        ("f.at(-60)", "1 value, panes of 10s in the last 1m", True),
+        # The sum of integers may be as long as there are integers.
+        ("sum[0,60](i)", "panes of 10s in the last 1m", False),
+        ("median[0,60](f)", "rows of the last 1m", False),
+        ("max[0,60](s)", "rows of the last 1m", False),
+    ],
+)
+def test_rows_that_ticks_cannot_tell_apart_need_no_rate(
+    text: str, words: str, has_limit: bool
+) -> None:
+    ((kernel, period),) = Texts({}, [(text, 10)]).program().kernels
+    kept = kept_by(kernel, Load([], "s", has_keys=False), "s", period, has_ticks=True)
+    assert kept.words == words
+    assert (kept.total is not None) == has_limit
+    assert bool(kept.reason) != has_limit
+    of_traces = kept_by(kernel, Load([], "s", has_keys=True), "s", period, has_ticks=True)
+    assert of_traces.total is None
+    assert ("keys" in of_traces.reason) == has_limit

@@ -49,7 +49,7 @@ def _two_restless_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def rows(seed: int, count: int) -> pa.Table:
+def rows(seed: int, count: int) -> Any:
     chosen = random.Random(seed)
     clock = 0
     found = []
@@ -60,7 +60,7 @@ def rows(seed: int, count: int) -> pa.Table:
     return pa.Table.from_pylist(found)
 
 
-def saved(table: pa.Table, path: Path, size: int) -> Path:
+def saved(table: Any, path: Path, size: int) -> Path:
     """Save rows as a file of small batches."""
     with ipc.new_file(path, table.schema) as file:
         for batch in table.to_batches(max_chunksize=size):
@@ -136,7 +136,7 @@ def test_a_log_that_is_abandoned_while_a_batch_is_prepared(tmp_path: Path) -> No
 
 def test_events_come_in_order_and_once(tmp_path: Path) -> None:
     table = rows(4, 200)
-    found = []
+    found: list[tuple[int, int]] = []
     tables = open_tables(saved(table, tmp_path / "log.arrow", 7), (), key="k")
     for number, batch in enumerate(tables):
         assert batch.numbers is not None
