@@ -406,6 +406,11 @@ def add_unit_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_log_options(group: argparse._ArgumentGroup) -> None:
+    add_end_option(group)
+    add_error_option(group)
+
+
+def add_end_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--end-time",
         type=end_time,
@@ -413,7 +418,6 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
         help="what is known about the end of the log: it is complete up to and including "
         "time-stamp TS, up to its last time-stamp, or no event ever follows (default: nothing)",
     )
-    add_error_option(group)
 
 
 def add_error_option(group: argparse._ActionsContainer) -> None:

@@ -286,8 +286,8 @@ class Findings:
         if self.source.skipped:
             skipped = plural(self.source.skipped, self.source.row_name)
             yield f"Skipped {skipped} that could not be read."
-        if self.source.ticks_left_out:
-            ticks = plural(self.source.ticks_left_out, "tick")
+        if self.source.points_left_out:
+            ticks = plural(self.source.points_left_out, "time-point")
             yield f"Left out {ticks} at which integers overflow."
         if any(collector.false for collector in self.collectors) and not self.can_reread:
             yield NOT_EXPLAINED

@@ -93,6 +93,10 @@ class PlotOutput:
             tables = [pa.Table.from_batches([batch]) for batch in self._batches]
             table = pa.concat_tables(tables, promote_options="permissive")
             times = table["time"].to_numpy()
+            if (np.diff(times) < 0).any():
+                # rows that have waited for later values
+                order = np.argsort(times, kind="stable")
+                table, times = table.take(order), times[order]
             count = len(self._names)
             first = 1 + ("time_text" in table.column_names)
             columns = table.columns[first : len(table.columns) - count]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import VerdictFile
     from mtlmon.cli.findings import Findings
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -258,7 +259,7 @@ def require_no_columns(file: PolicyFile, options: Options) -> None:
 
 def shown_in(
     check: LogCheck, file: Formula | PolicyFile, options: Options, *, is_for_explanations: bool
-) -> list[dict[int, list[str]]]:
+) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
     partitions = check.partitions
     if not isinstance(file, PolicyFile) or not (
@@ -332,9 +333,9 @@ def open_table_source(
     partitions: Sequence[Sequence[str]],
     memory: MemoryLimit,
     *,
-    atoms_of_partitions: Sequence[Mapping[int, Sequence[str]]] | None = None,
+    atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
-    shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
+    shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
 ) -> TableEvents:
     """Open the tables that the options name; the other arguments are those of `open_tables`.
 
@@ -377,7 +378,7 @@ def text_atoms(
     check: LogCheck,
     file: Formula | PolicyFile,
     path: str,
-    shown: Mapping[int, Sequence[str]],
+    shown: Mapping[When, Sequence[str]],
     on_error: Literal["stop", "skip"],
 ) -> tuple[tuple[str, ...], TextStreams | None]:
     """Return the atoms that lines of a text log name, and what computes the others, if any."""
@@ -470,13 +471,21 @@ def note_skipped(source: Source) -> None:
     """Mention the rows that were skipped, and lines that are no rows."""
     if not isinstance(source, TextLog) and source.unmatched:
         note(f"{plural(source.unmatched, 'line')} did not match the pattern")
-    if source.ticks_left_out:
-        note(f"left out {plural(source.ticks_left_out, 'tick')} at which integers overflow")
+    if source.points_left_out:
+        note(f"left out {plural(source.points_left_out, 'time-point')} at which integers overflow")
     if source.skipped:
         note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
     if not isinstance(source, TextLog):
         for error in source.errors[:3]:
             note(f"  {error}")
+
+
+def note_waiting(source: Source) -> None:
+    """Mention the rows that wait for later values at the end of the log."""
+    if source.waiting_rows:
+        rows = plural(source.waiting_rows, source.row_name)
+        verb = "waits" if source.waiting_rows == 1 else "wait"
+        note(f"{rows} still {verb} for later values at the end of the log (see --end-time inf)")
 
 
 def report_end(work: PolicyWork) -> None:
@@ -485,6 +494,8 @@ def report_end(work: PolicyWork) -> None:
     note_skipped(source)
     if work.is_complete and source.unseen_atoms:
         note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
+    if work.is_complete:
+        note_waiting(source)
     undecided = sum(counts.undecided for counts in check.counts)
     if work.is_complete and options.resolve and undecided:
         note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")

@@ -182,8 +182,8 @@ def policies_summary(
     rows = [(what, count, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
-    if source.ticks_left_out:
-        rows.append(("left out", source.ticks_left_out, "ticks at which integers overflow"))
+    if source.points_left_out:
+        rows.append(("left out", source.points_left_out, "time-points at which integers overflow"))
     if not isinstance(source, TextLog) and source.unmatched:
         rows.append(("other lines", source.unmatched, "that do not match the pattern"))
     rows += key_rows(check, source) + broken_rows(assumptions)
@@ -211,17 +211,19 @@ def streams_summary(
     memory: MemoryLimit,
     seconds: float,
     assumptions: AssumptionWatch | None = None,
+    forgotten: int = 0,
 ) -> str:
     """Return counts and speed of computing the values of streams, aligned."""
     rows = [("rows", source.rows, "")]
     if source.skipped:
         rows.append(("skipped", source.skipped, "that cannot be read"))
-    if source.ticks_left_out:
-        rows.append(("left out", source.ticks_left_out, "ticks at which integers overflow"))
+    if source.points_left_out:
+        rows.append(("left out", source.points_left_out, "time-points at which integers overflow"))
     if source.unmatched:
         rows.append(("other lines", source.unmatched, "that do not match the pattern"))
     if source.keys is not None:
-        rows.append(("keys", len(source.keys), ""))
+        remark = f"in memory; idle ones were forgotten {forgotten:,} times" if forgotten else ""
+        rows.append(("keys", len(source.keys), remark))
     rows += broken_rows(assumptions)
     rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
     return table(rows, source.rows, "rows", seconds)

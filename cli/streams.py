@@ -12,6 +12,7 @@ from mtlmon.cli.arguments import (
     Options,
     Parser,
     add_column_options,
+    add_end_option,
     add_error_option,
     add_memory_option,
     add_pattern_option,
@@ -20,13 +21,19 @@ from mtlmon.cli.arguments import (
 from mtlmon.cli.command import declared_policies
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_verdicts, read_formula
-from mtlmon.cli.policies import assumption_watch, note_skipped, open_table_source, statuses
+from mtlmon.cli.policies import (
+    assumption_watch,
+    note_skipped,
+    note_waiting,
+    open_table_source,
+    statuses,
+)
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import Progress, is_terminal, streams_summary
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
-from mtlmon.engine.native import MemoryLimit
+from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.table_formats import FORMAT_NAMES
 
@@ -47,6 +54,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["write_streams"]
+
+# Look for keys to forget when there are this many, and twice as many as after the last time.
+IDLE_KEYS = 1 << 16
+FORGOTTEN = 2**32 - 1
 
 USAGE = "mtlmon streams [options] FILE TABLE..."
 
@@ -105,10 +116,17 @@ def write_streams(arguments: Sequence[str]) -> int:
         return run_to_end(
             Pump(work, target, signals, Progress(0)),
             has_violation=lambda: False,
-            report=lambda _, __: note_skipped(log),
-            summary=lambda seconds: streams_summary(log, memory, seconds, watch),
+            report=lambda _, __: report_end(log),
+            summary=lambda seconds: streams_summary(log, memory, seconds, watch, work.forgotten),
             wants_summary=options.summary,
+            end_time=options.end_time,
         )
+
+
+def report_end(log: TableEvents) -> None:
+    """Mention what the values do not show."""
+    note_skipped(log)
+    note_waiting(log)
 
 
 def make_output(
@@ -165,10 +183,14 @@ class StreamWork(LogWork["EventBatch"]):
         assumptions: AssumptionWatch | None,
     ) -> None:
         super().__init__(source, iter(source), assumptions)
+        self.log = source
         self.memory = memory
         self.output = output
         self.writer = output.writer
         self.event_count = 0
+        # how often keys were forgotten that streams do not remember any more
+        self.forgotten = 0
+        self._most_keys = IDLE_KEYS
 
     def read(self) -> Iterator[None]:
         """Convert the values at all rows; yield now and then."""
@@ -178,10 +200,35 @@ class StreamWork(LogWork["EventBatch"]):
             self.output.put(batch)
             self.event_count += len(batch)
             self.note_absent()
+            self.forget_keys()
             yield
 
+    def forget_keys(self) -> None:
+        """Forget the keys that streams do not remember any more, if there are many keys."""
+        keys = self.log.keys
+        if keys is None or len(keys) < self._most_keys or not self.log.can_forget_keys:
+            return
+        count = len(keys)
+        settled = self.log.settled_traces(0, count)
+        assert settled is not None
+        numbers = kept_numbers(settled)
+        if numbers is not None:
+            self.log.keep_traces(0, numbers)
+            self.forgotten += count - len(keys)
+        self._most_keys = max(IDLE_KEYS, 2 * len(keys))
+
     def end(self, end_time: EndTime) -> Iterator[None]:
-        """Do nothing: no value depends on the end of the log."""
+        """Convert the values at what only the end of the log brings; yield now and then."""
+        clock = self.log.clock
+        if clock is not None and end_time is not None:
+            following = clock_at_end(clock, end_time)
+            for batch in self.log.ticks_until(clock + 1 if following is None else following):
+                self.output.put(batch)
+                yield
+            if following is None:
+                for batch in self.log.released():
+                    self.output.put(batch)
+                    yield
         self.is_complete = True
         yield
 
@@ -191,6 +238,19 @@ class StreamWork(LogWork["EventBatch"]):
 
     def close(self) -> None:
         """Do nothing: the log is closed by those who have opened it."""
+
+
+def kept_numbers(settled: bytes) -> bytes | None:
+    """Return the new numbers of the traces that are not settled, for `TableEvents.keep_traces`.
+
+    None if more than half of them are not: then it is not worth while.
+    """
+    import numpy as np
+
+    is_kept = np.frombuffer(settled, np.uint8) == 0
+    if 2 * np.count_nonzero(is_kept) > len(is_kept):
+        return None
+    return np.where(is_kept, np.cumsum(is_kept) - 1, FORGOTTEN).astype(np.uint32).tobytes()
 
 
 def parse_arguments(arguments: Sequence[str]) -> Options:
@@ -244,6 +304,7 @@ def add_options(parser: Parser) -> None:
     add_pattern_option(parser)
     add_column_options(parser)
     add_unit_options(parser)
+    add_end_option(parser)
     add_error_option(parser)
     add_memory_option(parser, "streams and keys")
     parser.add_argument(

@@ -107,25 +107,44 @@ class RowError(MtlmonError, ValueError):
 
 
 class TickError(MtlmonError):
-    """Integers overflow at a tick of a period.
+    """Integers overflow at a tick of a period, or at rows that have waited for later values.
 
     Attributes:
         reason: what is wrong, without the place.
-        place: the number of rows of the batch that the tick comes after.
-        time_stamp: the time of the tick.
+        place: the number of rows of the batch that the tick or row comes after.
+        time_stamp: the time of the tick, or of the first of the rows.
         number: the number of its trace.
         partition: the number of the partition that the trace belongs to.
+        rows: the numbers of the rows among those that wait for the same values; () for a tick.
     """
 
     def __init__(
-        self, reason: str, *, place: int, time_stamp: int, number: int, partition: int = 0
+        self,
+        reason: str,
+        *,
+        place: int,
+        time_stamp: int,
+        number: int,
+        partition: int = 0,
+        rows: tuple[int, ...] = (),
     ) -> None:
         self.reason = reason
         self.place = place
         self.time_stamp = time_stamp
         self.number = number
         self.partition = partition
-        super().__init__(f"{reason} at the tick {time_stamp}")
+        self.rows = rows
+        super().__init__(f"{reason} at {self.where}")
+
+    @property
+    def where(self) -> str:
+        """The tick or row in words."""
+        return f"the {'row of time-stamp' if self.rows else 'tick'} {self.time_stamp}"
+
+    @property
+    def what(self) -> str:
+        """A word for such time-points."""
+        return "rows" if self.rows else "ticks"
 
 
 class _EventInputError(MtlmonError):

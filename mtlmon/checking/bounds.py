@@ -13,10 +13,18 @@ from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.policy.needs import needs_of
-from mtlmon.policy.predicates.time_points import ROWS, period_in_units
+from mtlmon.policy.predicates.time_points import ROWS, when_in_units
 from mtlmon.policy.types import errors_with_columns
 from mtlmon.streams.atoms import MOST_TICKS, StreamAtoms
-from mtlmon.streams.bounds import Kept, Load, kept_by, kept_instances, kept_ticks, key_bytes
+from mtlmon.streams.bounds import (
+    Kept,
+    Load,
+    kept_by,
+    kept_instances,
+    kept_ticks,
+    kept_waiting,
+    key_bytes,
+)
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
 
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Assumption, Clock
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
 
@@ -136,6 +145,8 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
         for number in own:
             for name in file.policies[number].formula.atoms:
                 of_policies.setdefault(number, []).extend(kept.pop(("atom", name), ()))
+            waits = "waits", _clock(file.policies[number].clock)
+            of_policies.setdefault(number, []).extend(kept.pop(waits, ()))
         # what lets and atoms that no formula names have in common
         of_policies.setdefault(own[0], []).extend(
             one for owner, some in kept.items() if owner[0] != "stream" for one in some
@@ -162,13 +173,14 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
     return FileBounds((*streams, *policies, *keys), file.assumptions)
 
 
-def _atoms_of(file: PolicyFile, policies: Iterable[Policy]) -> dict[int, list[str]]:
+def _atoms_of(file: PolicyFile, policies: Iterable[Policy]) -> dict[When, list[str]]:
     """The atoms that policies need, at rows under `ROWS` and at ticks under their period."""
-    found: dict[int, dict[str, None]] = {}
+    found: dict[When, dict[str, None]] = {}
     for policy in policies:
-        clock, period = policy.clock, ROWS
+        clock = policy.clock
+        period: When = ROWS
         if clock is not None and clock.period is not None:
-            period = period_in_units(clock.period, file.environment.unit)
+            period = when_in_units(clock.period, file.environment.unit)
         names = found.setdefault(period, {})
         names |= dict.fromkeys(name for name in policy.formula.atoms if name in file.atoms)
         if clock is not None and clock.atom in file.atoms:
@@ -182,7 +194,7 @@ def _load(file: PolicyFile, columns: Sequence[str]) -> Load:
 
 def _kept(
     file: PolicyFile,
-    atoms: Mapping[int, Sequence[str]],
+    atoms: Mapping[When, Sequence[str]],
     streams: Sequence[str],
     columns: tuple[str, ...],
     schema: pa.Schema,
@@ -219,6 +231,9 @@ def _kept(
         if program.due_ticks is not None:
             ticks = kept_ticks(program.due_ticks, load, unit, MOST_TICKS)
             found.setdefault(("atom", ""), []).append(ticks)
+        for when, holding in program.holdings.items():
+            kept = kept_waiting(holding, load, has_ticks=has_ticks)
+            found.setdefault(("waits", str(when)), []).append(kept)
         for keys in program.instances:
             owner = owners.get(id(keys[0]), ("atom", ""))
             found.setdefault(owner, []).append(kept_instances(keys))
@@ -242,7 +257,7 @@ def _clock(clock: Clock | None) -> str:
 def _of_policy(
     file: PolicyFile, policy: Policy, columns: tuple[str, ...], kept: Sequence[Kept]
 ) -> Bound:
-    has_ticks = policy.clock is not None and policy.clock.period is not None
+    has_ticks = policy.clock is not None and policy.clock.has_ticks
     monitors = monitors_kept(policy.formula, _load(file, columns), has_ticks=has_ticks)
     verdicts = _SLICE_BYTES // len(file.policies)
     if monitors.total is not None:

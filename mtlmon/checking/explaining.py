@@ -130,13 +130,19 @@ def explain_violations(
             for _, parts in some:
                 parts.drop()
     known = end_time_of_all(last, end_time)
-    if not is_done and any(one is not None and one.period is not None for _, one in wanted):
+    if not is_done and any(one is not None and one.has_ticks for _, one in wanted):
         limit = last if known is None else last + 1 if known == "inf" else known + 1
         for batch in source.ticks_until(limit):
             yield from added(batch, 0)
-    for (_, _, number), some in traces.items():
+    has_waiting = any(one is not None and one.waits for _, one in wanted)
+    if not is_done and has_waiting and known == "inf":
+        for batch in source.released():
+            yield from added(batch, 0)
+    for (_, clock, number), some in traces.items():
+        waits = clock is not None and clock.waits
         for policy, parts in some:
-            for part in parts.end(known):
+            # Of rows that wait, only the end of everything is known.
+            for part in parts.end(None if waits and known != "inf" else known):
                 yield from _explained(policies[policy], policy, number, *part)
 
 

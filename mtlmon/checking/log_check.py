@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import FirstViolation, PolicyLines, VerdictRows
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
+    from mtlmon.policy.predicates.time_points import When
 
     EndTime = int | Literal["last", "inf"] | None
 
@@ -80,19 +81,31 @@ def _clock_of(policy: Policy) -> Clock | None:
         FormulaError: the period has a unit, but that of the time-stamps is not known.
     """
     clock = policy.clock
-    if clock is None or clock.period is None or isinstance(clock.period, int):
+    if clock is None or not clock.has_ticks or isinstance(clock.period, int):
         return clock
-    from mtlmon.policy.predicates.time_points import period_in_units
+    from mtlmon.policy.predicates.time_points import Waiting, period_in_units
 
+    assert clock.period is not None
+    assert not isinstance(clock.period, Waiting)
     return Clock(period=period_in_units(clock.period, None))
 
 
 def _period_of(clock: Clock | None) -> int | None:
     """The period of a policy's ticks, in units of time; None if it is on rows."""
-    if clock is None or clock.period is None:
-        return None
-    assert isinstance(clock.period, int)
-    return clock.period
+    period = None if clock is None else clock.period
+    return period if isinstance(period, int) else None
+
+
+def _refuse_waiting(verdicts: str, advance_every: int | None) -> None:
+    """Refuse what is about the time of the whole log, where rows wait for later values."""
+    what = "the first violation" if verdicts == "first" else None
+    if advance_every is not None:
+        what = "advancing all keys with time"
+    if what is not None:
+        raise MtlmonError(
+            f"{what} is not possible where a policy uses next(...), because its rows wait for "
+            "later ones"
+        )
 
 
 def _events_between(places: NDArray[np.uint32], first: int, last: int, row_count: int) -> int:
@@ -270,7 +283,11 @@ class LogCheck:
         self.messages: Messages | None = None
         self._clocks = [_clock_of(policy) for policy in self.policies]
         self._has_clocks = any(clock is not None for clock in self._clocks)
-        self._has_ticks = any(one is not None and one.period is not None for one in self._clocks)
+        self._has_ticks = any(one is not None and one.has_ticks for one in self._clocks)
+        waits = [one is not None and one.waits for one in self._clocks]
+        self._has_waiting = any(waits)
+        if self._has_waiting:
+            _refuse_waiting(verdicts, advance_every)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
@@ -279,7 +296,10 @@ class LogCheck:
         self.monitors: list[KeyedMonitors] = []
         held = 0
         for policy in policies:
-            self.monitors.append(KeyedMonitors(policy.formula, mode, bdd=bdd))
+            own_clocks = waits[len(self.monitors)]
+            self.monitors.append(
+                KeyedMonitors(policy.formula, mode, bdd=bdd, own_clocks=own_clocks)
+            )
             if self.memory.limit is not None:
                 self.monitors[-1].set_limit(self.memory, len(policies))
             # With many policies, the limit may already be exceeded here.
@@ -376,13 +396,16 @@ class LogCheck:
         return first.event_count if self.is_stopped and first is not None else self.position
 
     @property
-    def atoms_of_partitions(self) -> list[dict[int, list[str]]]:
+    def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
         """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
-        atoms: list[dict[int, dict[str, None]]] = [{} for _ in self.partitions.columns]
+        atoms: list[dict[When, dict[str, None]]] = [{} for _ in self.partitions.columns]
         partitions = self.partitions.of_policies
         for partition, one, clock in zip(partitions, self.monitors, self._clocks, strict=True):
-            period = _period_of(clock) or _ROWS
-            needed = atoms[partition].setdefault(period, {})
+            when: When = _ROWS
+            if clock is not None and clock.period is not None:
+                assert isinstance(clock.period, int | tuple)
+                when = clock.period
+            needed = atoms[partition].setdefault(when, {})
             needed.update(dict.fromkeys(one.atoms))
             if clock is not None and clock.atom is not None:
                 needed[clock.atom] = None
@@ -424,7 +447,10 @@ class LogCheck:
 
     def pending(self, policy: int, number: int) -> list[PendingTimePoint]:
         """Return the undecided time-points of a policy on one trace."""
-        return self.monitors[policy].pending(number, self._end_clock or 0)
+        clock = self._clocks[policy]
+        # Rows that wait may be of any time.
+        known = 0 if clock is not None and clock.waits else self._end_clock or 0
+        return self.monitors[policy].pending(number, known)
 
     def deliver_to(self, lines: PolicyLines) -> None:
         """From now on, write wanted verdicts as lines instead of collecting them in `verdicts`.
@@ -534,6 +560,9 @@ class LogCheck:
                 yield from self.feed(batch, source)
                 if self.is_stopped:
                     return
+        if self._has_waiting and following is None:
+            for batch in source.released():
+                yield from self.feed(batch, source)
         self._end_clock = clock if following is None else following
         self._native.finish(self._end_clock, following is None)
         self._clock = None
@@ -563,7 +592,7 @@ class LogCheck:
             if (partition, clock) not in chosen:
                 chosen[partition, clock] = batch.chosen(partition, clock)
             points = chosen[partition, clock]
-            if clock.period is not None:
+            if clock.has_ticks:
                 found.tick_times.append(points.time_stamps)
             found.events.append(points.events_of(one.atoms))
             found.numbers.append(points.numbers)

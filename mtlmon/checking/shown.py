@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.time_points import When
 
     ValuesAt = Mapping[str, object]
 
@@ -129,7 +130,7 @@ def shown_names(
     clocks: Sequence[Clock | None],
     *,
     has_values: bool,
-) -> list[dict[int, list[str]]]:
+) -> list[dict[When, list[str]]]:
     """Return the names in `PolicyFile.shown` that messages and values need.
 
     Args:
@@ -143,11 +144,11 @@ def shown_names(
         For each partition the names of what is needed: at rows under `ROWS`, and at ticks under
         their period.
     """
-    names: list[dict[int, dict[str, None]]]
+    names: list[dict[When, dict[str, None]]]
     names = [{} for _ in range(max(partition_of, default=0) + 1)]
     for policy, partition, clock in zip(policies, partition_of, clocks, strict=True):
         period = ROWS if clock is None or clock.period is None else clock.period
-        assert isinstance(period, int)
+        assert isinstance(period, int | tuple)
         own = names[partition].setdefault(period, {})
         if policy.message is not None:
             own |= dict.fromkeys(policy.message[1])
@@ -251,7 +252,7 @@ class Messages:
                 first = self._first.setdefault(number, int(times[places[0]]))
                 places = places[times[places] == first]
             rows = ValueRows(shown, places.tolist())
-            if self._repeats_ticks and clock is not None and clock.period is not None:
+            if self._repeats_ticks and clock is not None and clock.has_ticks:
                 assert traces is not None
                 for index, place in enumerate(places.tolist()):
                     known = self._repeated.setdefault((number, int(traces[place])), [])

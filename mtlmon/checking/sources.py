@@ -97,6 +97,9 @@ class EventSource(Protocol):
     def ticks_until(self, limit: int) -> Iterator[EventBatch]:
         """Yield batches without rows, with the ticks below a time that follow the last row."""
 
+    def released(self) -> Iterator[EventBatch]:
+        """Yield batches without rows, with the rows that wait for later values: none come."""
+
     def __iter__(self) -> Iterator[EventBatch]: ...
 
 

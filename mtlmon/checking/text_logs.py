@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import TickAtoms
 
 __all__ = ["TextLog"]
@@ -62,7 +63,7 @@ class TextBatch:
         self._masks = memoryview(masks).cast("B").cast("Q")
         self._words = max(1, (len(atoms) + 63) // 64)
         self._atoms = tuple(atoms)
-        self.ticks: Mapping[int, TickAtoms] = {}
+        self.ticks: Mapping[When, TickAtoms] = {}
         self.tick_end = 0
 
     @property
@@ -105,7 +106,7 @@ class TextBatch:
         """Return the time-points of a clock."""
         from mtlmon.checking.time_points import chosen_points
 
-        ticks = None if not isinstance(clock.period, int) else self.ticks.get(clock.period)
+        ticks = None if not isinstance(clock.period, int | tuple) else self.ticks.get(clock.period)
         return chosen_points(self, self._atoms, partition, clock, ticks)
 
     def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
@@ -217,9 +218,14 @@ class TextLog(BatchReader[TextBatch]):
         return self._events.scanner.skipped_count + computed
 
     @property
-    def ticks_left_out(self) -> int:
-        """The number of ticks that were left out, as integers overflow there."""
-        return 0 if self._streams is None else self._streams.ticks_left_out
+    def points_left_out(self) -> int:
+        """The number of time-points that were left out, as integers overflow there."""
+        return 0 if self._streams is None else self._streams.points_left_out
+
+    @property
+    def waiting_rows(self) -> int:
+        """The number of events that wait for later values."""
+        return 0 if self._streams is None else self._streams.waiting_rows
 
     @property
     def unseen_atoms(self) -> tuple[str, ...]:
@@ -306,3 +312,12 @@ class TextLog(BatchReader[TextBatch]):
         """
         if self._streams is not None:
             yield from self._streams.ticks_until(limit)
+
+    def released(self) -> Iterator[TextBatch]:
+        """Yield a batch without events, with those that wait for later values: none come.
+
+        Raises:
+            MtlmonError: integers overflow at one of them.
+        """
+        if self._streams is not None:
+            yield from self._streams.released()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.time_points import When
 
 __all__ = ["TextStreams"]
 
@@ -46,11 +47,11 @@ class TextStreams:
         self,
         file: PolicyFile,
         names: Sequence[str],
-        at_ticks: Mapping[int, Sequence[str]],
+        at_ticks: Mapping[When, Sequence[str]],
         log_atoms: Sequence[str],
         unit: str | None,
         path: str,
-        shown: Mapping[int, Sequence[str]] | None = None,
+        shown: Mapping[When, Sequence[str]] | None = None,
         *,
         on_error: Literal["stop", "skip"] | None = None,
     ) -> None:
@@ -58,7 +59,7 @@ class TextStreams:
         environment = Environment(
             time=DEFAULT_TIME, unit=unit, zone=file.zone or UTC, has_columns=False
         )
-        wanted = {ROWS: self._names, **at_ticks}
+        wanted: dict[When, Sequence[str]] = {ROWS: self._names, **at_ticks}
         self._streams = StreamAtoms(file, [wanted], log_atoms, environment, shown=[shown or {}])
         self._atoms: tuple[str, ...] = ()
         self._path = path
@@ -67,9 +68,9 @@ class TextStreams:
         self.error: MtlmonError | None = None
 
     @property
-    def ticks_left_out(self) -> int:
-        """The number of ticks that were left out, as integers overflow there."""
-        return self._streams.ticks_left_out
+    def points_left_out(self) -> int:
+        """The number of time-points that were left out, as integers overflow there."""
+        return self._streams.points_left_out
 
     @property
     def held_bytes(self) -> int:
@@ -79,6 +80,11 @@ class TextStreams:
     def only_due_ticks(self) -> None:
         """From the first batch on, leave out ticks at which no atom changes."""
         self._streams.only_due = True
+
+    @property
+    def waiting_rows(self) -> int:
+        """The number of events that wait for later values."""
+        return self._streams.waiting_rows
 
     def pieces(self, batch: TextBatch) -> Iterator[TextBatch]:
         """Yield the events of a batch with these atoms added, in pieces with few ticks.
@@ -130,6 +136,26 @@ class TextStreams:
             if self.error is not None:
                 raise self.error
 
+    def released(self) -> Iterator[TextBatch]:
+        """Yield a batch without events, with those that wait for later values: none come.
+
+        Raises:
+            MtlmonError: integers overflow at one of them.
+        """
+        while True:
+            try:
+                found = self._streams.released()
+            except TickError as error:
+                if not self._has_left_out(error):
+                    assert self.error is not None
+                    raise self.error from None
+            else:
+                batch = TextBatch(b"", b"", self._atoms)
+                (batch.ticks,) = found.ticks
+                batch.tick_end = found.ticks_done
+                yield batch
+                return
+
     def _some_ticks(self, limit: int) -> Iterator[TextBatch]:
         """Yield a batch with some ticks before the next event, or set `error`."""
         try:
@@ -147,7 +173,7 @@ class TextStreams:
         if self._on_error == "skip":
             self._streams.leave_out(refused)
             return True
-        self._set_error(f"the tick {refused.time_stamp}", refused.reason, "ticks")
+        self._set_error(refused.where, refused.reason, refused.what)
         return False
 
     @property

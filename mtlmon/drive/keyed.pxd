@@ -12,7 +12,8 @@ from mtlmon.traces.native cimport Streams, WaitingStreams
 
 cdef class KeyedMonitors:
     cdef Streams streams
-    cdef uint64_t clock
+    cdef uint64_t clock             # the latest time-stamp
+    cdef bint own_clocks            # whether each stream has a clock of its own
     cdef EventBlock block
     # the result of the last call: verdicts with their streams and, as `policies`, the numbers of
     # the events or streams of the call that brought them
@@ -25,6 +26,7 @@ cdef class KeyedMonitors:
     # how many events, or streams, of the last call are done
     cdef size_t done
 
+    cdef int check(self, EventColumns events, size_t first, size_t end) except -1
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1

@@ -34,13 +34,15 @@ cdef class KeyedMonitors:
 
     The arguments are those of `Monitor`. A stream exists as soon as its number, or a larger one, is
     first mentioned. All streams share one clock: no event has a time-stamp below that of an earlier
-    event.
+    event. With `own_clocks`, this only holds for the events of one stream; the end of the log then
+    matters to streams only if no more events come at all.
     """
 
     def __cinit__(
         self, formula, str mode not None="local", *, str bdd not None="auto", str unit=None,
-        str unknown not None="ignore"
+        str unknown not None="ignore", bint own_clocks=False
     ):
+        self.own_clocks = own_clocks
         self.streams = Streams(Session(formula, mode, bdd=bdd, unit=unit, unknown=unknown))
         self.block = EventBlock(self.streams.worker.letter_words)
         self.rows = VerdictRows()
@@ -91,7 +93,7 @@ cdef class KeyedMonitors:
         cdef size_t first = 0
         self.streams.worker.enter()
         try:
-            events.check_time_stamps(self.clock, 0, 0, events.count)
+            self.check(events, 0, events.count)
             self.begin(events, streams, 0, events.count)
             while first < events.count:
                 with nogil:
@@ -144,6 +146,16 @@ cdef class KeyedMonitors:
             return []
         return self.streams.pending(number, time_stamp)
 
+    cdef int check(self, EventColumns events, size_t first, size_t end) except -1:
+        """Refuse events with time-stamps that are negative or out of order."""
+        cdef size_t k
+        if not self.own_clocks:
+            events.check_time_stamps(self.clock, 0, first, end)
+            return 0
+        for k in range(first, end):
+            events.check_time_stamps(0, 0, k, k + 1)
+        return 0
+
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1:
@@ -151,8 +163,11 @@ cdef class KeyedMonitors:
         cdef uint32_t largest = 0
         cdef size_t k
         self.rows.count = 0
-        if count:
+        if count and not self.own_clocks:
             self.clock = events.time_stamp_of(first + count - 1)
+        elif self.own_clocks:
+            for k in range(first, first + count):
+                self.clock = max(self.clock, events.time_stamp_of(k))
         with nogil:
             for k in range(first, first + count):
                 largest = max(largest, numbers[k])
@@ -227,6 +242,8 @@ cdef class KeyedMonitors:
         cdef uint64_t earliest
         cdef size_t k
         cdef Resting *resting
+        if self.own_clocks and not is_closed:
+            return 0
         for k in range(first, min(first + count, <size_t> self.streams.count)):
             self.done = k - first
             if self.streams.earliest_pending(<uint32_t> k, &earliest):

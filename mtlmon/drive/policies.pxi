@@ -242,7 +242,7 @@ cdef class PolicyMonitors(MemoryHolder):
             else:
                 turn = first_event(source, first)
                 end = end_event(source, first + count, row_count)
-            columns.check_time_stamps(one.clock, 0, turn, end)
+            one.check(columns, turn, end)
         for policy in range(self.policy_count):
             source = &self.sources[policy]
             one = self.monitors[policy]

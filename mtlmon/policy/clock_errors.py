@@ -8,7 +8,7 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.time_points import ROWS, TimePoints, explained
+from mtlmon.policy.predicates.time_points import ROWS, TimePoints, Waiting, explained
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -62,7 +62,9 @@ def clock_errors(file: PolicyFile) -> list[FormulaError]:
 
 
 def _period(clock: Clock | None) -> Period:
-    return ROWS if clock is None or clock.period is None else clock.period
+    if clock is None or clock.period is None or isinstance(clock.period, Waiting):
+        return ROWS
+    return clock.period
 
 
 def _definition(file: PolicyFile, name: str) -> Expression | None:

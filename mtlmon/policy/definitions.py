@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.time_points import Waiting
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Formula
 
@@ -19,7 +20,8 @@ class Clock:
 
     Attributes:
         condition: the time-points are the rows where this is true.
-        period: the time-points are the ticks at the multiples of this.
+        period: the time-points are the ticks at the multiples of this; or, as `Waiting`, all rows,
+            which wait for later values.
         atom: for a condition of a policy, the name of the atom that it is; otherwise None.
     """
 
@@ -28,7 +30,7 @@ class Clock:
     def __init__(
         self,
         condition: Expression | None = None,
-        period: int | Duration | None = None,
+        period: int | Duration | Waiting | None = None,
         atom: str | None = None,
     ) -> None:
         self.condition = condition
@@ -44,7 +46,19 @@ class Clock:
     def __hash__(self) -> int:
         return hash((self.condition, self.period, self.atom))
 
+    @property
+    def waits(self) -> bool:
+        """Whether the time-points are rows that wait for later values."""
+        return isinstance(self.period, tuple)
+
+    @property
+    def has_ticks(self) -> bool:
+        """Whether the time-points are ticks."""
+        return self.period is not None and not self.waits
+
     def __str__(self) -> str:
+        if self.waits:
+            return str(self.period)
         if self.period is not None:
             return f"every {self.period}"
         return f"rows where {self.condition}"

@@ -30,12 +30,14 @@ class Needs(NamedTuple):
         remembering: the atoms that depend on other rows or on atoms of the log, in order; the
             others depend on the columns of their row only.
         streams: the streams, in no particular order.
+        later_values: the later values that rows wait for, as text, in order.
     """
 
     columns: tuple[str, ...]
     log_atoms: tuple[str, ...]
     remembering: tuple[str, ...]
     streams: frozenset[str]
+    later_values: tuple[str, ...]
 
 
 def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()) -> Needs:
@@ -49,6 +51,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     wanted = tuple(dict.fromkeys(names))
     columns: dict[str, None] = {}
     log_atoms: dict[str, None] = {}
+    later_values: set[str] = set()
     remembering = [
         name
         for name in wanted
@@ -73,6 +76,8 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
                 for node in postorder(expression):
                     if node.operator is ops.COLUMN:
                         columns[node.name] = None
+                    elif node.operator is ops.NEXT:
+                        later_values.add(str(node))
                     elif node.operator in _KINDS:
                         found.append((_KINDS[node.operator], node.name))
                     elif node.operator is ops.OVER:
@@ -81,7 +86,8 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     found_streams = frozenset(
         name for kind, name in seen if kind == "stream" and name in file.streams
     )
-    return Needs(tuple(columns), tuple(log_atoms), tuple(remembering), found_streams)
+    later = tuple(sorted(later_values))
+    return Needs(tuple(columns), tuple(log_atoms), tuple(remembering), found_streams, later)
 
 
 _KINDS = {ops.STREAM: "stream", ops.ATOM: "atom", ops.LET: "let", ops.INSTANCE: "stream"}

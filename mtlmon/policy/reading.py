@@ -30,7 +30,7 @@ from mtlmon.policy.declarations import (
     Declaration,
     read_declarations,
 )
-from mtlmon.policy.definitions import Assumption, Policy, Stream
+from mtlmon.policy.definitions import Assumption, Clock, Policy, Stream
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS, require_unit
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Formula, atom
@@ -341,6 +341,8 @@ class _Reader:
             from mtlmon.policy.templates import template_errors
 
             self.errors += template_errors(self.file)
+        if not self.errors and "next" in self.text:
+            self.wait_for_later_values()
         if not self.errors and any(one.clock is not None for one in self.clocked()):
             from mtlmon.policy.clock_errors import clock_errors
 
@@ -350,6 +352,31 @@ class _Reader:
         if not self.errors and is_missing:
             hint = "write policy NAME: FORMULA"
             self.errors.append(self.error(len(self.text), "there is no policy", hint))
+
+    def wait_for_later_values(self) -> None:
+        """Give policies that look at later values the rows that wait for these."""
+        from mtlmon.policy.needs import needs_of
+        from mtlmon.policy.predicates.time_points import Waiting
+
+        places = {one.name: one.place for one in self.declarations if one.kind in _CHECKED}
+        for policy in self.file.policies:
+            clock = policy.clock
+            atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+            shown = () if policy.message is None else policy.message[1]
+            later = needs_of(self.file, atoms, shown).later_values
+            if not later:
+                continue
+            message = None
+            if clock is not None:
+                message = f"policy {policy.name} is on {clock}, but {later[0]} looks at later rows"
+                hint = f"leave out 'on {clock}'"
+            elif policy.formula.is_first_order:
+                message = f"a policy with variables cannot look at later rows, as {later[0]} does"
+                hint = "write NEXT in the formula"
+            if message is not None:
+                self.errors.append(self.error(places.get(policy.name or "", 0), message, hint))
+                continue
+            policy.clock = Clock(period=Waiting(later))
 
     def clocked(self) -> Iterator[Policy | Stream]:
         """Yield what can have time-points other than rows."""

@@ -15,7 +15,7 @@ from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.time_points import ROWS, period_in_units
+from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
 from mtlmon.streams.builder import Stream
 from mtlmon.streams.points import Ticks
 from mtlmon.streams.program import StreamProgram
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Stream as DeclaredStream
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.predicates.time_points import When
 
 # No column of a table and no atom is called like this.
 _LOG_ATOM = "\0atom "
@@ -91,7 +92,7 @@ class Computed(NamedTuple):
     """
 
     atoms: list[dict[str, pa.BooleanArray]]
-    ticks: list[dict[int, TickAtoms]]
+    ticks: list[dict[When, TickAtoms]]
     values: Values | None
     shown: list[dict[str, pa.Array]]
     ticks_done: int = 0
@@ -115,8 +116,9 @@ class StreamAtoms:
 
     Attributes:
         log_atoms: as given.
-        has_ticks: whether anything has values at ticks.
-        ticks_left_out: how many ticks have been left out, as integers overflow there.
+        has_ticks: whether anything has values at ticks, or at rows that wait.
+        points_left_out: how many ticks, and rows that have waited, have been left out, as
+            integers overflow there.
         only_due: set this before the first rows to compute only the ticks of each trace at which
             values may change, as far as it is known which these are. None must be left out then.
     """
@@ -124,11 +126,11 @@ class StreamAtoms:
     def __init__(
         self,
         file: PolicyFile,
-        wanted: Sequence[Mapping[int, Sequence[str]]],
+        wanted: Sequence[Mapping[When, Sequence[str]]],
         log_atoms: Sequence[str],
         environment: Environment,
         values: Sequence[str] = (),
-        shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
+        shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
     ) -> None:
         self._shown = [dict(some) for some in shown or [{}] * len(wanted)]
         self._environment = environment
@@ -143,8 +145,10 @@ class StreamAtoms:
             for name in streams
         )
         self.only_due = False
+        later = needs_of(file, (), values).later_values
+        self._values_wait = Waiting(later) if later else None
         self.log_atoms = tuple(log_atoms)
-        self.ticks_left_out = 0
+        self.points_left_out = 0
         self._most_ticks = MOST_TICKS
         self._schema: pa.Schema | None = None
         self._programs: list[StreamProgram | None] = [None] * len(self._wanted)
@@ -258,12 +262,28 @@ class StreamAtoms:
             for program in self._programs
             if program is not None and (time := program.time_behind(self._most_ticks)) is not None
         ]
-        until = min([limit, *times])
+        return self._without_rows(min([limit, *times]))
+
+    def _without_rows(self, until: int | None, *, is_end: bool = False) -> Computed:
+        """Compute what comes without a row."""
         assert self._schema is not None
         rows = self._schema.empty_table().to_batches()
         nothing = rows[0] if rows else pa.RecordBatch.from_pylist([], self._schema)
         none = [np.empty(0, np.uint32)] * len(self._programs)
-        return self.evaluate(nothing, np.empty(0, np.int64), none, until)
+        return self.evaluate(nothing, np.empty(0, np.int64), none, until, is_end=is_end)
+
+    @property
+    def waiting_rows(self) -> int:
+        """The number of rows that wait for later values."""
+        return max((one.waiting_rows for one in self._programs if one is not None), default=0)
+
+    def released(self) -> Computed:
+        """Compute what is left of the rows that wait: no more rows come at all.
+
+        Raises:
+            TickError: integers overflow at some of them; see `evaluate`.
+        """
+        return self._without_rows(None, is_end=True)
 
     def evaluate(
         self,
@@ -271,6 +291,8 @@ class StreamAtoms:
         time_stamps: NDArray[np.int64],
         numbers: Sequence[NDArray[np.uint32] | None],
         until: int | None = None,
+        *,
+        is_end: bool = False,
     ) -> Computed:
         """Compute where the atoms hold at the next rows of the log, and remember these rows.
 
@@ -279,6 +301,7 @@ class StreamAtoms:
             time_stamps: their time-stamps.
             numbers: for each partition, the number of each row's trace, or None for one trace.
             until: as for `StreamProgram.evaluate`.
+            is_end: likewise.
 
         Raises:
             RowError: integers overflow in some rows. Nothing has been remembered; call this again
@@ -297,7 +320,7 @@ class StreamAtoms:
                     results.ticks.append({})
                     results.shown.append({})
                     continue
-                found = program.evaluate(batch, time_stamps, own, until)
+                found = program.evaluate(batch, time_stamps, own, until, is_end=is_end)
                 done.append(program)
                 if self._values and len(done) == 1:
                     results = results._replace(values=self._values_of(program, found))
@@ -327,30 +350,33 @@ class StreamAtoms:
             # without the row, integers may no longer overflow at ticks behind it
             for program in self._programs:
                 if program is not None:
-                    program.keep_ticks()
+                    program.keep_points()
             raise
         except TickError as error:
             _undo(done)
             error.partition = len(results.atoms)
             raise
-        self.ticks_left_out += sum(program.forget_left_out() for program in done)
+        self.points_left_out += sum(program.forget_left_out() for program in done)
         self._most_ticks = min(MOST_TICKS, 2 * self._most_ticks)
         ends = [program.ticks_done for program in done if program.periods]
         return results._replace(ticks_done=max(ends, default=0))
 
     def leave_out(self, error: TickError) -> None:
-        """Leave out the tick of an error: it is no time-point of its trace.
+        """Leave out the tick or rows of an error: they are no time-points of their trace.
 
         The rows are to be evaluated again, from `piece` on, as fewer ticks go at once now.
         """
         program = self._programs[error.partition]
         assert program is not None
-        program.leave_out(error.time_stamp, error.number)
+        program.leave_out(error)
         self._most_ticks = min(self._most_ticks, _FEW_TICKS)
 
     def _values_of(self, program: StreamProgram, found: Mapping[str, pa.Array]) -> Values:
         """The values of the streams that are asked for."""
         points = program.points
+        if self._values_wait is not None:
+            gone = program.ticks_of(self._values_wait)
+            points = points.with_rows(gone)
         columns = {
             name: points.spread(self._period(name), found[_VALUES + name]) for name in self._values
         }
@@ -399,9 +425,9 @@ class StreamAtoms:
 
     def _program(
         self,
-        names: Mapping[int, Sequence[str]],
+        names: Mapping[When, Sequence[str]],
         values: Sequence[str],
-        shown: Mapping[int, Sequence[str]],
+        shown: Mapping[When, Sequence[str]],
         schema: pa.Schema,
     ) -> StreamProgram | None:
         is_needed = any(names.values()) or any(shown.values()) or set(names) - {ROWS}
@@ -409,7 +435,7 @@ class StreamAtoms:
             return None
         file = self._file
         wanted = {name: file.atoms[name] for name in names.get(ROWS, ())}
-        periods: dict[str, int] = {}
+        periods: dict[str, When] = {}
         for period, some in names.items():
             for name in some if period != ROWS else ():
                 atom = file.atoms.get(name) or file.predicate(_atom(name), None)
@@ -420,10 +446,12 @@ class StreamAtoms:
                 true = file.predicate(Expression(ops.CONSTANT, (), True), None)
                 wanted[_at_ticks("", period)] = true
                 periods[_at_ticks("", period)] = period
+        later = self._values_wait
         for name in values:
             value = Expression(ops.STREAM, (), name, file.streams[name].expression.span)
             wanted[_VALUES + name] = file.predicate(value, name, "stream")
-            periods[_VALUES + name] = self._period(name)
+            period = self._period(name)
+            periods[_VALUES + name] = later if later is not None and period == ROWS else period
         for period, some in shown.items():
             for name in some:
                 place = name if period == ROWS else _at_ticks(name, period)
@@ -499,10 +527,11 @@ def _period_of(stream: DeclaredStream, unit: str | None) -> int:
     clock = stream.clock
     if clock is None or clock.period is None:
         return ROWS
+    assert not isinstance(clock.period, Waiting)
     return period_in_units(clock.period, unit)
 
 
-def _at_ticks(name: str, period: int) -> str:
+def _at_ticks(name: str, period: When) -> str:
     """The name of an atom at ticks among what a program computes."""
     return f"\0every {period} {name}"
 

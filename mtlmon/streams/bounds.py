@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.streams.due_ticks import DueTicks
     from mtlmon.streams.kernels import Kernel
+    from mtlmon.streams.waiting import Holding
 
 __all__ = [
     "LARGEST_BATCH",
@@ -24,6 +25,7 @@ __all__ = [
     "kept_by",
     "kept_instances",
     "kept_ticks",
+    "kept_waiting",
     "key_bytes",
     "length_text",
 ]
@@ -238,6 +240,39 @@ def kept_instances(keys: Iterable[Expression]) -> Kept:
     """
     shown = f"per {', '.join(map(str, keys))}"
     return Kept(shown, "living instances", None, None, _NO_INSTANCES)
+
+
+def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Kept:
+    """Return what rows that wait for later values keep at most.
+
+    Args:
+        holding: the rows.
+        load: the rows of the log.
+        has_ticks: as for `kept_by`.
+    """
+    later = [column for column in holding.columns if column.distance]
+    text = ", ".join(column.text for column in later)
+    distance = max(column.distance for column in later)
+    words = f"rows that wait, {_values(distance)} of each column"
+    for column in later:
+        if column.may_be_null:
+            argument = column.text.rpartition(".next")[0]
+            reason = (
+                f"a row waits until {argument} is not null: write coalesce({argument}, ...).next() "
+                "if it may be null"
+            )
+            return Kept(text, words, None, None, reason)
+    native = holding.native
+    per_key = -(-native.most_bytes(_MANY_KEYS, _MANY_KEYS * distance, 0) // _MANY_KEYS)
+    if load.traces is None:
+        return Kept(text, words, per_key, None, "nothing limits the keys: add assume keys <= N")
+    rows = load.traces * distance
+    batch = LARGEST_BATCH + load.traces if has_ticks else LARGEST_BATCH
+    total = native.most_bytes(load.traces, rows, batch)
+    texts = sum(column.kind.name == "text" for column in holding.columns)
+    if texts:
+        total += texts * _text_bytes(rows + batch)
+    return Kept(text, words, per_key, total)
 
 
 def key_bytes(columns: int, keys: int) -> int:

@@ -22,7 +22,7 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.environment import Environment
-from mtlmon.policy.predicates.expression import ComputedColumn, Expression, Offset
+from mtlmon.policy.predicates.expression import ComputedColumn, Expression, Offset, value_key
 from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.predicate import Predicate
@@ -62,13 +62,21 @@ from mtlmon.streams.instances import (
 from mtlmon.streams.kernels import Kernel, extent_of
 from mtlmon.streams.layer import ChoiceTask, KernelTask, Layer, Part, check_part
 from mtlmon.streams.recursion import Member, Memory, Recursion
+from mtlmon.streams.waiting import (
+    Held,
+    HeldColumn,
+    LaterValues,
+    WaitError,
+    chosen_value,
+    default_and_distance,
+    split,
+)
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.time_points import Conflict
     from mtlmon.policy.templates import Lifetime, Per
@@ -178,6 +186,78 @@ class Builder:
                 return self._at_rows(self._known[name], predicate, name.period)[0]
         placed = self._place(predicate.expression, predicate, period)
         return self._column(placed, predicate, period)[0]
+
+    def held(self, plan: HeldPlan) -> Held:
+        """Place expressions of rows that wait; what their parts need has a place."""
+        own: dict[str, HeldColumn] = {}
+        later: dict[tuple[str, int, object], HeldColumn] = {}
+        expressions: dict[str, Predicate] = {}
+        values = LaterValues(self._streams, self._definitions)
+
+        def own_value(node: Expression) -> Expression:
+            if node is origin.expression:
+                source = self.output(origin, ROWS)
+            else:
+                source, _ = self._column(self._place(node, origin, ROWS), origin, ROWS)
+            if source not in own:
+                kind = cell_kind(self._kind(_read(source, node), origin))
+                own[source] = HeldColumn(source, self._new_column(column_type(kind)), kind, kind)
+            return _read(own[source].result, node)
+
+        def later_value(node: Expression) -> Expression:
+            (argument,) = node.operands
+            placed = self._place(argument, origin, ROWS)
+            source, _ = self._column(placed, origin, ROWS)
+            default, distance = default_and_distance(node)
+            key = source, distance, value_key(default)
+            if key not in later:
+                whole = Expression(node.operator, (_read(source, argument),), node.value, node.span)
+                kinds_of = self._kinds(whole, origin, self.schema)
+                kind, found = (cell_kind(kinds_of[id(one)]) for one in (*whole.operands, whole))
+                column = self._new_column(column_type(found))
+                later[key] = HeldColumn(
+                    source,
+                    column,
+                    kind,
+                    found,
+                    distance,
+                    default,
+                    str(node),
+                    values.may_be_null(argument, self.schema),
+                )
+            return _read(later[key].result, node)
+
+        for name, (expression, origin) in plan.expressions.items():
+            try:
+                replaced = split(expression, own_value, later_value)
+            except NotPossible as error:
+                raise self._error(origin, expression, str(error)) from None
+            expressions[name] = origin.with_expression(replaced)
+        return Held([*own.values(), *later.values()], expressions)
+
+    def held_plan(self, wanted: Mapping[str, Predicate]) -> HeldPlan:
+        """Find out what expressions of rows that wait need."""
+        expressions: dict[str, tuple[Expression, Predicate]] = {}
+        parts: list[Predicate] = []
+
+        def part(node: Expression) -> Expression:
+            parts.append(origin.with_expression(node))
+            return node
+
+        def later(node: Expression) -> Expression:
+            return part(node.operands[0])
+
+        values = LaterValues(self._streams, self._definitions)
+        for name, origin in wanted.items():
+            try:
+                expression = values.expanded(origin.expression)
+                split(expression, part, later)
+            except WaitError as error:
+                raise self._error(origin, error.node, error.message, error.hint) from None
+            except NotPossible as error:
+                raise self._error(origin, origin.expression, str(error)) from None
+            expressions[name] = expression, origin
+        return HeldPlan(expressions, parts)
 
     def finish(self) -> list[Layer]:
         """Compile all layers."""
@@ -457,12 +537,12 @@ class Builder:
         for on in conditions:
             where = self._place(on.expression, on, period)
             self._kind(where.expression, on)
-            chosen = _chosen(where.expression, placed.expression, None)
+            chosen = chosen_value(where.expression, placed.expression, None)
             placed = _Placed(chosen, max(placed.layer, where.layer))
         if stream is not None and stream.kind is kinds.FLOAT:
             # what is written as an integer becomes a float, too
             always = Expression(ops.CONSTANT, (), True, part.expression.span)
-            placed = _Placed(_chosen(always, placed.expression, Decimal("0.0")), placed.layer)
+            placed = _Placed(chosen_value(always, placed.expression, Decimal("0.0")), placed.layer)
         self._known[name] = placed
 
     def _place(self, expression: Expression, origin: Predicate, period: int) -> _Placed:
@@ -766,6 +846,19 @@ class Builder:
         return error
 
 
+class HeldPlan(NamedTuple):
+    """Expressions of rows that wait, and what they need at rows.
+
+    Attributes:
+        expressions: the expressions, without the names of what looks at later values, and what they
+            come from, by name.
+        parts: the parts that look at no later values.
+    """
+
+    expressions: dict[str, tuple[Expression, Predicate]]
+    parts: list[Predicate]
+
+
 class _Placed(NamedTuple):
     """An expression that reads columns only, and the first layer in which they exist."""
 
@@ -789,7 +882,7 @@ def _at_last_row(node: Expression) -> Expression:
     was_known, value = (
         Expression(ops.HOLD, (one,), Offset(0), node.span) for one in (is_known, node)
     )
-    return _chosen(was_known, value, None)
+    return chosen_value(was_known, value, None)
 
 
 def _with_operands(node: Expression, operands: list[_Placed]) -> Expression:
@@ -797,12 +890,6 @@ def _with_operands(node: Expression, operands: list[_Placed]) -> Expression:
     if all(one is other for one, other in zip(found, node.operands, strict=True)):
         return node
     return Expression(node.operator, found, node.value, node.span)
-
-
-def _chosen(where: Expression, value: Expression, other: Constant) -> Expression:
-    """An expression with a value where a condition holds, and another one elsewhere."""
-    rest = Expression(ops.CONSTANT, (), other, value.span)
-    return Expression(ops.IF, (where, value, rest), None, value.span)
 
 
 def _read(column: str, node: Expression) -> Expression:

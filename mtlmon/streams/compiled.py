@@ -88,7 +88,8 @@ class CompiledStreams:
 
         Returns:
             A row for each row and each tick: `time`, the key columns, and a column for each stream,
-            null where it has no value.
+            null where it has no value. If a stream uses `next(...)`, a row comes once its later
+            values are known.
 
         Raises:
             TimeStampError: a time is null, negative, or below an earlier one.
@@ -103,6 +104,19 @@ class CompiledStreams:
         found = self._atoms.evaluate(prepared, stamps, [numbers])
         if len(stamps):
             self._clock = int(stamps[-1])
+        assert found.values is not None
+        return self._output(found.values)
+
+    def finish(self) -> pa.RecordBatch:
+        """Compute the values at the rows that still wait for later values: no more rows come.
+
+        Returns:
+            These rows, like `evaluate`; there are some only if a stream uses `next(...)`.
+
+        Raises:
+            MtlmonError: an integer overflows.
+        """
+        found = self._atoms.released()
         assert found.values is not None
         return self._output(found.values)
 

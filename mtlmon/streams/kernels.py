@@ -74,7 +74,10 @@ def extent_of(node: Expression, unit: str | None) -> Extent:
             raise NotPossible(f"last({distance}) looks back further than {MOST_DISTANCE} values")
         return Extent(0, -1, distance)
     if node.operator is ops.NEXT:
-        raise NotPossible("next(...) looks at later rows, which streams cannot do yet")
+        raise NotPossible(
+            "next(...) looks at later rows: only policies and triggers on rows can use it, and the "
+            "streams that they read as they are"
+        )
     if isinstance(distance, Duration):
         interval = DurationInterval(distance, distance)
         distance = (interval if unit is None else interval.in_unit(unit, "at")).lower

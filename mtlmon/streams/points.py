@@ -281,6 +281,21 @@ class Points:
         index[self._places(period)] = np.arange(len(values))
         return values.take(pa.array(index, mask=index < 0))
 
+    def with_rows(self, rows: Ticks) -> Points:
+        """Return these ticks, with other rows.
+
+        Args:
+            rows: the rows, each with the index of the row of the batch that it comes at.
+        """
+        count = len(rows)
+        ticks = self.ticks
+        places = np.concatenate([rows.places, ticks.places])
+        # rows that have waited are older than the ticks before the row that lets them go
+        order = np.lexsort((np.arange(len(places)) >= count, places)).argsort()
+        found = Points(rows.time_stamps, rows.numbers, ticks, self._clock)
+        found._row_places, found._tick_places = order[:count], order[count:]
+        return found
+
     def common(self, period: int, other: int) -> Integers:
         """Return which ticks of a period are those of another one, which is a multiple."""
         return np.flatnonzero(self.ticks.time_stamps[self._ticks_of(period)] % other == 0)

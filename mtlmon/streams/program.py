@@ -12,22 +12,26 @@ from mtlmon.errors import RowError, SnapshotError, TickError
 from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.predicate import Predicate
-from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.streams.builder import Builder, Stream
 from mtlmon.streams.cells import Texts
 from mtlmon.streams.due_ticks import DueTicks, delays_of
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
 from mtlmon.streams.points import NO_TICKS, Points, Ticking, tick_times
+from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams import native
+    from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Ticks
 
+    _Holder = native.Kernel | native.Instances | Holding
 
 _MAGIC = b"MTLMON-STREAMS-3"
 _DIGEST_BYTES = 8
@@ -67,7 +71,7 @@ class StreamProgram:
         environment: the unit of the time-stamps, which is needed if intervals or distances have
             units, and for functions of time the time column and the zone.
         periods: for each name in `wanted` whose values are wanted at ticks, their period in units
-            of time.
+            of time; `Waiting` for those that look at later values.
         only_due: whether to compute only the ticks of each trace at which values may change, its
             first one among them, if it is known which these are.
 
@@ -89,16 +93,32 @@ class StreamProgram:
         schema: pa.Schema,
         definitions: Mapping[str, Predicate] | None = None,
         environment: Environment = NOTHING,
-        periods: Mapping[str, int] | None = None,
+        periods: Mapping[str, When] | None = None,
         *,
         only_due: bool = False,
     ) -> None:
         self._texts = Texts()
-        found = {name: (periods or {}).get(name, ROWS) for name in wanted}
+        found: dict[str, int] = {}
+        later: dict[Waiting, dict[str, Predicate]] = {}
+        for name, predicate in wanted.items():
+            when = (periods or {}).get(name, ROWS)
+            if isinstance(when, Waiting):
+                later.setdefault(when, {})[name] = predicate
+            else:
+                found[name] = when
         builder = Builder(streams, definitions or {}, schema, environment, self._texts)
-        builder.streams_in_order((wanted[name], period) for name, period in found.items())
+        plans = {when: builder.held_plan(some) for when, some in later.items()}
+        parts = [(part, ROWS) for plan in plans.values() for part in plan.parts]
+        builder.streams_in_order(
+            [*((wanted[name], period) for name, period in found.items()), *parts]
+        )
         outputs = {name: builder.output(wanted[name], period) for name, period in found.items()}
+        held = {when: builder.held(plan) for when, plan in plans.items()}
         self._layers = builder.finish()
+        self._holdings = {
+            when: Holding(one, builder.schema, environment, self._texts)
+            for when, one in held.items()
+        }
         self._outputs = {name: (found[name], column) for name, column in outputs.items()}
         self.periods = builder.periods
         delays = delays_of(self._layers, environment.time) if only_due and self.periods else None
@@ -108,6 +128,9 @@ class StreamProgram:
         self._marked_ticking = self._ticking
         # times and traces of ticks that are left out, as integers overflow there
         self._left_out: set[tuple[int, int]] = set()
+        # the one whose rows the last error is about
+        self._failed: Holding | None = None
+        self._columns: Columns = {}
         self._points: Points | None = None
         self._environment = environment
         self._schema = schema
@@ -130,6 +153,8 @@ class StreamProgram:
         self._marked_clock = 0
         self.columns = tuple(dict.fromkeys(builder.columns))
         self.types = {name: builder.schema.field(column).type for name, column in outputs.items()}
+        for holding in self._holdings.values():
+            self.types |= holding.types
 
     def evaluate(
         self,
@@ -137,6 +162,8 @@ class StreamProgram:
         time_stamps: NDArray[np.int64],
         numbers: NDArray[np.uint32] | None = None,
         until: int | None = None,
+        *,
+        is_end: bool = False,
     ) -> dict[str, pa.Array]:
         """Compute all wanted expressions for the next rows, and remember the rows.
 
@@ -149,6 +176,8 @@ class StreamProgram:
                 trace. Numbers should be dense, as memory is needed for all below the largest.
             until: no further row is below this time, which is above the last row: compute all ticks
                 below it.
+            is_end: whether no more rows come at all: the rows that wait for later values go. There
+                must be no rows then.
 
         Returns:
             For each name in `wanted` an array as long as the batch, or with a value for each of
@@ -185,6 +214,15 @@ class StreamProgram:
             self.undo()
             raise
         self._ticking = following
+        try:
+            for holding in self._holdings.values():
+                self._failed = holding
+                found |= holding.run(self._columns, points, is_end=is_end)
+        except BaseException:
+            self.undo()
+            raise
+        finally:
+            self._columns = {}
         return found
 
     def _reject(self, batch: pa.RecordBatch, points: Points, refused: _Refused) -> NoReturn:
@@ -217,23 +255,45 @@ class StreamProgram:
         self.undo()
         raise refused.error from None
 
-    def leave_out(self, time_stamp: int, number: int) -> None:
-        """Let a trace have no tick at a time that has not been evaluated yet."""
-        self._left_out.add((time_stamp, number))
+    def leave_out(self, error: TickError) -> None:
+        """Leave out the tick or the rows of an error, which have not been evaluated yet."""
+        if error.rows:
+            for holding in self._holdings.values():
+                if holding is self._failed:
+                    holding.leave_out(error.rows)
+            return
+        self._left_out.add((error.time_stamp, error.number))
 
-    def keep_ticks(self) -> None:
-        """Let there be all ticks again that have not been evaluated yet."""
+    def keep_points(self) -> None:
+        """Leave out nothing of what has not been evaluated yet."""
         self._left_out.clear()
+        for holding in self._holdings.values():
+            holding.forget_left_out()
 
     def forget_left_out(self) -> int:
-        """Forget the ticks that were left out of what has been evaluated; return their number."""
+        """Forget what was left out of what has been evaluated; return how many time-points."""
         coming = {tick for tick in self._left_out if tick[0] >= self._ticking.done}
         count = len(self._left_out) - len(coming)
         self._left_out = coming
-        return count
+        return count + sum(holding.forget_left_out() for holding in self._holdings.values())
 
-    def ticks_of(self, period: int) -> Ticks:
-        """Return the ticks of a period that the last call of `evaluate` has computed."""
+    @property
+    def holdings(self) -> dict[Waiting, Holding]:
+        """The rows that wait for later values."""
+        return self._holdings
+
+    @property
+    def waiting_rows(self) -> int:
+        """The number of rows that wait for later values."""
+        return max((one.native.waiting for one in self._holdings.values()), default=0)
+
+    def ticks_of(self, period: When) -> Ticks:
+        """Return the ticks of a period that the last call of `evaluate` has computed.
+
+        For `Waiting`, these are the rows that no longer wait, each at the row that lets it go.
+        """
+        if isinstance(period, Waiting):
+            return self._holdings[period].rows
         return NO_TICKS if self._points is None else self._points.ticks_of(period)
 
     @property
@@ -281,6 +341,8 @@ class StreamProgram:
             kernel.begin()
         for family in self._families:
             family.begin()
+        for holding in self._holdings.values():
+            holding.native.begin()
 
     def undo(self) -> None:
         """Return to the state before the last call of `evaluate`."""
@@ -291,6 +353,8 @@ class StreamProgram:
             kernel.undo()
         for family in self._families:
             family.undo()
+        for holding in self._holdings.values():
+            holding.native.undo()
 
     def settled(self, count: int) -> NDArray[np.bool_]:
         """Find the traces that can be forgotten.
@@ -309,6 +373,8 @@ class StreamProgram:
             kernel.settled(flags)
         for family in self._families:
             family.table.settled(flags)
+        for holding in self._holdings.values():
+            holding.native.settled(flags)
         if self.periods:
             self._ticking.clear_settled(flags)
         return flags.view(np.bool_)
@@ -324,6 +390,8 @@ class StreamProgram:
             kernel.keep(new_numbers)
         for family in self._families:
             family.compact(new_numbers)
+        for holding in self._holdings.values():
+            holding.native.keep(new_numbers)
         if self.periods:
             self._ticking = self._ticking.kept(new_numbers)
         self._marked_clock = self._clock
@@ -337,6 +405,8 @@ class StreamProgram:
         assert not self._families
         for kernel in self._natives():
             kernel.forget_all()
+        for holding in self._holdings.values():
+            holding.native.forget_all()
         self._keep_texts(_no_flags(len(self._texts)), [])
         self._clock = self._marked_clock = 0
         self._ticking = self._marked_ticking = self._ticking.emptied()
@@ -353,6 +423,7 @@ class StreamProgram:
         ages = [kernel.settling_age for kernel in self._kernels]
         known = [age for age in ages if age is not None]
         has_end = len(known) == len(ages) and not self.periods and not self._families
+        has_end = has_end and not self._holdings
         return self._clock + max(known) + 1 if has_end else None
 
     @property
@@ -363,6 +434,7 @@ class StreamProgram:
             + self._ticking.held_bytes
             + sum(kernel.held_bytes for kernel in self._natives())
             + sum(family.held_bytes for family in self._families)
+            + sum(holding.native.held_bytes for holding in self._holdings.values())
         )
 
     @property
@@ -378,6 +450,7 @@ class StreamProgram:
         parts.append(self._ticking.snapshot())
         parts += [kernel.snapshot() for kernel in self._natives()]
         parts += [part for family in self._families for part in family.snapshot()]
+        parts += [holding.native.snapshot() for holding in self._holdings.values()]
         body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return _MAGIC + _digest(body) + body
 
@@ -400,6 +473,7 @@ class StreamProgram:
         parts = list(_parts(body))
         natives = list(self._natives())
         count = 4 + len(natives) + sum(family.part_count for family in self._families)
+        count += len(self._holdings)
         if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
         self._clock = int.from_bytes(parts[0], "little")
@@ -416,6 +490,8 @@ class StreamProgram:
             kernel.restore(next(rest))
         for family in self._families:
             family.restore([next(rest) for _ in range(family.part_count)])
+        for holding in self._holdings.values():
+            holding.native.restore(next(rest))
         self.commit()
 
     @property
@@ -423,6 +499,7 @@ class StreamProgram:
         """The kind of the values that each kernel keeps, and of the keys of instances."""
         found = [kernel.argument for kernel in self._kernels]
         found += [key.kind for family in self._families for key in family.keys]
+        found += [kind for holding in self._holdings.values() for kind in holding.kinds]
         ticks = ["due ticks"] if isinstance(self._ticking, DueTicks) else []
         return [*(f"{kind.name} {kind.unit}" for kind in found), *ticks]
 
@@ -460,7 +537,7 @@ class StreamProgram:
         with_texts = [kernel.native for kernel in self._kernels if kernel.argument.name == "text"]
         for family in self._families:
             family.compact()
-        holders: list[native.Kernel | native.Instances] = [*with_texts]
+        holders: list[_Holder] = [*with_texts, *self._holdings.values()]
         holders += [family.table for family in self._families]
         is_kept = _no_flags(len(self._texts))
         for holder in holders:
@@ -468,9 +545,7 @@ class StreamProgram:
         self._keep_texts(is_kept, holders)
         self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))
 
-    def _keep_texts(
-        self, is_kept: NDArray[np.bool_], holders: Sequence[native.Kernel | native.Instances]
-    ) -> None:
+    def _keep_texts(self, is_kept: NDArray[np.bool_], holders: Sequence[_Holder]) -> None:
         """Forget texts, but no constants; those that hold others get the new numbers."""
         is_kept[: self._constant_texts] = True
         if is_kept.all():
@@ -501,6 +576,7 @@ class StreamProgram:
                 raise _Refused(number > 0 or found.has_memory, found.period, found.error) from None
         self._clock = points.clock
         self._points = points
+        self._columns = columns
         return {name: columns[period][column] for name, (period, column) in self._outputs.items()}
 
 

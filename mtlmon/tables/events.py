@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile, Predicate
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import Computed, Values
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
@@ -140,7 +142,7 @@ class EventBatch:
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock in a partition."""
         ticks = None
-        if isinstance(clock.period, int) and self._letters.of_ticks:
+        if isinstance(clock.period, int | tuple) and self._letters.of_ticks:
             ticks = self._letters.of_ticks[partition].get(clock.period)
         return chosen_points(self, self._atoms, partition, clock, ticks)
 
@@ -312,9 +314,14 @@ class TableEvents(BatchReader[EventBatch]):
         return self._check.skipped
 
     @property
-    def ticks_left_out(self) -> int:
-        """The number of ticks that were left out, as integers overflow there."""
-        return 0 if self._streams is None else self._streams.ticks_left_out
+    def points_left_out(self) -> int:
+        """The number of time-points that were left out, as integers overflow there."""
+        return 0 if self._streams is None else self._streams.points_left_out
+
+    @property
+    def waiting_rows(self) -> int:
+        """The number of rows that wait for later values."""
+        return 0 if self._streams is None else self._streams.waiting_rows
 
     @property
     def unmatched(self) -> int:
@@ -480,7 +487,9 @@ class TableEvents(BatchReader[EventBatch]):
             batch = streams.prepared(piece.batch, self._held(piece, streams))
             count = streams.piece(time_stamps, numbers)
             if not count and len(time_stamps):
-                yield from self._ticks_alone(piece.block, streams, int(time_stamps[0]))
+                limit = int(time_stamps[0])
+                some = partial(streams.some_ticks, limit)
+                yield from self._without_rows(piece.block, streams, some)
                 pieces.append(piece)
                 continue
             if count < len(time_stamps):
@@ -539,15 +548,15 @@ class TableEvents(BatchReader[EventBatch]):
             numbers = [None if own is None else own[skipped:] for own in numbers]
         yield self._batch(rows, numbers)
 
-    def _ticks_alone(
-        self, block: Block, streams: StreamAtoms, limit: int
+    def _without_rows(
+        self, block: Block, streams: StreamAtoms, computed: Callable[[], Computed]
     ) -> Generator[EventBatch | None, None, None]:
-        """Compute some ticks that come before the next row; yield None if that is skipped."""
+        """Compute time-points that come before the next row; yield None if that is skipped."""
         rows = UsableRows(block, np.empty(0, np.int64))
         rows.batch = block.batch.slice(0, 0)
         while True:
             try:
-                found = streams.some_ticks(limit)
+                found = computed()
             except TickError as refused:
                 if not self._check.has_left_out(rows, refused, self._key_of(refused)):
                     assert rows.error is not None
@@ -571,9 +580,22 @@ class TableEvents(BatchReader[EventBatch]):
         if self._streams is None or self._last_block is None:
             return
         while self._streams.ticks_end < limit:
-            for batch in self._ticks_alone(self._last_block, self._streams, limit):
+            some = partial(self._streams.some_ticks, limit)
+            for batch in self._without_rows(self._last_block, self._streams, some):
                 assert batch is not None
                 yield batch
+
+    def released(self) -> Generator[EventBatch, None, None]:
+        """Yield a batch without rows, with those that wait for later values: no more rows come.
+
+        Raises:
+            TableError: integers overflow at one of them.
+        """
+        if self._streams is None or self._last_block is None:
+            return
+        for batch in self._without_rows(self._last_block, self._streams, self._streams.released):
+            assert batch is not None
+            yield batch
 
     def _held(self, rows: UsableRows, streams: StreamAtoms) -> dict[str, pa.BooleanArray]:
         """Where the atoms of the log hold."""
@@ -695,9 +717,9 @@ def open_tables(
     *,
     predicates: Mapping[str, Predicate] | None = None,
     policies: PolicyFile | None = None,
-    atoms_of_partitions: Sequence[Mapping[int, Sequence[str]]] | None = None,
+    atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
-    shown: Sequence[Mapping[int, Sequence[str]]] | None = None,
+    shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
     format: str | None = None,
     pattern: str | None = None,
     time: str | None = None,

@@ -15,10 +15,12 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
+from mtlmon.policy.predicates.time_points import Waiting, When
 from mtlmon.streams.builder import Stream
 from mtlmon.streams.program import StreamProgram
 from mtlmon.syntax.traversal import postorder
 from tests.reference import streams as reference
+from tests.reference.later_values import LaterProgram
 
 SCHEMA = pa.schema([("i", pa.int64()), ("f", pa.float64()), ("b", pa.bool_()), ("s", pa.string())])
 
@@ -126,7 +128,7 @@ def evaluated(
     rows: list[Row],
     schema: pa.Schema = SCHEMA,
     *,
-    periods: Mapping[str, int] | None = None,
+    periods: Mapping[str, When] | None = None,
     ticks: list[Tick] | None = None,
     first: int = 0,
     until: int | None = None,
@@ -159,7 +161,7 @@ def evaluated(
         except TickError as error:
             # no due tick can be left out
             assume(program.due_ticks is None)
-            program.leave_out(error.time_stamp, error.number)
+            program.leave_out(error)
             continue
         program.forget_left_out()
         result: list[dict[str, Any] | None] = [None] * len(rows)
@@ -419,3 +421,70 @@ def recursive_ticking_programs(draw: st.DrawFn) -> Texts:
         streams[name] = text, None, period
         known[name] = kind
     return Texts(streams, [*((name, period) for name in names), f"{next(iter(names))}.hold()"])
+
+
+LATER = Waiting(("later values",))
+
+
+class LaterTexts(Texts):
+    """The texts of a program whose wanted expressions look at later values."""
+
+    def __init__(self, streams: Mapping[str, StreamText], wanted: Sequence[str]) -> None:
+        super().__init__(streams, wanted)
+        self.texts = streams
+        self.waiting = dict.fromkeys(self.wanted, LATER)
+
+    def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
+        return StreamProgram(self.wanted, self.streams, schema, periods=self.waiting)
+
+    def later(self) -> LaterProgram:
+        wanted = {name: one.expression for name, one in self.wanted.items()}
+        return LaterProgram(wanted, self.reference().streams)
+
+
+@st.composite
+def later_programs(
+    draw: st.DrawFn,
+    depth: int = 2,
+    *,
+    kinds: Sequence[str] = ("integer", "float", "boolean", "text"),
+    count: int | None = None,
+    booleans: list[str] | None = None,
+) -> LaterTexts:
+    """Streams and wanted expressions of later values, of some kinds."""
+    streams: dict[str, str | tuple[str, str | None]] = {}
+    known: dict[str, str] = {}
+    later: dict[str, str] = {}
+    writer = Writer(draw, known)
+    writer.booleans = writer.booleans if booleans is None else booleans
+
+    def next_of(kind: str) -> str:
+        distance = writer.one(["1", "1", "2", "3"])
+        return f"({writer.expression(kind, depth)}).next({distance}{writer.default(kind)})"
+
+    def of_later(kind: str, left: int) -> str:
+        names = [name for name, found in later.items() if found == kind]
+        if left == 0 or draw(st.integers(0, 2)) == 0:
+            return writer.one([next_of(kind), *names])
+        plain = writer.expression(kind, depth) if draw(st.booleans()) else of_later(kind, left - 1)
+        one = of_later(kind, left - 1)
+        if kind == "text":
+            return f"lower({one})"
+        if kind == "boolean":
+            form = writer.one(["not ({0})", "({0}) and ({1})", "({1}) or ({0})", "({0}) is null"])
+            return f"({form.format(one, plain)})"
+        form = writer.one(["({0}) + ({1})", "({1}) - ({0})", "({0}) * ({1})", "min({0}, {1})"])
+        return f"({form.format(one, plain)})"
+
+    for number in range(draw(st.integers(0, 2))):
+        kind = draw(st.sampled_from(kinds))
+        is_later = draw(st.booleans())
+        text = of_later(kind, 1) if is_later else writer.expression(kind, depth)
+        on = None
+        if draw(st.booleans()):
+            on = of_later("boolean", 0) if is_later else writer.expression("boolean", 1)
+        streams[f"x{number}"] = text, on
+        (later if is_later else known)[f"x{number}"] = kind
+    count = draw(st.integers(1, 2)) if count is None else count
+    wanted = [of_later(draw(st.sampled_from(kinds)), 2) for _ in range(count)]
+    return LaterTexts(streams, wanted)

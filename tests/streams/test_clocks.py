@@ -281,7 +281,7 @@ def test_ticks_that_overflow_are_left_out(
         ("seen", "a", 40, 0): True,
         ("seen", "b", 40, 0): True,
     }
-    assert check.events.ticks_left_out == 1
+    assert check.events.points_left_out == 1
     assert "at the tick 10 of k a: sum[0,9](x) overflows 64 bits" in str(check.events.errors[0])
 
 
@@ -291,7 +291,7 @@ def test_many_ticks_that_overflow_take_no_longer_than_they_are_many(tmp_path: Pa
     text = "policy small on every 2: sum[0,*)(x) < 5\npolicy row: x > 0"
     check = check_tables(rows, text, on_error="skip")
     assert len(check.to_arrow()) == 3
-    assert check.events.ticks_left_out == 1_999
+    assert check.events.points_left_out == 1_999
     assert len(check.events.errors) == 10
 
 
@@ -302,7 +302,7 @@ def test_rows_that_overflow_bring_ticks_back() -> None:
     check = check_tables(rows, text, on_error="skip")
     found = [(row["policy"], row["time"]) for row in check.to_arrow().to_pylist()]
     assert found == [("row", 1), ("row", 2), ("tick", 10), ("row", 15)]
-    assert (check.events.skipped, check.events.ticks_left_out) == (1, 0)
+    assert (check.events.skipped, check.events.points_left_out) == (1, 0)
 
 
 TEXT = """\
@@ -385,7 +385,7 @@ def test_text_logs_skip_what_overflows(tmp_path: Path) -> None:
         *("tick\t20:0 true", "row\t25:0 true"),
     ]
     assert "skipped 1 line that" in done.errors
-    assert "left out 1 tick at which integers overflow" in done.errors
+    assert "left out 1 time-point at which integers overflow" in done.errors
     log.write_text("@4 a\n@5 a\n@25\n")
     done = mtlmon(str(policies), str(log))
     assert "log: at the tick 10: " in done.errors

@@ -18,11 +18,28 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.expression import Expression
 
+
+class Waiting(NamedTuple):
+    """Rows that wait until later values of their traces are known.
+
+    Attributes:
+        values: these values, as text, in order.
+    """
+
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"rows that wait for {', '.join(self.values)}"
+
+
 Period: TypeAlias = "int | Duration"
 """The period of ticks, or `ROWS`; it is a `Duration` where the unit is not known yet."""
 
 ROWS = 0
 """All rows."""
+
+When: TypeAlias = "int | Waiting"
+"""Where the value of an expression is wanted: `ROWS`, a period of ticks, or rows that wait."""
 
 MEMORY = ops.WINDOWS | frozenset(ops.OFFSETS.values())
 """The operators whose value at a time-point depends on other time-points."""
@@ -182,6 +199,15 @@ def period_in_units(period: Period, unit: str | None) -> int:
         return period
     interval = DurationInterval(period, period)
     return interval.lower if unit is None else interval.in_unit(unit, "every").lower
+
+
+def when_in_units(period: Period | Waiting, unit: str | None) -> When:
+    """Return the time-points of a policy, with a period as a number of units.
+
+    Raises:
+        FormulaError: as for `period_in_units`.
+    """
+    return period if isinstance(period, Waiting) else period_in_units(period, unit)
 
 
 def words_of(period: Period) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.spark.common.events import Events, EventSource
 
 
@@ -33,7 +34,7 @@ def stream_atoms(source: EventSource) -> StreamAtoms:
     """Return what computes the atoms that depend on other rows, of the policies of a source."""
     policies = source.policies
     assert policies.file is not None
-    wanted = [{ROWS: source.remembering}]
+    wanted: list[dict[When, tuple[str, ...]]] = [{ROWS: source.remembering}]
     return StreamAtoms(policies.file, wanted, policies.log_atoms, source.environment())
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy import CompiledPredicates, Predicate
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import TickAtoms
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
@@ -50,7 +51,7 @@ class Letters:
         self.names = names
         self.booleans = booleans
         self.of_traces: list[dict[int, pa.Array]] = []
-        self.of_ticks: list[dict[int, TickAtoms]] = []
+        self.of_ticks: list[dict[When, TickAtoms]] = []
         self.shown: list[dict[str, pa.Array]] = []
 
     def events(

@@ -296,13 +296,11 @@ class RowCheck:
             Whether the tick is to be left out; otherwise `rows.error` is set.
         """
         whose = f" of {key}" if key else ""
-        error = TableError(
-            f"at the tick {refused.time_stamp}{whose}: {refused.reason}", path=rows.block.path
-        )
+        error = TableError(f"at {refused.where}{whose}: {refused.reason}", path=rows.block.path)
         if self._on_error == "stop":
             skipping = self._selection.options.written("on_error", "skip")
             if skipping is not None:
-                message = f"{error.message}; {skipping} leaves such ticks out"
+                message = f"{error.message}; {skipping} leaves such {refused.what} out"
                 error = TableError(message, path=error.path)
             rows.error = error
             rows.cut(refused.place)

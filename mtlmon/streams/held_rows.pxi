@@ -1,0 +1,590 @@
+# cython: language_level=3
+"""Rows that wait until later values of their trace are known: `.next(k)`.
+
+A row has cells of two kinds. Some are its own, and go with it. The others are the values that it
+waits for: the k-th value of a column above it in its trace. The rows of a trace wait in a list, in
+their order, and leave it from its start, so a row leaves only after all earlier ones of its trace.
+A row knows how many values of a column there were when it came. So the first row of the list that
+still waits for a column is enough to find those that a new value is for.
+"""
+
+
+cdef enum:
+    NO_ROW = 0xFFFFFFFF
+
+
+@final
+cdef class HeldRows:
+    """Holds the rows of many traces back until later values of their traces are known.
+
+    distances: for each column of which later values are wanted, how many values later: at least 1.
+    own: the number of a row's own cells, which come before those of these columns.
+
+    Between `begin` and the next `begin`, `undo` takes everything back.
+    """
+
+    cdef uint32_t width         # the number of cells of a row
+    cdef uint32_t own
+    cdef uint32_t waits         # how many of the cells it waits for
+    cdef uint64_t *distances
+    # the rows
+    cdef int64_t *times
+    cdef uint32_t *numbers      # of the traces
+    cdef uint32_t *links        # to the next row of the trace, or of the unused ones
+    cdef uint32_t *places       # in the batch, of the row that lets it go
+    cdef uint64_t *sequence     # how many rows came before it
+    cdef uint64_t *seen         # for each column how many values there were, also its own
+    cdef int64_t *cells
+    cdef uint8_t *valid
+    cdef size_t room
+    cdef uint32_t unused        # the first one of those that have been used before
+    cdef uint32_t used          # all from here on have never been used
+    cdef size_t held            # how many rows wait
+    # the traces
+    cdef uint32_t traces
+    cdef uint32_t *heads
+    cdef uint32_t *tails
+    cdef uint32_t *open         # for each column the first row that waits for it
+    cdef uint64_t *counts       # for each column the number of values so far
+    cdef uint64_t *touched      # the number of the batch that has changed it last
+    # the batch
+    cdef uint64_t count         # of all rows so far
+    cdef uint64_t batch         # its number
+    cdef uint32_t *released
+    cdef size_t released_count, released_room
+    cdef uint32_t *added
+    cdef size_t added_count, added_room
+    cdef uint64_t *before       # what changed traces were before: number, head, tail, open, counts
+    cdef size_t before_count, before_room
+    cdef uint64_t marked_count
+    cdef size_t marked_held
+
+    def __cinit__(self, distances, uint32_t own):
+        cdef size_t k
+        self.waits = <uint32_t> len(distances)
+        self.own = own
+        if not 0 < self.waits < 1 << 16 or own >= 1 << 16:
+            raise ValueError("rows have too few or too many cells")
+        self.width = own + self.waits
+        resized(<void **> &self.distances, self.waits, sizeof(uint64_t))
+        for k in range(self.waits):
+            if not 0 < distances[k] <= MOST_DISTANCE:
+                raise ValueError(f"a distance of {distances[k]} values")
+            self.distances[k] = distances[k]
+        self.unused = NO_ROW
+        self.batch = 1
+
+    def __dealloc__(self):
+        free(self.distances)
+        free(self.times)
+        free(self.numbers)
+        free(self.links)
+        free(self.places)
+        free(self.sequence)
+        free(self.seen)
+        free(self.cells)
+        free(self.valid)
+        free(self.heads)
+        free(self.tails)
+        free(self.open)
+        free(self.counts)
+        free(self.touched)
+        free(self.released)
+        free(self.added)
+        free(self.before)
+
+    cdef int make_room(self, uint32_t traces, size_t rows) except -1:
+        """Make room for the traces below `traces`, and for so many rows in the next call."""
+        cdef size_t needed = self.held + self.released_count + rows
+        cdef size_t change = 3 + 2 * <size_t> self.waits
+        cdef uint32_t room, number
+        if needed >= NO_ROW:
+            raise LimitError("more than 2^32 - 2 rows wait for later values")
+        if needed > self.room:
+            needed = min(<size_t> NO_ROW - 1, max(needed, self.room + self.room // 2))
+            resized(<void **> &self.times, needed, sizeof(int64_t))
+            resized(<void **> &self.numbers, needed, sizeof(uint32_t))
+            resized(<void **> &self.links, needed, sizeof(uint32_t))
+            resized(<void **> &self.places, needed, sizeof(uint32_t))
+            resized(<void **> &self.sequence, needed, sizeof(uint64_t))
+            resized(<void **> &self.seen, needed, self.waits * sizeof(uint64_t))
+            resized(<void **> &self.cells, needed, self.width * sizeof(int64_t))
+            resized(<void **> &self.valid, needed, self.width)
+            self.room = needed
+        if traces > self.traces:
+            room = room_for(traces, self.traces)
+            resized(<void **> &self.heads, room, sizeof(uint32_t))
+            resized(<void **> &self.tails, room, sizeof(uint32_t))
+            resized(<void **> &self.open, room, self.waits * sizeof(uint32_t))
+            resized(<void **> &self.counts, room, self.waits * sizeof(uint64_t))
+            resized(<void **> &self.touched, room, sizeof(uint64_t))
+            for number in range(self.traces, room):
+                self.clear_trace(number)
+            self.traces = room
+        if self.released_count + self.held + rows > self.released_room:
+            self.released_room = self.released_count + self.held + rows
+            resized(<void **> &self.released, self.released_room, sizeof(uint32_t))
+        if self.added_count + rows > self.added_room:
+            self.added_room = self.added_count + rows
+            resized(<void **> &self.added, self.added_room, sizeof(uint32_t))
+        if self.before_count + rows > self.before_room:
+            self.before_room = self.before_count + rows
+            resized(<void **> &self.before, self.before_room, change * sizeof(uint64_t))
+        return 0
+
+    cdef void clear_trace(self, uint32_t number) noexcept nogil:
+        cdef size_t k
+        self.heads[number] = self.tails[number] = NO_ROW
+        self.touched[number] = 0
+        for k in range(number * <size_t> self.waits, (number + <size_t> 1) * self.waits):
+            self.open[k] = NO_ROW
+            self.counts[k] = 0
+
+    cdef inline uint32_t new_row(self) noexcept nogil:
+        """A row that is not used; there is room for it."""
+        cdef uint32_t row = self.unused
+        if row == NO_ROW:
+            row = self.used
+            self.used += 1
+        else:
+            self.unused = self.links[row]
+        self.held += 1
+        return row
+
+    cdef inline void free_row(self, uint32_t row) noexcept nogil:
+        self.links[row] = self.unused
+        self.unused = row
+
+    cdef inline void note_trace(self, uint32_t number) noexcept nogil:
+        """Note what a trace is like before its first change in a batch; there is room for it."""
+        cdef uint64_t *change
+        cdef size_t first = number * <size_t> self.waits
+        cdef size_t k
+        if self.touched[number] == self.batch:
+            return
+        self.touched[number] = self.batch
+        change = self.before + self.before_count * (3 + 2 * <size_t> self.waits)
+        change[0] = number
+        change[1] = self.heads[number]
+        change[2] = self.tails[number]
+        for k in range(self.waits):
+            change[3 + k] = self.open[first + k]
+            change[3 + self.waits + k] = self.counts[first + k]
+        self.before_count += 1
+
+    cdef void add(
+        self, uint32_t number, int64_t time, const int64_t *cells, const uint8_t *valid
+    ) noexcept nogil:
+        """Fill in the values that a row has for earlier rows, and hold it."""
+        cdef size_t first = number * <size_t> self.waits
+        cdef size_t k
+        cdef uint32_t row
+        for k in range(self.waits):
+            if not valid[self.own + k]:
+                continue
+            self.counts[first + k] += 1
+            row = self.open[first + k]
+            while row != NO_ROW and (
+                self.seen[row * <size_t> self.waits + k] + self.distances[k]
+                <= self.counts[first + k]
+            ):
+                self.cells[row * <size_t> self.width + self.own + k] = cells[self.own + k]
+                self.valid[row * <size_t> self.width + self.own + k] = 1
+                row = self.links[row]
+            self.open[first + k] = row
+        row = self.new_row()
+        self.times[row] = time
+        self.numbers[row] = number
+        self.links[row] = NO_ROW
+        self.sequence[row] = self.count
+        self.count += 1
+        memcpy(self.cells + row * <size_t> self.width, cells, self.own * sizeof(int64_t))
+        memcpy(self.valid + row * <size_t> self.width, valid, self.own)
+        memset(self.valid + row * <size_t> self.width + self.own, 0, self.waits)
+        for k in range(self.waits):
+            self.seen[row * <size_t> self.waits + k] = self.counts[first + k]
+        self.append(number, row)
+        self.added[self.added_count] = row
+        self.added_count += 1
+
+    cdef inline void append(self, uint32_t number, uint32_t row) noexcept nogil:
+        """Add a row, which waits for everything, to the list of its trace."""
+        cdef size_t first = number * <size_t> self.waits
+        cdef size_t k
+        if self.tails[number] == NO_ROW:
+            self.heads[number] = row
+        else:
+            self.links[self.tails[number]] = row
+        self.tails[number] = row
+        for k in range(self.waits):
+            if self.open[first + k] == NO_ROW:
+                self.open[first + k] = row
+
+    cdef void release(self, uint32_t number, uint32_t place) noexcept nogil:
+        """Let the first rows of a trace go that wait for nothing."""
+        cdef size_t first = number * <size_t> self.waits
+        cdef uint32_t row = self.heads[number]
+        cdef size_t k
+        while row != NO_ROW:
+            for k in range(self.waits):
+                if self.open[first + k] == row:
+                    self.heads[number] = row
+                    return
+            self.places[row] = place
+            self.released[self.released_count] = row
+            self.released_count += 1
+            self.held -= 1
+            row = self.links[row]
+        self.heads[number] = self.tails[number] = NO_ROW
+
+    def feed(self, Batch batch not None, cells, valid):
+        """Take rows, and let rows go that have all the values that they wait for.
+
+        batch: the rows.
+        cells: a contiguous array of 64-bit items: the cells of the first row, of the second, ...
+        valid: likewise, a contiguous array of bytes: 0 for cells that are null.
+
+        Returns the number of rows that go, for `write`.
+        """
+        cdef Memory cell_memory = contiguous(cells, sizeof(int64_t), batch.count * self.width)
+        cdef Memory valid_memory = contiguous(valid, 1, batch.count * self.width)
+        cdef const int64_t *own_cells = <const int64_t *> cell_memory.buffer.buf
+        cdef const uint8_t *own_valid = <const uint8_t *> valid_memory.buffer.buf
+        cdef size_t k
+        self.make_room(batch.traces, batch.count)
+        with nogil:
+            for k in range(batch.count):
+                self.note_trace(batch.trace(k))
+                self.add(
+                    batch.trace(k), batch.time_stamps[k], own_cells + k * self.width,
+                    own_valid + k * self.width
+                )
+                self.release(batch.trace(k), <uint32_t> k)
+        return self.released_count
+
+    def feed_end(self):
+        """Let all rows go, in the order in which they came; what they wait for is null.
+
+        Returns the number of rows that go, for `write`.
+        """
+        cdef uint32_t number, row
+        cdef size_t rows = self.held
+        self.make_room(0, 0)
+        self.before_count = 0
+        self.before_room = self.traces
+        resized(
+            <void **> &self.before, self.before_room,
+            (3 + 2 * <size_t> self.waits) * sizeof(uint64_t)
+        )
+        order = []
+        for number in range(self.traces):
+            row = self.heads[number]
+            while row != NO_ROW:
+                order.append((self.sequence[row], row))
+                row = self.links[row]
+        order.sort()
+        for _, row in order:
+            number = self.numbers[row]
+            self.note_trace(number)
+            self.places[row] = 0
+            self.released[self.released_count] = row
+            self.released_count += 1
+        for number in range(self.traces):
+            if self.heads[number] != NO_ROW:
+                self.heads[number] = self.tails[number] = NO_ROW
+                for k in range(self.waits):
+                    self.open[number * <size_t> self.waits + k] = NO_ROW
+        self.held -= rows
+        return self.released_count
+
+    def write(self, times, numbers, places, sequence, cells, valid):
+        """Write the rows that go to arrays, in the order in which they go.
+
+        times, sequence: contiguous arrays of 64-bit items: the time-stamp of each row, and how many
+        rows came before it.
+        numbers, places: contiguous arrays of 32-bit items: the number of each row's trace, and the
+        index of the row of the batch that lets it go.
+        cells, valid: as for `feed`.
+        """
+        cdef size_t count = self.released_count
+        cdef Memory time_memory = contiguous(times, sizeof(int64_t), count, True)
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
+        cdef Memory place_memory = contiguous(places, sizeof(uint32_t), count, True)
+        cdef Memory sequence_memory = contiguous(sequence, sizeof(int64_t), count, True)
+        cdef Memory cell_memory = contiguous(cells, sizeof(int64_t), count * self.width, True)
+        cdef Memory valid_memory = contiguous(valid, 1, count * self.width, True)
+        cdef size_t k
+        cdef uint32_t row
+        with nogil:
+            for k in range(count):
+                row = self.released[k]
+                (<int64_t *> time_memory.buffer.buf)[k] = self.times[row]
+                (<uint32_t *> number_memory.buffer.buf)[k] = self.numbers[row]
+                (<uint32_t *> place_memory.buffer.buf)[k] = self.places[row]
+                (<int64_t *> sequence_memory.buffer.buf)[k] = <int64_t> self.sequence[row]
+                memcpy(
+                    <int64_t *> cell_memory.buffer.buf + k * self.width,
+                    self.cells + row * <size_t> self.width, self.width * sizeof(int64_t)
+                )
+                memcpy(
+                    <uint8_t *> valid_memory.buffer.buf + k * self.width,
+                    self.valid + row * <size_t> self.width, self.width
+                )
+
+    def begin(self):
+        """Begin a batch: what was done before can no longer be undone."""
+        cdef size_t k
+        for k in range(self.released_count):
+            self.free_row(self.released[k])
+        self.released_count = self.added_count = self.before_count = 0
+        self.batch += 1
+        self.marked_count = self.count
+        self.marked_held = self.held
+
+    def undo(self):
+        """Return to the state at the last `begin`."""
+        cdef const uint64_t *change
+        cdef size_t first, k
+        cdef uint32_t number, row
+        while self.before_count:
+            self.before_count -= 1
+            change = self.before + self.before_count * (3 + 2 * <size_t> self.waits)
+            number = <uint32_t> change[0]
+            first = number * <size_t> self.waits
+            self.touched[number] = 0
+            self.heads[number] = <uint32_t> change[1]
+            self.tails[number] = <uint32_t> change[2]
+            if self.tails[number] != NO_ROW:
+                self.links[self.tails[number]] = NO_ROW
+            for k in range(self.waits):
+                self.open[first + k] = row = <uint32_t> change[3 + k]
+                self.counts[first + k] = change[3 + self.waits + k]
+                while row != NO_ROW:
+                    self.valid[row * <size_t> self.width + self.own + k] = 0
+                    row = self.links[row]
+        for k in range(self.added_count):
+            self.free_row(self.added[k])
+        self.released_count = self.added_count = 0
+        self.count = self.marked_count
+        self.held = self.marked_held
+
+    def settled(self, flags):
+        """Clear the bytes of an array, one for each trace, whose traces have rows that wait."""
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef uint8_t *bytes_of = <uint8_t *> memory.buffer.buf
+        cdef size_t number
+        for number in range(min(<size_t> memory.buffer.shape[0], <size_t> self.traces)):
+            if self.heads[number] != NO_ROW:
+                bytes_of[number] = 0
+
+    def keep(self, new_numbers):
+        """Give traces new numbers, in the same order, and forget others; see `Kernel.keep`."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef size_t count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef size_t number, k
+        cdef uint32_t row, following, new
+        cdef uint32_t kept = 0
+        self.begin()
+        for number in range(min(count, <size_t> self.traces)):
+            new = numbers[number]
+            if new != FORGOTTEN and new != kept:
+                raise ValueError("new numbers are not in the order of the present ones")
+            kept += new != FORGOTTEN
+            row = self.heads[number]
+            while row != NO_ROW:
+                following = self.links[row]
+                if new == FORGOTTEN:
+                    self.free_row(row)
+                    self.held -= 1
+                else:
+                    self.numbers[row] = new
+                row = following
+            if new == FORGOTTEN or new == number:
+                continue
+            self.heads[new] = self.heads[number]
+            self.tails[new] = self.tails[number]
+            for k in range(self.waits):
+                self.open[new * <size_t> self.waits + k] = self.open[number * self.waits + k]
+                self.counts[new * <size_t> self.waits + k] = self.counts[number * self.waits + k]
+        for number in range(kept, self.traces):
+            self.clear_trace(<uint32_t> number)
+        self.marked_held = self.held
+
+    def mark_texts(self, flags, uint32_t cell):
+        """For a cell that is the number of a text: set the flags of those that rows have."""
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef TextMarks marks
+        marks.flags = <uint8_t *> memory.buffer.buf
+        marks.numbers = NULL
+        marks.count = <size_t> memory.buffer.shape[0]
+        self.visit(cell, &marks)
+
+    def renumber_texts(self, new_numbers, uint32_t cell):
+        """For a cell that is the number of a text: give the texts new numbers."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef TextMarks marks
+        marks.flags = NULL
+        marks.numbers = <const uint32_t *> memory.buffer.buf
+        marks.count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        self.visit(cell, &marks)
+
+    cdef int visit(self, uint32_t cell, const TextMarks *marks) except -1:
+        cdef uint32_t number, row
+        if cell >= self.width:
+            raise ValueError("rows have no such cell")
+        self.begin()
+        for number in range(self.traces):
+            row = self.heads[number]
+            while row != NO_ROW:
+                if self.valid[row * <size_t> self.width + cell]:
+                    visit_text(&self.cells[row * <size_t> self.width + cell], marks)
+                row = self.links[row]
+        return 0
+
+    def snapshot(self):
+        """Return the state as bytes for `restore`."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef uint32_t number, row
+        cdef size_t k, cell
+        cdef uint64_t length
+        cdef uint32_t traces = self.traces
+        self.begin()
+        while traces and self.heads[traces - 1] == NO_ROW:
+            traces -= 1
+        writer.put(self.count)
+        writer.put(traces)
+        for number in range(traces):
+            length = 0
+            row = self.heads[number]
+            while row != NO_ROW:
+                length += 1
+                row = self.links[row]
+            writer.put(length)
+            row = self.heads[number]
+            while row != NO_ROW:
+                writer.put(<uint64_t> self.times[row])
+                writer.put(self.sequence[row])
+                for k in range(self.waits):
+                    # more than it waits for makes no difference
+                    writer.put(min(
+                        self.distances[k],
+                        self.counts[number * <size_t> self.waits + k]
+                        - self.seen[row * <size_t> self.waits + k]
+                    ))
+                for k in range(self.width):
+                    cell = row * <size_t> self.width + k
+                    writer.put(self.valid[cell])
+                    if self.valid[cell]:
+                        writer.put(zigzag(self.cells[cell]))
+                row = self.links[row]
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from the snapshot of rows with the same arguments, whatever these were.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot. The object must not be used after
+                that.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef uint64_t traces, length
+        cdef uint32_t number
+        self.forget_all()
+        reader.open(as_bytes(snapshot), 0)
+        self.count = reader.get(INT64_MAX)
+        traces = reader.get_count(1)
+        if traces > MOST_TRACES:
+            raise damaged()
+        self.make_room(<uint32_t> traces, 0)
+        for number in range(<uint32_t> traces):
+            length = reader.get_count(2 + self.waits + self.width)
+            self.make_room(0, <size_t> length)
+            for _ in range(length):
+                self.read_row(number, reader)
+        reader.end()
+        self.begin()
+
+    cdef int read_row(self, uint32_t number, NumberReader reader) except -1:
+        """Read a row, and add it to the list of its trace."""
+        cdef size_t first = number * <size_t> self.waits
+        cdef uint32_t row = self.new_row()
+        cdef uint64_t later
+        cdef size_t k, cell
+        cdef bint is_first = self.tails[number] == NO_ROW
+        self.numbers[row] = number
+        self.links[row] = NO_ROW
+        self.times[row] = <int64_t> reader.get(INT64_MAX)
+        self.sequence[row] = reader.get(self.count)
+        if is_first:
+            self.heads[number] = row
+        else:
+            self.links[self.tails[number]] = row
+        self.tails[number] = row
+        for k in range(self.waits):
+            later = reader.get(self.distances[k])
+            if is_first:
+                self.counts[first + k] = later
+            if later > self.counts[first + k]:
+                raise damaged()
+            self.seen[row * <size_t> self.waits + k] = self.counts[first + k] - later
+            if later < self.distances[k] and self.open[first + k] == NO_ROW:
+                self.open[first + k] = row
+        for k in range(self.width):
+            cell = row * <size_t> self.width + k
+            self.valid[cell] = <uint8_t> reader.get(1)
+            if self.valid[cell]:
+                self.cells[cell] = unzigzag(reader.get(UINT64_MAX))
+        return 0
+
+    def forget_all(self):
+        """Return to the state before the first row."""
+        cdef uint32_t number
+        for number in range(self.traces):
+            self.clear_trace(number)
+        self.used = 0
+        self.unused = NO_ROW
+        self.held = 0
+        self.count = 0
+        self.released_count = self.added_count = self.before_count = 0
+        self.begin()
+
+    @property
+    def waiting(self):
+        """The number of rows that wait."""
+        return self.held
+
+    @property
+    def held_bytes(self):
+        """The number of bytes that the state takes."""
+        return (
+            self.room * self.row_bytes() + self.traces * self.trace_bytes()
+            + (self.released_room + self.added_room) * sizeof(uint32_t)
+            + self.before_room * (3 + 2 * <size_t> self.waits) * sizeof(uint64_t)
+        )
+
+    cdef size_t row_bytes(self):
+        return (
+            2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + self.waits * sizeof(uint64_t)
+            + self.width * (sizeof(int64_t) + 1)
+        )
+
+    cdef size_t trace_bytes(self):
+        return (
+            2 * sizeof(uint32_t) + sizeof(uint64_t)
+            + self.waits * (sizeof(uint32_t) + sizeof(uint64_t))
+        )
+
+    def most_bytes(self, traces, rows, batch):
+        """The most bytes that the state takes, for whole numbers.
+
+        traces: how many traces there are.
+        rows: how many rows wait at most between two batches.
+        batch: the most rows of a batch.
+        """
+        return (
+            2 * (rows + 2 * batch) * self.row_bytes() + most_traces(traces) * self.trace_bytes()
+            + 2 * (rows + 2 * batch) * 2 * sizeof(uint32_t)
+            + max(2 * batch, most_traces(traces))
+            * (3 + 2 * <size_t> self.waits) * sizeof(uint64_t)
+        )

@@ -1,0 +1,150 @@
+"""The meaning of later values, `.next(k)`, and when the rows that wait for them go.
+
+Written to be obviously right: whatever looks at no later value is computed by the reference for
+streams, and all of a trace is looked through for the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mtlmon.policy.predicates.expression import Expression
+from tests.policy.evaluator import Overflow as PredicateOverflow
+from tests.reference.streams import Overflow, Program, StreamText, operated, plain
+
+
+class Gone(NamedTuple):
+    """A row that no longer waits.
+
+    Attributes:
+        place: how many rows come before the row that lets it go; all of them at the end of the log.
+        time_stamp: its time-stamp.
+        trace: its trace.
+        values: the values of the expressions.
+    """
+
+    place: int
+    time_stamp: int
+    trace: int
+    values: dict[str, Any]
+
+
+class _Row(NamedTuple):
+    place: int
+    time_stamp: int
+    trace: int
+    parts: dict[str, Any]
+
+
+class LaterProgram:
+    """Evaluates expressions over later values on the rows of a log.
+
+    Args:
+        wanted: the expressions; all of them wait for the later values of each.
+        streams: the streams.
+    """
+
+    def __init__(self, wanted: dict[str, Expression], streams: dict[str, StreamText]) -> None:
+        self.streams = streams
+        self.wanted = wanted
+        self.parts: dict[str, Expression] = {}
+        self.nexts: dict[str, Expression] = {}
+        for node in wanted.values():
+            self.collect(node)
+        self.program = Program(self.parts, streams)
+        self.rows: list[_Row] = []
+
+    def collect(self, node: Expression) -> None:
+        """Find the parts that look at no later value, and the later values."""
+        if not self.looks(node):
+            if node.operator.name != "CONSTANT":
+                self.parts[str(node)] = node
+        elif node.operator.name == "NEXT":
+            self.nexts[str(node)] = node
+            self.parts[str(node.operands[0])] = node.operands[0]
+        elif node.operator.name == "STREAM":
+            stream = self.streams[str(node.value)]
+            for part in [stream.value, *([stream.on] if stream.on else [])]:
+                self.collect(part)
+        else:
+            for operand in node.operands:
+                self.collect(operand)
+
+    def looks(self, node: Expression) -> bool:
+        """Whether an expression looks at later values, also in the streams that it names."""
+        if node.operator.name == "NEXT":
+            return True
+        if node.operator.name == "STREAM":
+            stream = self.streams[str(node.value)]
+            return any(self.looks(one) for one in (stream.value, stream.on) if one is not None)
+        return any(self.looks(operand) for operand in node.operands)
+
+    def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> bool:
+        """Take the next row; returns False if an integer overflows in what comes with it."""
+        found = self.program.row(time_stamp, trace, row)
+        if found is None:
+            return False
+        self.rows.append(_Row(len(self.rows), time_stamp, trace, found))
+        return True
+
+    def gone(self, *, is_end: bool) -> list[Gone]:
+        """The rows that have gone, in order; at the end of the log, the others come last."""
+        known: list[tuple[int, int]] = []
+        waiting: list[int] = []
+        latest: dict[int, int | None] = {}
+        for row in self.rows:
+            before = latest.get(row.trace, 0)
+            places = [before]
+            for node in self.nexts.values():
+                found = self.later(node, row)
+                places.append(None if found is None else found[0])
+            if any(place is None for place in places):
+                latest[row.trace] = None
+                waiting.append(row.place)
+            else:
+                latest[row.trace] = max(place for place in places if place is not None)
+                known.append((latest[row.trace] or 0, row.place))
+        order = sorted(known)
+        if is_end:
+            order += [(len(self.rows), place) for place in waiting]
+        result = []
+        for place, number in order:
+            row = self.rows[number]
+            try:
+                values = {name: self.value(node, row) for name, node in self.wanted.items()}
+            except (Overflow, PredicateOverflow):
+                continue
+            result.append(Gone(place, row.time_stamp, row.trace, values))
+        return result
+
+    def later(self, node: Expression, row: _Row) -> tuple[int, Any] | None:
+        """The row of a later value and the value; None if it has not come."""
+        name = str(node.operands[0])
+        distance = node.offset.distance
+        assert isinstance(distance, int)
+        values = [
+            (other.place, other.parts[name])
+            for other in self.rows
+            if other.trace == row.trace
+            and other.place > row.place
+            and other.parts[name] is not None
+        ]
+        return values[distance - 1] if len(values) >= distance else None
+
+    def value(self, node: Expression, row: _Row) -> Any:
+        """The value of an expression at a row."""
+        if node.operator.name == "CONSTANT":
+            return plain(node.value)
+        if not self.looks(node):
+            return row.parts[str(node)]
+        if node.operator.name == "NEXT":
+            found = self.later(node, row)
+            return plain(node.offset.default) if found is None else found[1]
+        if node.operator.name == "STREAM":
+            stream = self.streams[str(node.value)]
+            # the value is computed in any case, and may overflow
+            value = self.value(stream.value, row)
+            if stream.on is not None and self.value(stream.on, row) is not True:
+                return None
+            return value
+        return operated(node, {}, [self.value(operand, row) for operand in node.operands])

@@ -1,0 +1,252 @@
+"""Policies whose rows wait for later values, through checks, the command and Python."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mtlmon import streams
+from mtlmon.errors import MtlmonError
+from mtlmon.syntax.parser import parse
+from mtlmon.tables import check_tables
+from tests.cli.process import mtlmon
+from tests.cli.test_kills import run_killed
+from tests.reference.evaluator import evaluate
+from tests.streams.programs import LaterTexts, Row, later_programs, rows
+from tests.streams.test_clocks import FORMULAS, Verdicts, small, table_of, verdicts_of
+from tests.traces import EndTime, Event, Prefix
+
+
+class File(NamedTuple):
+    """Two policies over a0 and a1; the first one's atoms look at later values."""
+
+    texts: LaterTexts
+    formulas: tuple[str, str]
+
+    @property
+    def text(self) -> str:
+        lines = ["key k"]
+        for name, one in self.texts.texts.items():
+            text, on = one if isinstance(one, tuple) else (one, None)
+            lines.append(f"stream {name} = {text}{'' if on is None else f' on {on}'}")
+        a0, a1 = self.texts.wanted
+        lines += [f"atom a0 = {a0}", f"atom a1 = {a1}", "atom b0 = i > 0", "atom b1 = f < 1.0"]
+        later, row = self.formulas
+        row = row.replace("a0", "b0").replace("a1", "b1")
+        return "\n".join([*lines, f"policy later: {later}", f"policy row: {row}"])
+
+
+@st.composite
+def files(draw: st.DrawFn) -> File:
+    texts = draw(later_programs(kinds=("boolean",), count=2, booleans=[]))
+    assume(len(texts.wanted) == 2)
+    formulas = st.sampled_from([one for one in FORMULAS if "a0" in one and "a1" in one])
+    return File(texts, (draw(formulas), draw(formulas)))
+
+
+def expected(file: File, log: Sequence[Row], end_time: EndTime) -> Verdicts:
+    """What the references say about the policy whose rows wait."""
+    reference = file.texts.later()
+    for row in log:
+        assume(reference.row(*row))
+    points = defaultdict(list)
+    for one in reference.gone(is_end=end_time == "inf"):
+        points[one.trace].append(one)
+    wanted: Verdicts = {}
+    for trace, some in points.items():
+        events = []
+        for one in some:
+            values = list(one.values.values())
+            held = {f"a{place}" for place, value in enumerate(values) if value is True}
+            events.append(Event(one.time_stamp, frozenset(held)))
+        prefix = Prefix(tuple(events), some[-1].time_stamp, end_time == "inf")
+        truths = evaluate(parse(file.formulas[0]), prefix)
+        seen: dict[int, int] = defaultdict(int)
+        for one, truth in zip(some, truths, strict=True):
+            if truth is not None:
+                wanted["later", f"k{trace}", one.time_stamp, seen[one.time_stamp]] = truth
+            seen[one.time_stamp] += 1
+    return wanted
+
+
+END_TIMES = st.sampled_from([None, "last", "inf", 40])
+
+
+@given(files(), rows(20).map(small), END_TIMES, st.sampled_from([1, 2, 5, 100]))
+def test_checks_are_those_of_the_reference(
+    file: File, log: list[Row], end_time: EndTime, size: int
+) -> None:
+    wanted = expected(file, log, end_time)
+    table = table_of(log)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
+    check = check_tables(reader, file.text, resolve=True, end_time=end_time)
+    try:
+        found = verdicts_of(check.to_arrow())
+    except MtlmonError as error:
+        assume("at the row of time-stamp" not in str(error))
+        raise
+    assert {name: one for name, one in found.items() if name[0] == "later"} == wanted, file.text
+    others = file.text.replace("policy later", "policy row2").replace(
+        f": {file.formulas[0]}", ": b0"
+    )
+    row = verdicts_of(check_tables(table, others, resolve=True, end_time=end_time).to_arrow())
+    for name, verdict in row.items():
+        if name[0] == "row":
+            assert found[name] == verdict
+
+
+LOG = """\
+ts,k,x
+1,a,1
+2,b,5
+3,a,7
+4,b,6
+5,a,8
+6,b,50
+"""
+POLICIES = """\
+unit s
+key k
+trigger jump: x.next() - x > 3 message "{k} from {x} to {x.next()}"
+policy calm: EVENTUALLY[0,2s] x.next(2, or: 0) < 10
+policy low: x < 50
+"""
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "p.mtl").write_text(POLICIES)
+    (tmp_path / "log.csv").write_text(LOG)
+    return str(tmp_path / "p.mtl"), str(tmp_path / "log.csv")
+
+
+def test_rows_come_when_they_are_known(paths: tuple[str, str]) -> None:
+    done = mtlmon(*paths)
+    assert done.output.splitlines() == [
+        *("low\ta\t1:0 true", "low\tb\t2:0 true", "jump\ta\t1:0 false", "low\ta\t3:0 true"),
+        *("jump\tb\t2:0 true", "low\tb\t4:0 true", "calm\ta\t1:0 true", "jump\ta\t3:0 true"),
+        *("low\ta\t5:0 true", "jump\tb\t4:0 false", "low\tb\t6:0 false"),
+    ]
+    assert "4 rows still wait for later values at the end of the log" in done.errors
+    done = mtlmon("--end-time", "inf", "--verdicts", "false", *paths)
+    assert done.output.splitlines() == [
+        *("jump\ta\t1:0 false", "jump\tb\t4:0 false", "low\tb\t6:0 false")
+    ]
+    assert "wait" not in done.errors
+
+
+def test_messages_and_explanations_show_later_values(paths: tuple[str, str]) -> None:
+    done = mtlmon("--output-format", "jsonl", "--verdicts", "false", *paths)
+    messages = [json.loads(line)["message"] for line in done.output.splitlines()]
+    assert messages == ["a from 1 to 7", "b from 6 to 50", None]
+    done = mtlmon("--explain", "--verdicts", "false", "--end-time", "inf", *paths)
+    assert "b from 6 to 50\nx.next() was 50\n4:0 violates" in done.errors
+    report = Path(paths[1]).with_name("report.html")
+    done = mtlmon("--report", str(report), "--end-time", "inf", *paths)
+    assert "x.next() was 50" in report.read_text()
+
+
+def test_what_the_command_refuses(paths: tuple[str, str]) -> None:
+    for option in (["--verdicts", "first"], ["--advance-every", "3"]):
+        done = mtlmon(*option, *paths)
+        assert done.status == 2
+        assert "is not possible where a policy uses next(...)" in done.errors
+        assert "Traceback" not in done.errors
+
+
+def test_overflow_is_of_the_row_that_waited(tmp_path: Path) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    policies.write_text("policy p: x + x.next(or: 9) > 0\npolicy q: x > 0\n")
+    log.write_text(f"ts,x\n1,1\n2,{2**62}\n3,{2**62}\n4,5\n5,{2**63 - 1}\n")
+    done = mtlmon(str(policies), str(log))
+    assert done.status == 2
+    assert "at the row of time-stamp 2: x + x.next(or: 9) overflows 64 bits" in done.errors
+    assert done.output.splitlines() == ["q\t1:0 true", "p\t1:0 true", "q\t2:0 true"]
+    done = mtlmon("--on-error", "skip", "--end-time", "inf", str(policies), str(log))
+    found = [line for line in done.output.splitlines() if line[0] == "p"]
+    assert found == ["p\t1:0 true", "p\t3:0 true"]
+    assert "left out 3 time-points at which integers overflow" in done.errors
+
+
+def test_text_logs(tmp_path: Path) -> None:
+    policies, log = tmp_path / "p.mtl", tmp_path / "log"
+    policies.write_text("unit s\npolicy p: ts.next() - ts < 4 OR NOT count[0,9s](a).next() > 1\n")
+    log.write_text("@1 a\n@2\n@9 a\n@9\n@15\n")
+    done = mtlmon(str(policies), str(log))
+    assert done.output.splitlines() == [
+        *("p\t1:0 true", "p\t2:0 false", "p\t9:0 true", "p\t9:1 true"),
+    ]
+    assert "1 line still waits for later values" in done.errors
+
+
+def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
+    source = random.Random(7)
+    policies, output, checkpoint = (tmp_path / one for one in ("p.mtl", "output", "state"))
+    policies.write_text(
+        "unit s\nkey k\nstream later = x.next(2) on x < 8\n"
+        "policy p: later > 2\n"
+        'policy q: EVENTUALLY[0,5s] y.next() = "a"\n'
+        "policy row: count[0,5s](x > 3) < 5\n"
+        "policy tick on every 10s: count[0,10s]() > 0\n"
+    )
+    log = tmp_path / "log.jsonl"
+    time, lines = 0, []
+    for _ in range(6_000):
+        time += source.choice([0, 0, 0, 1, 2])
+        x = source.choice([None, *range(10)])
+        lines.append(
+            json.dumps({"ts": time, "k": source.randrange(9), "x": x, "y": source.choice("ab")})
+        )
+    log.write_text("\n".join(lines) + "\n")
+    arguments = ["--format", "jsonl", "--end-time", "inf", "-o", str(output), str(policies)]
+    undisturbed = mtlmon(*arguments, str(log))
+    assert undisturbed.status == 1, undisturbed.errors
+    verdicts = output.read_bytes()
+    output.unlink()
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "500"]
+    run_killed([*resumed, *arguments], log, checkpoint, 3, source)
+    assert output.read_bytes() == verdicts
+
+
+STREAMS = """\
+key k
+stream d = x.next(or: -1) - x
+stream n = count[0,3]()
+stream v = count[0,10]() per x
+stream e = sum[0,10](x) every 4
+"""
+
+
+def test_values_of_streams(tmp_path: Path) -> None:
+    file, log = tmp_path / "s.mtl", tmp_path / "log.csv"
+    file.write_text(STREAMS)
+    log.write_text(LOG)
+    done = mtlmon("streams", "--output-format", "csv", str(file), str(log))
+    rows_gone = ["1,a,6,1,1,", "2,b,1,1,1,", "3,a,1,2,1,", "4,a,,,,8", "4,b,,,,11", "4,b,44,2,1,"]
+    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_gone
+    assert "2 rows still wait" in done.errors
+    done = mtlmon("streams", "--end-time", "8", "--output-format", "csv", str(file), str(log))
+    ticks = ["8,a,,,,16", "8,b,,,,61"]
+    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_gone + ticks
+    done = mtlmon("streams", "--end-time", "inf", "--output-format", "csv", str(file), str(log))
+    last = ["5,a,-9,2,1,", "6,b,-51,2,1,"]
+    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_gone + last
+
+
+def test_streams_from_python() -> None:
+    rows_of = pa.record_batch({"ts": [1, 2, 3], "k": ["a", "b", "a"], "x": [1, 5, 7]})
+    found = streams.compile("key k\nstream d = x.next(or: 0) - x", rows_of.schema)
+    assert found.evaluate(rows_of).to_pylist() == [{"time": 1, "k": "a", "d": 6}]
+    assert found.finish().to_pylist() == [
+        {"time": 2, "k": "b", "d": -5},
+        {"time": 3, "k": "a", "d": -7},
+    ]

@@ -1,0 +1,202 @@
+"""Later values, `.next(k)`: rows wait for them, against the reference and in named cases."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.errors import MtlmonError, PolicyError, SnapshotError, TickError
+from mtlmon.policy.predicates.time_points import When
+from mtlmon.streams.program import StreamProgram
+from mtlmon.tables import check_tables
+from tests.reference.later_values import Gone
+from tests.streams.programs import (
+    LATER,
+    SCHEMA,
+    LaterTexts,
+    Row,
+    Tick,
+    evaluated,
+    later_programs,
+    rows,
+)
+from tests.streams.test_kernels import same
+
+CUTS = st.lists(st.integers(0, 30), max_size=3)
+
+
+def gone_of(ticks: list[Tick]) -> list[Gone]:
+    """The rows that have gone, from the values of each expression at each of them."""
+    by_name: dict[str, list[tuple[int, int, int, Any]]] = {}
+    for time, trace, place, name, value in ticks:
+        by_name.setdefault(name, []).append((place, time, trace, value))
+    found = []
+    for values in zip(*by_name.values(), strict=True):
+        assert len({one[:3] for one in values}) == 1
+        columns = {name: one[3] for name, one in zip(by_name, values, strict=True)}
+        found.append(Gone(*values[0][:3], columns))
+    return found
+
+
+def at_end(program: StreamProgram, names: dict[str, When], count: int) -> list[Tick]:
+    """The rows that go at the end of the log."""
+    nothing = pa.RecordBatch.from_pylist([], SCHEMA)
+    empty = np.empty(0, np.int64), np.empty(0, np.uint32)
+    while True:
+        try:
+            found = program.evaluate(nothing, *empty, is_end=True)
+        except TickError as error:
+            program.leave_out(error)
+            continue
+        program.forget_left_out()
+        break
+    ticks: list[Tick] = []
+    for name in names:
+        own = zip(*(one.tolist() for one in program.ticks_of(LATER)), strict=True)
+        values = found[name].to_pylist()
+        ticks += [
+            (time, trace, place + count, name, value)
+            for (time, trace, place), value in zip(own, values, strict=True)
+        ]
+    return ticks
+
+
+def require_same(found: list[Gone], wanted: list[Gone], what: object) -> None:
+    assert [one[:3] for one in found] == [one[:3] for one in wanted], what
+    for one, other in zip(found, wanted, strict=True):
+        assert one.values.keys() == other.values.keys()
+        for name, value in one.values.items():
+            assert same(value, other.values[name]), (one, other, what)
+
+
+@given(later_programs(), rows(), CUTS, st.integers(0, 3))
+def test_rows_wait_as_the_reference_says(
+    texts: LaterTexts, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    reference = texts.later()
+    taken = [reference.row(*row) for row in log]
+    program = texts.program()
+    ticks: list[Tick] = []
+    found: list[dict[str, Any] | None] = []
+    edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log)]
+    for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved:
+            snapshot = program.snapshot()
+            program = texts.program()
+            program.restore(snapshot)
+            assert program.snapshot() == snapshot
+        before = sum(one is not None for one in found)
+        found += evaluated(
+            program, log[start:end], periods=texts.waiting, ticks=ticks, first=before
+        )
+    assert [one is not None for one in found] == taken
+    require_same(gone_of(ticks), reference.gone(is_end=False), texts)
+    ticks += at_end(program, texts.waiting, sum(taken))
+    require_same(gone_of(ticks), reference.gone(is_end=True), texts)
+
+
+@given(later_programs(), rows(), st.integers(0, 30))
+def test_a_batch_can_be_undone(texts: LaterTexts, log: list[Row], cut: int) -> None:
+    program = texts.program()
+    evaluated(program, log[:cut], periods=texts.waiting, ticks=[])
+
+    def rest() -> list[Tick]:
+        ticks: list[Tick] = []
+        evaluated(program, log[cut:], periods=texts.waiting, ticks=ticks)
+        return ticks
+
+    first = rest()
+    program.undo()
+    end = at_end(program, texts.waiting, 0)
+    program.undo()
+    require_same(gone_of(rest()), gone_of(first), texts)
+    program.undo()
+    require_same(gone_of(at_end(program, texts.waiting, 0)), gone_of(end), texts)
+
+
+def test_traces_can_be_forgotten() -> None:
+    texts = LaterTexts({}, ["i + (i).next(2)"])
+    program = texts.program()
+    log: list[Row] = [(time, time % 3, {"i": time}) for time in range(7)]
+    evaluated(program, log, periods=texts.waiting, ticks=[])
+    assert program.settled(4).tolist() == [False, False, False, True]
+    numbers = np.array([0, 2**32 - 1, 1], np.uint32)
+    program.keep(numbers.tobytes())
+    ticks: list[Tick] = []
+    evaluated(program, [(8, 0, {"i": 8}), (9, 1, {"i": 9})], periods=texts.waiting, ticks=ticks)
+    assert ticks == [(3, 0, 0, "i + (i).next(2)", 11), (2, 1, 1, "i + (i).next(2)", 11)]
+
+
+def test_forged_snapshots_are_refused() -> None:
+    texts = LaterTexts({}, ["s.next()", "i.next(2) + i"])
+    program = texts.program()
+    log: list[Row] = [(time, time % 2, {"i": time, "s": "abc"[time % 3]}) for time in range(9)]
+    evaluated(program, log, periods=texts.waiting, ticks=[])
+    (holding,) = program.holdings.values()
+    snapshot = holding.native.snapshot()
+    for size in range(len(snapshot)):
+        with pytest.raises(SnapshotError):
+            holding.native.restore(snapshot[:size])
+    for place in range(len(snapshot)):
+        for byte in (0, 1, 0x7F, 0xFF, snapshot[place] ^ 1):
+            forged = snapshot[:place] + bytes([byte]) + snapshot[place + 1 :]
+            try:
+                holding.native.restore(forged)
+            except SnapshotError:
+                continue
+            assert holding.native.held_bytes < 1 << 20
+    holding.native.restore(snapshot)
+    assert holding.native.snapshot() == snapshot
+
+
+CASES = [
+    ("avg[0,5](x.next())", "avg cannot be of a value that waits for later rows"),
+    ("x.next().last()", "last cannot be of a value that waits for later rows"),
+    ("x.next().next()", "next cannot be of a value that waits for later rows"),
+    ("x.next(2000000)", r"next\(2000000\) looks further than 1000000 values"),
+    ("s", "policy p is evaluated at rows, but s is every 10"),
+    ("t.hold()", "hold cannot be of a value that waits for later rows"),
+    ("r", "r needs its own value at the same row"),
+]
+STREAMS = """\
+stream s = t.hold() + x.next() every 10
+stream t = x.next()
+stream r = x.next() + r
+"""
+ROWS = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "x": [1, 2, 5]})
+
+
+@pytest.mark.parametrize(("text", "message"), CASES)
+def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
+    streams = "\n".join(
+        line for line in STREAMS.splitlines() if text[0] == line[7] or text[0] == "s"
+    )
+    with pytest.raises(PolicyError, match=message):
+        check_tables(ROWS, f"{streams}\npolicy p: {text} > 3").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("policy p on every 10: x.next() > 3", "policy p is on every 10, but x.next.. looks at"),
+        ("policy p on rows where x > 1: x.next() > 3", "is on rows where x > 1, but"),
+        ("stream s = x.next()\npolicy p on rows where s > 1: x > 3", "but x.next.. looks at later"),
+    ],
+)
+def test_clocks_that_cannot_wait(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        check_tables(ROWS, text).to_arrow()
+
+
+def test_what_is_about_the_time_of_the_whole_log() -> None:
+    text = "policy p: x.next() > 3"
+    with pytest.raises(MtlmonError, match="the first violation is not possible where a policy"):
+        check_tables(ROWS, text, verdicts="first")
+    with pytest.raises(MtlmonError, match="advancing all keys with time is not possible"):
+        check_tables(ROWS, text, advance_every=3)
