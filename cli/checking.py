@@ -15,6 +15,7 @@ from mtlmon.engine.choice import engine_of
 from mtlmon.policy import check_policies
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text
@@ -87,6 +88,8 @@ def check_policy(arguments: Sequence[str]) -> int:
     if found:
         return CANNOT
     show(explanation(file, schema))
+    for text in remarks(file):
+        note(visible(text))
     if schema is not None:
         remark(file, schema)
     return 0

@@ -55,12 +55,14 @@ _HEAD = re.compile(
     | [ \t]* (?P<line> unit | time | event | pattern | zone | key ) [ \t]+
       (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
          (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )* )
-      [ \t]* (?: \#[^\n]* )? (?: \r?\n | \Z )
-    | [ \t]* (?P<assume> assume ) [ \t]+ (?P<limit> (?: rate | keys ) \b [^\n\#]* )
-      (?: \#[^\n]* )? (?: \r?\n | \Z )
+      (?= [ \t]* (?: \# | /\* | \r?\n | \Z ) )
+    | [ \t]* (?P<assume> assume ) [ \t]+ (?P<limit> (?: rate | keys ) \b (?: (?! /\* ) [^\n\#] )* )
     """,
     re.VERBOSE,
 )
+# What may stand behind a declaration of one line, beside comments between /* and */.
+_REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
+_COMMENT = re.compile(r"[ \t]*/\*")
 # Line breaks, and the marks that begin comments and quotes, which can contain line breaks.
 _MARK = re.compile(r'\n|/\*|\#[^\n]*|"|`')
 _SIGN_BEHIND = re.compile(r"[ \t]*=(?![=>])")
@@ -143,17 +145,31 @@ def _is_declaration(head: re.Match[str]) -> bool:
         return head["keyword"] in {ATOM, LET}
     if head["clause"] is not None:
         return head["keyword"] in {POLICY, FIND, TRIGGER}
+    if (head["line"] or head["assume"]) and _end_of_line(head.string, head.end()) is None:
+        return False
     word = head["value"]
     return word is None or not (word in BY_SPELLING or word.lower() in KEYWORDS)
+
+
+def _end_of_line(text: str, position: int) -> int | None:
+    """The start of the next line, if only comments follow; None if something else does."""
+    while comment := _COMMENT.match(text, position):
+        position = comment_end(text, comment.end(), len(text))
+        if position < 0:
+            # the parser of what follows reports a comment that is never closed
+            return comment.start()
+    rest = _REST_OF_LINE.match(text, position)
+    return None if rest is None else rest.end()
 
 
 def _declaration(
     text: str, source: str, head: re.Match[str], errors: list[FormulaError]
 ) -> Declaration:
-    if head["line"]:
-        return Declaration(head["line"], head["value"], head.start("value"), head.end())
-    if head["assume"]:
-        return Declaration(ASSUME, head["limit"], head.start("limit"), head.end())
+    if head["line"] or head["assume"]:
+        kind, group = (head["line"], "value") if head["line"] else (ASSUME, "limit")
+        end = _end_of_line(text, head.end())
+        assert end is not None
+        return Declaration(kind, head[group], head.start(group), end)
     keyword, place = head["keyword"], head.start("name")
 
     def report(message: str, offset: int, hint: str) -> None:

@@ -323,3 +323,29 @@ def test_variables_that_nothing_binds(tmp_path: Path) -> None:
         result = mtlmon(*arguments)
         assert result.status == 2
         assert "nothing says which values 'g' may take in 'NOT approve(g, f)'" in result.errors
+
+
+@pytest.mark.parametrize(
+    ("formula", "meant"),
+    [
+        ("ONCE a AND ONCE b", "(ONCE a) AND ONCE b"),
+        ("c IMPLIES EVENTUALLY[0,3] a OR NOT ONCE b", "(EVENTUALLY[0,3] a) OR NOT ONCE b"),
+        ("ONCE (a) AND (ONCE b)", "(ONCE a) AND ONCE b"),
+        ("ONCE(0,3] (a OR c) AND ONCE b", "(ONCE[1,3] a OR c) AND ONCE b"),
+        ("ONCE (a AND ONCE b)", None),
+        ("(ONCE a) AND ONCE b", None),
+        ("ALWAYS a AND b", None),
+        ("ONCE (a) AND (b)", None),
+    ],
+)
+def test_operators_that_reach_far(formula: str, meant: str | None, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(f"policy p: {formula}\n")
+    done = mtlmon("check-policy", str(rules))
+    assert done.status == 0
+    if meant is None:
+        assert done.errors == ""
+    else:
+        assert "mtlmon: policy p: " in done.errors
+        assert " is of all of (" in done.errors
+        assert done.errors.endswith(f"if that is not meant, write {meant}\n")

@@ -531,3 +531,25 @@ def test_constants_can_be_where_only_constants_are() -> None:
     assert "x in (1, 3)" in file.atoms
     with pytest.raises(FormulaError, match="a list holds constants"):
         parse_policies("const high = 3\npolicy p: x in (high, other)")
+
+
+def test_comments_behind_declarations_of_one_line() -> None:
+    text = (
+        "unit s /* a /* nested */ one */ # and more\nkey k, j /* over\nlines */\n"
+        "assume rate <= 5/s /* x */\npolicy p: once[0,3s] a"
+    )
+    file = parse_policies(text)
+    assert (file.unit, file.key, str(file.assumptions[0])) == ("s", ("k", "j"), "rate <= 5/s")
+    assert str(parse_policies("key /* x */ AND b").policies[0].formula) == "key AND b"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("unit s /* open\npolicy p: a", "1:8: this comment never ends"),
+        ("key k /* x */ AND b", "1:5: expected an operator or the end, found 'k'"),
+    ],
+)
+def test_comments_that_do_not_end_a_line(text: str, message: str) -> None:
+    with pytest.raises(FormulaError, match=message):
+        parse_policies(text)
