@@ -101,6 +101,8 @@ class Options(argparse.Namespace):
     log: str
     logs: list[str]
     mode: Literal["local", "global", "naive"]
+    given_verdicts: Literal["all", "boolean", "false", "first", "none"] | None
+    # what is given, or else the default of the policies
     verdicts: Literal["all", "boolean", "false", "first", "none"]
     resolve: bool
     max_memory: int | None
@@ -131,6 +133,7 @@ class Options(argparse.Namespace):
     event: str | None
     event_separator: str | None
     keys: list[list[str]]
+    time_points: Literal["row", "stamp"]
     sort: bool
     advance_every: int | None
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
@@ -447,6 +450,13 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
     add_pattern_option(group)
     add_column_options(group)
     group.add_argument(
+        "--time-points",
+        choices=("row", "stamp"),
+        default="row",
+        help="for policies with variables: each row is a time-point (default), or all rows of one "
+        "time-stamp are one",
+    )
+    group.add_argument(
         "--sort",
         action="store_true",
         help="sort rows by time first; uses temporary files if there are many",
@@ -531,10 +541,10 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--verdicts",
+        dest="given_verdicts",
         choices=("all", "boolean", "false", "first", "none"),
-        default="all",
-        help="which verdicts to write (default: all): boolean and false omit equivalences; first: "
-        "the earliest violation, then stop",
+        help="which verdicts to write (default: all, or false for policies with variables): "
+        "boolean and false omit equivalences; first: the earliest violation, then stop",
     )
     group.add_argument(
         "--resolve",

@@ -112,6 +112,7 @@ def refuse_misspelt(word: str) -> None:
 
 def run(options: Options) -> int:
     """Do what the options ask for; return the exit status."""
+    options.verdicts = options.given_verdicts or "all"
     if options.signature is not None:
         from mtlmon.cli.monpoly import check_monpoly
 
@@ -127,6 +128,17 @@ def run(options: Options) -> int:
     if options.explain_formula:
         explain(file, options)
         return 0
+    from mtlmon.syntax.formula import Formula
+
+    if not isinstance(file, Formula) and any(
+        policy.is_find or policy.formula.is_first_order for policy in file.policies
+    ):
+        from mtlmon.cli.relations import check_relations
+
+        options.verdicts = options.given_verdicts or "false"
+        return check_relations(file, options)
+    if options.time_points != "row":
+        raise Failure("--time-points is for policies with variables: leave it out")
     policy = None if options.is_table else sole_policy(file)
     if policy is not None and options.output_format in ("text", "jsonl"):
         # importing the native modules takes longer than parsing the formula

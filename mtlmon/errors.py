@@ -95,15 +95,17 @@ class RowError(MtlmonError, ValueError):
     Attributes:
         atom: the atom that the predicate defines, None if it has no name.
         reason: what is wrong with the first of the rows, without the place.
-        rows: their numbers in the batch, counted from 0, in increasing order.
+        rows: their numbers in the batch, counted from 0, in increasing order; () for rows of atoms,
+            which have no number.
     """
 
-    def __init__(self, reason: str, *, rows: tuple[int, ...], atom: str | None = None) -> None:
+    def __init__(self, reason: str, *, rows: tuple[int, ...] = (), atom: str | None = None) -> None:
         self.atom = atom
         self.reason = reason
         self.rows = rows
         name = "" if atom is None else f"atom {atom}: "
-        super().__init__(f"{name}{reason} (row {rows[0]} of the batch, counted from 0)")
+        place = f" (row {rows[0]} of the batch, counted from 0)" if rows else ""
+        super().__init__(f"{name}{reason}{place}")
 
 
 class TickError(MtlmonError):

@@ -60,7 +60,7 @@ def _rewrite(node: Formula, operands: tuple[Formula, ...]) -> Formula:
         return Formula(node.operator, operands, node.interval, node.name, node.span)
     if node.operator.is_first_order:
         raise MtlmonError(
-            "a formula with variables cannot be run yet: mtlmon check-policy checks and explains it"
+            "a formula with variables needs the command mtlmon or a RelationalMonitor"
         )
     span = node.span.made() if node.span else None
 

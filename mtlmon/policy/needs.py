@@ -135,7 +135,7 @@ def refuse_clocks(policies: Iterable[Policy]) -> None:
 
 
 def refuse_first_order(policies: Iterable[Policy]) -> None:
-    """Refuse first-order policies and finds, which nothing evaluates yet.
+    """Refuse first-order policies and finds, where only others can be evaluated.
 
     Raises:
         MtlmonError: there is one.
@@ -147,5 +147,5 @@ def refuse_first_order(policies: Iterable[Policy]) -> None:
                 name = f"find {policy.name}"
             what = "" if policy.is_find else " has variables, which"
             raise MtlmonError(
-                f"{name}{what} cannot be run yet: mtlmon check-policy checks and explains it"
+                f"{name}{what} cannot be run here yet: use the command mtlmon, or RelationalMonitor"
             )

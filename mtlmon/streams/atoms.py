@@ -463,7 +463,7 @@ class StreamAtoms:
         for name in self.log_atoms:
             definitions[name] = file.predicate(_column(_LOG_ATOM + name), name)
         for name, formula in file.lets.items():
-            if future_operator(formula) is None:
+            if not formula.is_first_order and future_operator(formula) is None:
                 definitions[name] = file.predicate(as_expression(formula, _atom), name)
         return StreamProgram(
             wanted,

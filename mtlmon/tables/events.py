@@ -173,6 +173,7 @@ class TableEvents(BatchReader[EventBatch]):
         rows: the number of rows that have been read.
         row_name: the word for a row in messages.
         size: the size of all files in bytes, or None if some source is not a regular file.
+        schema: the columns of the first rows, or None before these.
     """
 
     row_name = "row"
@@ -226,8 +227,9 @@ class TableEvents(BatchReader[EventBatch]):
         self.times = times
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
+        self.schema: pa.Schema | None = None
         # A condition that is never true may be what one hopes for.
-        self._unseen = set(atoms) - set(conditions)
+        self._unseen = set(atoms) - set(conditions) - set(computed)
         self._json_lines = JsonLinesReader(selection)
         self._pattern = pattern
         self._lines: LineReader | None = None
@@ -422,6 +424,8 @@ class TableEvents(BatchReader[EventBatch]):
                     continue
                 # What streams hold is bounded only if the batches that they get are.
                 most = item.batch.num_rows if self._streams is None else LARGEST_BATCH
+                if self.schema is None:
+                    self.schema = item.batch.schema
                 for block in item.parts(most):
                     self.rows += block.batch.num_rows
                     rows = self._check.usable(block)

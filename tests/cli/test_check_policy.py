@@ -305,17 +305,6 @@ def test_policies_with_variables_are_checked_with_columns(tmp_path: Path) -> Non
     assert "every u (a text) that violates it" in result.output
 
 
-@pytest.mark.parametrize("option", [[], ["--format", "csv"], ["--resolve"]])
-def test_policies_with_variables_are_not_run_yet(tmp_path: Path, option: list[str]) -> None:
-    path, log = tmp_path / "rules.mtl", tmp_path / "log"
-    path.write_text(FIRST_ORDER, encoding="utf-8")
-    log.write_text("ts,what,user,file,login,token\n" if "csv" in option else "@1 login\n")
-    result = mtlmon(*option, str(path), str(log))
-    assert result.status == 2
-    assert result.output == ""
-    assert "cannot be run yet: mtlmon check-policy checks and explains it" in result.errors
-
-
 def test_variables_that_nothing_binds(tmp_path: Path) -> None:
     path = tmp_path / "leak.mtl"
     path.write_text("policy leak: publish(u, f) IMPLIES EXISTS g. NOT approve(g, f)\n")

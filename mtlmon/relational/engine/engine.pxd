@@ -12,11 +12,6 @@ cdef struct PointTime:
     uint64_t offset
 
 
-cdef class Allocations:
-    cdef void **places
-    cdef size_t count, room
-
-
 cdef class RelationalEngine:
     cdef readonly object plan
     cdef readonly KeyTable texts

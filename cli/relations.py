@@ -1,0 +1,526 @@
+"""Check policies with variables on text logs and tables."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import PolicyCounts
+from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.policies import (
+    assumption_watch,
+    is_violated,
+    note_skipped,
+    open_table_source,
+    require_no_columns,
+    statuses,
+)
+from mtlmon.cli.policy_work import LogWork, NoWriter
+from mtlmon.cli.pump import Pump, TextWork
+from mtlmon.cli.report import absent_atoms, is_terminal, plural, progress_for, table
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.relational import analyse
+from mtlmon.relational.atoms import (
+    cell_word,
+    is_first_order,
+    named_rows,
+    refuse_traces,
+    require_rows_of_tables,
+    used_atoms,
+)
+from mtlmon.relational.input.native import RowScanner
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.output.native import AnswerLines
+from mtlmon.relational.planning import plan
+from mtlmon.relational.running import RelationalRun
+from mtlmon.support.option_names import COMMAND
+from mtlmon.syntax.report import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Protocol
+
+    import pyarrow as pa
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import LogFile, Writer
+    from mtlmon.cli.pump import EndTime
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.relations import RelationRows
+
+    class Output(Protocol):
+        """Takes answers and converts them to bytes."""
+
+        @property
+        def writer(self) -> Writer: ...
+        def put(self, answers: AnswerBlock, /) -> None: ...
+        def close(self) -> None: ...
+
+
+__all__ = ["check_relations", "has_variables"]
+
+
+def has_variables(file: PolicyFile) -> bool:
+    """Whether a file has policies that `check_relations` checks."""
+    return any(map(is_first_order, file.policies))
+
+
+def check_relations(file: PolicyFile, options: Options) -> int:
+    """Check the policies on the log; return the exit status.
+
+    Args:
+        file: the policies, at least one of which has variables.
+        options: the options of the command line.
+
+    Raises:
+        Failure: a file cannot be read or written, or an option does not work with variables.
+        ClosedPipe: the reader of the answers has closed the pipe.
+        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
+    """
+    check_options(file, options)
+    refuse_traces(file)
+    # what is wrong whatever the log is, is said before it is opened
+    valid_analysis(file, None)
+    if options.is_table:
+        return check_tables(file, options)
+    return check_text(file, options)
+
+
+def check_options(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if an option does not work with variables."""
+    for policy in file.policies:
+        if not is_first_order(policy):
+            raise Failure(
+                f"policy {policy.name} has no variables, but others of {options.formula_file} do, "
+                "and they cannot be run together yet: write them in two files"
+            )
+    given = {
+        "--checkpoint": options.checkpoint is not None,
+        "--report": options.report is not None,
+        "--explain": options.explain,
+        "--advance-every": options.advance_every is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise Failure(f"{name} does not work for policies with variables yet")
+    if options.mode != "local":
+        raise Failure(
+            f"--mode {options.mode} is for policies without variables: leave it out, as there are "
+            "no equivalences between valuations"
+        )
+    if options.sort:
+        raise Failure("--sort does not work for policies with variables yet: sort the log first")
+    if options.keys and options.keys != [list(file.key or ())]:
+        raise Failure(
+            "--key is for policies without variables, and others are over the whole log: make "
+            "the key an argument of atoms"
+        )
+    if file.assumptions and not options.is_table:
+        raise Failure("assumptions about text logs do not work with variables yet: leave them out")
+
+
+def valid_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis:
+    """Return what is known of the policies.
+
+    Args:
+        file: the policies.
+        schema: the columns of the table, or None for a text log or before they are known.
+
+    Raises:
+        FormulaError: a policy cannot be evaluated.
+    """
+    analysis = analyse(file, schema)
+    if analysis.errors:
+        raise analysis.errors[0]
+    return analysis
+
+
+class Check:
+    """The run of an engine, and what its answers are written to.
+
+    Args:
+        made: the plan of the policies.
+        options: the options of the command line.
+        memory: the memory limit of the run.
+        times: the log's notation of times, or None if it has the time-stamps.
+    """
+
+    def __init__(
+        self, made: Plan, options: Options, memory: MemoryLimit, times: Times | None = None
+    ) -> None:
+        self.plan = made
+        self.engine = RelationalEngine(made, made.texts)
+        self.engine.skips_overflows = options.on_error == "skip"
+        self.output = self.make_output(options, times)
+        self.run = RelationalRun(self.engine, self.output, verdicts=options.verdicts, memory=memory)
+
+    def make_output(self, options: Options, times: Times | None) -> Output:
+        """Return what takes the answers, in the format that the options ask for."""
+        names = [one.name for one in self.plan.named_policies]
+        variables = [
+            tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+            for one in self.plan.named_policies
+        ]
+        # The run itself finds the first ones.
+        verdicts = "all" if options.verdicts == "first" else options.verdicts
+        if options.output_format == "text" or verdicts == "none":
+            from mtlmon.drive.native import policy_label
+
+            labels = [b"" if name is None else policy_label(name) for name in names]
+            return AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
+        is_parquet = options.output_format == "parquet"
+        if is_parquet and options.output is None and is_terminal(sys.stdout):
+            raise Failure("cannot write Parquet to a terminal: add -o FILE")
+        from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+        from mtlmon.tables.stream_values import JsonRowsOutput
+        from mtlmon.tables.valuations import ValuationTable
+
+        has_true = options.verdicts in {"all", "boolean"}
+        rows = ValuationTable(names, variables, self.plan.texts, times, has_true=has_true)
+        if options.output_format == "jsonl":
+            return JsonRowsOutput(rows)
+        return ParquetOutput(rows) if is_parquet else CsvOutput(rows)
+
+    @property
+    def counts(self) -> list[PolicyCounts]:
+        """For each policy the time-points that were answered; those of finds are true."""
+        engine, policies = self.engine, self.plan.named_policies
+        numbers = zip(policies, engine.answered_points, engine.found_points, strict=True)
+        return [
+            PolicyCounts(count, found, 0)
+            if one.is_find
+            else PolicyCounts(count, count - found, found)
+            for one, count, found in numbers
+        ]
+
+    def has_violation(self, file: PolicyFile) -> bool:
+        """Whether a policy is violated more often than it may be."""
+        by_name = {one.name: one for one in file.policies}
+        return any(
+            is_violated(by_name[one.name], counts)
+            for one, counts in zip(self.plan.named_policies, self.counts, strict=True)
+        )
+
+    def report_end(self) -> None:
+        """Mention what the answers do not show."""
+        if self.engine.overflows:
+            note(f"{plural(self.engine.overflows, 'value')} left out, as integers overflow")
+        if self.run.open_first is not None:
+            time_stamp, offset = self.run.open_first
+            note(
+                f"{time_stamp}:{offset} is violated, but a time-point before it is undecided at "
+                "the end of the log (see --end-time)"
+            )
+
+    def summary(self, rows: list[tuple[str, int, str]], what: str, seconds: float) -> str:
+        """Return counts and speed, aligned.
+
+        Args:
+            rows: the rows about the log, the number of events first.
+            what: the word for these.
+            seconds: the duration of the run.
+        """
+        rows.append(
+            ("peak memory", self.run.memory.peak >> 10, "KiB, without Python's and Arrow's")
+        )
+        lines = [table(rows, rows[0][1], what, seconds), ""]
+        cells = [["policy", "time-points", "violated", "matched"]]
+        for one, counts, found in zip(
+            self.plan.named_policies, self.counts, self.engine.found_points, strict=True
+        ):
+            own = [f"{found:,}", ""]
+            if one.is_find:
+                own.reverse()
+            cells.append([visible(one.name or ""), f"{counts.events:,}", *own])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for name, *numbers in cells:
+            shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
+            lines.append("  ".join([name.ljust(widths[0]), *shown]).rstrip())
+        return "\n".join(lines)
+
+
+# ---- text logs -----------------------------------------------------------------------------
+
+
+class RowLoop:
+    """A loop that reads blocks of a log of rows, as `TextWork` drives it.
+
+    Args:
+        rows: reads the rows.
+        check: takes the time-points.
+    """
+
+    def __init__(self, rows: RowScanner, check: Check) -> None:
+        self.rows = rows
+        self.check = check
+        self.writer = check.output.writer
+        self.load = rows.load
+        self.load_end = rows.load_end
+        self.unload = rows.unload
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check.run.is_stopped
+
+    @property
+    def event_count(self) -> int:
+        return self.rows.point_count
+
+    def run(self) -> bool:
+        """Read and check some time-points of the block; return whether there is more to do."""
+        more = self.rows.read()
+        self.check.run.advance()
+        return more and not self.is_stopped
+
+    def end(self, end_time: EndTime = None) -> None:
+        """End the log."""
+        self.check.run.end(end_time)
+
+
+class RowWork(TextWork):
+    """Moves a log of rows through a check.
+
+    Args:
+        loop: reads and checks the log.
+        log: the open log.
+    """
+
+    def __init__(self, loop: RowLoop, log: LogFile) -> None:
+        super().__init__(loop, log)
+        self.output = loop.check.output
+
+    def finish(self) -> None:
+        """Write the end of the file to the writer."""
+        self.output.close()
+
+
+def check_text(file: PolicyFile, options: Options) -> int:
+    """Check the policies on a text log; return the exit status."""
+    require_no_columns(file, options)
+    for name in used_atoms(file):
+        relation = file.relations.get(name)
+        if relation is not None and relation.condition is not None:
+            raise Failure(
+                f"{options.formula_file} says which rows of a table are rows of {name}, but the "
+                "log is read as text: add its format, for instance --format csv, or leave out the "
+                "condition"
+            )
+    made = plan(file, valid_analysis(file, None))
+    log = open_log(options.log)
+    check = Check(made, options, MemoryLimit(options.max_memory, COMMAND))
+    rows = RowScanner(
+        named_rows(made),
+        check.engine.points,
+        made.texts,
+        path=log.name,
+        skip_errors=options.on_error == "skip",
+    )
+    work = RowWork(RowLoop(rows, check), log)
+    verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_file)
+    pump = Pump(work, verdicts, Signals(verdicts), progress_for(log.size, verdicts, options))
+
+    def report(_status: int, _seconds: float) -> None:
+        skipped = rows.lines.skipped_count
+        if skipped:
+            note(f"skipped {plural(skipped, 'line')} that could not be read")
+        absent = tuple(name for name in rows.table.absent if not name.startswith("\n"))
+        if work.is_complete and absent:
+            note(absent_atoms(absent, rows.point_count, work.head.names))
+        check.report_end()
+        log.close()
+
+    def summary(seconds: float) -> str:
+        counts = [("events", rows.point_count, "")]
+        if rows.lines.skipped_count:
+            counts.append(("skipped", rows.lines.skipped_count, "lines that cannot be read"))
+        return check.summary(counts, "events", seconds)
+
+    return run_to_end(
+        pump,
+        has_violation=lambda: check.has_violation(file),
+        report=report,
+        summary=summary,
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )
+
+
+# ---- tables --------------------------------------------------------------------------------
+
+
+class TableWork(LogWork["EventBatch"]):
+    """Reads the rows of tables as time-points, and checks them.
+
+    Args:
+        source: the log.
+        shown: for each atom, the names that batches show the values of its arguments under.
+        file: the policies.
+        options: the options of the command line.
+    """
+
+    source: TableEvents
+
+    def __init__(
+        self,
+        source: TableEvents,
+        shown: dict[str, list[str]],
+        file: PolicyFile,
+        options: Options,
+        memory: MemoryLimit,
+    ) -> None:
+        super().__init__(source, iter(source), assumption_watch(file, source, options))
+        self.shown = shown
+        self.file = file
+        self.options = options
+        self.memory = memory
+        # known once rows have shown the types of the columns
+        self.check: Check | None = None
+        self.rows: RelationRows | None = None
+        self.tail: EventBatch | None = None
+        self.writer: Writer = NoWriter()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check is not None and self.check.run.is_stopped
+
+    @property
+    def event_count(self) -> int:
+        return self.source.rows
+
+    @property
+    def left_out(self) -> int:
+        """How many rows atoms lack, as an argument has no value."""
+        return 0 if self.rows is None else self.rows.left_out
+
+    def started(self) -> tuple[Check, RelationRows]:
+        """Return the check and what makes time-points, which need the types of columns."""
+        if self.check is None or self.rows is None:
+            from mtlmon.tables.relations import RelationRows, TableAtom
+
+            made = plan(self.file, valid_analysis(self.file, self.source.schema))
+            self.check = Check(made, self.options, self.memory, self.source.times)
+            self.writer = self.check.output.writer
+            atoms = []
+            for name, kinds in named_rows(made):
+                values = zip(self.shown.get(name, ()), kinds, strict=False)
+                atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
+            self.rows = RelationRows(
+                atoms,
+                self.check.engine.points,
+                made.texts,
+                by_stamp=self.options.time_points == "stamp",
+            )
+        return self.check, self.rows
+
+    def read(self) -> Iterator[None]:
+        """Check the log up to a last row without a line feed; yield now and then."""
+        while not self.is_stopped and (batch := self.next_batch()) is not None:
+            if batch.is_tail:
+                self.tail = batch
+                return
+            yield from self.feed(batch)
+            self.note_absent()
+
+    def feed(self, batch: EventBatch) -> Iterator[None]:
+        """Check the rows of a batch; yield now and then."""
+        _, rows = self.started()
+        rows.load(batch)
+        yield from self.advance()
+
+    def advance(self) -> Iterator[None]:
+        """Check the rows that are loaded; yield now and then."""
+        check, rows = self.started()
+        more = True
+        while more and not self.is_stopped:
+            more = rows.read()
+            check.run.advance()
+            yield
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """Check a last row without a line feed, and end the log; yield now and then."""
+        while self.tail is not None:
+            batch, self.tail = self.tail, None
+            yield from self.feed(batch)
+            if not self.is_stopped:
+                self.tail = self.next_batch()
+        if not self.is_stopped:
+            check, rows = self.started()
+            rows.load_end()
+            yield from self.advance()
+            if not self.is_stopped:
+                check.run.end(end_time)
+        self.is_complete = not self.is_stopped
+
+    def finish(self) -> None:
+        """Convert what is left, and write the end of the file to the writer."""
+        if self.check is not None:
+            self.check.output.close()
+
+    def close(self) -> None:
+        """Do nothing: the source is closed by its opener."""
+
+
+def check_tables(file: PolicyFile, options: Options) -> int:
+    """Check the policies on tables; return the exit status."""
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    shown: dict[str, list[str]] = {}
+    for name in names:
+        relation = file.relations.get(name)
+        if relation is None:
+            continue
+        assert relation.condition is not None
+        file.atoms[name] = file.predicate(relation.condition, name)
+        shown[name] = [
+            file.show(argument.expression)
+            for argument in relation.arguments
+            if argument.expression is not None
+        ]
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    every_shown = [one for some in shown.values() for one in some]
+    with closing(
+        open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
+    ) as source:
+        logs = statuses(source)
+        verdicts = open_verdicts(options.output, logs, options.formula_file)
+        work = TableWork(source, shown, file, options, memory)
+        progress = progress_for(source.size or 0, verdicts, options)
+        pump = Pump(work, verdicts, Signals(verdicts), progress)
+
+        def report(_status: int, _seconds: float) -> None:
+            note_skipped(source)
+            if work.left_out:
+                rows = plural(work.left_out, "row")
+                note(f"left out {rows} of atoms, as an argument is null or no number")
+            if work.is_complete and source.unseen_atoms:
+                note(absent_atoms(source.unseen_atoms, source.rows, lambda: source.seen_names))
+            if work.check is not None:
+                work.check.report_end()
+
+        def summary(seconds: float) -> str:
+            check, rows = work.started()
+            counts = [("rows", source.rows, ""), ("time-points", rows.point_count, "")]
+            if source.skipped:
+                counts.append(("skipped", source.skipped, "that cannot be read"))
+            if work.left_out:
+                counts.append(("left out", work.left_out, "rows of atoms, without a value"))
+            return check.summary(counts, "rows", seconds)
+
+        return run_to_end(
+            pump,
+            has_violation=lambda: work.check is not None and work.check.has_violation(file),
+            report=report,
+            summary=summary,
+            wants_summary=options.summary,
+            end_time=options.end_time,
+        )

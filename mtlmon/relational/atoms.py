@@ -1,0 +1,130 @@
+"""The atoms that first-order policies use, and what reads them from a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.plan import Plan
+
+__all__ = [
+    "cell_word",
+    "is_first_order",
+    "named_rows",
+    "refuse_traces",
+    "require_rows_of_tables",
+    "used_atoms",
+]
+
+
+def is_first_order(policy: Policy) -> bool:
+    """Whether a policy is evaluated by the engine for policies with variables."""
+    return policy.is_find or policy.formula.is_first_order
+
+
+def used_atoms(file: PolicyFile) -> tuple[str, ...]:
+    """Return the names of the atoms of first-order policies, also by way of lets, in order.
+
+    Those of the built-in atoms `point` and `time` are not among them.
+    """
+    names: dict[str, None] = {}
+    seen: set[str] = set()
+    stack = [policy.formula for policy in file.policies if is_first_order(policy)]
+    while stack:
+        for node in postorder(stack.pop()):
+            name = node.name
+            if name is None or node.operator not in (ops.ATOM, ops.PREDICATE):
+                continue
+            if name in file.parameters:
+                if name not in seen:
+                    seen.add(name)
+                    stack.append(file.lets[name])
+            elif node.operator is ops.ATOM or not is_built_in(file, name):
+                names[name] = None
+    return tuple(names)
+
+
+def is_built_in(file: PolicyFile, name: str) -> bool:
+    """Whether an atom with arguments is one that the engine makes."""
+    from mtlmon.policy.first_order.declarations import BUILT_IN
+
+    return name in BUILT_IN and not file.relations[name].is_declared
+
+
+def refuse_traces(file: PolicyFile) -> None:
+    """Refuse first-order policies for keys or for time-points other than those of the log.
+
+    Raises:
+        MtlmonError: there is one.
+    """
+    for policy in filter(is_first_order, file.policies):
+        name = f"{'find' if policy.is_find else 'policy'} {policy.name}"
+        if policy.key:
+            raise MtlmonError(
+                f"{name} has variables, so it is over the whole log, not per "
+                f"{', '.join(policy.key)}: make the key an argument of its atoms"
+            )
+        if policy.clock is not None:
+            raise MtlmonError(
+                f"{name} has variables, so its time-points are those of the log, not on "
+                f"{policy.clock}: make the condition an atom of its formula"
+            )
+
+
+def require_rows_of_tables(file: PolicyFile, names: Sequence[str]) -> None:
+    """Refuse atoms with arguments that have no rows in a table.
+
+    Args:
+        file: the policy file.
+        names: the names of atoms.
+
+    Raises:
+        PolicyError: an atom with arguments has no condition.
+    """
+    for name in names:
+        relation = file.relations.get(name)
+        if relation is None or relation.condition is not None:
+            continue
+        arguments = ", ".join(
+            argument.name if relation.is_declared else f"COLUMN{place}"
+            for place, argument in enumerate(relation.arguments, 1)
+        )
+        raise formula_error(
+            file.text,
+            relation.place,
+            f"nothing says which rows of a table are rows of {name}",
+            source=file.source,
+            hint=f"declare it with a condition: atom {name}({arguments}) = CONDITION",
+            kind=PolicyError,
+        )
+
+
+def cell_word(kind: Kind) -> str:
+    """Return how readers and writers call a kind of values.
+
+    This is "integer", "float", "boolean", "text" or "time"; what nothing says is text.
+    """
+    if kind.name == "decimal":
+        return "float"
+    return kind.name if kind.name in {"integer", "float", "boolean", "time"} else "text"
+
+
+def named_rows(made: Plan) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the names of the atoms of a plan, in order, with the words for their arguments.
+
+    Atoms that the engine makes get a name that no log has: it begins with a line feed.
+    """
+    built_in = {made.point, made.time}
+    return [
+        (f"\n{atom.name}" if number in built_in else atom.name, tuple(map(cell_word, atom.kinds)))
+        for number, atom in enumerate(made.named_atoms)
+    ]

@@ -1,0 +1,122 @@
+"""Moves time-points through the engine of first-order policies, and its answers to an output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from mtlmon.engine.native import MemoryLimit, clock_at_end
+from mtlmon.errors import MtlmonError, RowError
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.output.native import FirstAnswers
+
+if TYPE_CHECKING:
+    from mtlmon.relational.native import AnswerBlock, RelationalEngine
+
+    EndTime = int | Literal["last", "inf"] | None
+    Wanted = Literal["all", "boolean", "false", "first", "none"]
+
+    class AnswerOutput(Protocol):
+        """Takes answers."""
+
+        def put(self, answers: AnswerBlock, /) -> None:
+            """Take the answers out of the block."""
+
+
+__all__ = ["RelationalRun"]
+
+
+class RelationalRun:
+    """The engine and the output of a run.
+
+    A source adds time-points to `engine.points`; `advance` takes them in.
+
+    Args:
+        engine: a new engine.
+        output: takes the answers.
+        verdicts: which answers are wanted. With "first", those of the first time-point with a
+            violation; `is_stopped` is set once it is known.
+        memory: the memory limit of the run.
+
+    Attributes:
+        is_stopped: whether no more answers are wanted.
+    """
+
+    def __init__(
+        self,
+        engine: RelationalEngine,
+        output: AnswerOutput,
+        *,
+        verdicts: Wanted = "false",
+        memory: MemoryLimit | None = None,
+    ) -> None:
+        self.engine = engine
+        self.is_stopped = False
+        self._output = output
+        self._memory = MemoryLimit() if memory is None else memory
+        self._first: FirstAnswers | None = None
+        policies = engine.plan.named_policies
+        if verdicts == "first":
+            widths = np.array([len(one.variables) for one in policies], np.uint32)
+            self._first = FirstAnswers(widths, [one.is_find for one in policies])
+        engine.wants_holding = verdicts in {"all", "boolean", "first"}
+
+    def advance(self) -> None:
+        """Take in the time-points, and hand over what they answer.
+
+        Raises:
+            MtlmonError: integers overflow, or an operator would remember too much. What was
+                answered before has been handed over.
+        """
+        if self.engine.is_closed:
+            return
+        try:
+            self.engine.advance()
+        except RowError as error:
+            place = f"{self.engine.clock}, time-point {self.engine.point_count - 1} of the log"
+            raise MtlmonError(f"at time-stamp {place}: {error.reason}") from None
+        finally:
+            self._deliver()
+        self._memory.note("operators", self.engine.held_bytes)
+        self._memory.note("keys", self.engine.texts.memory)
+        self._memory.check()
+
+    def end(self, end_time: EndTime) -> None:
+        """End the log.
+
+        Args:
+            end_time: what is known about the time after it.
+        """
+        if not self.engine.point_count:
+            return
+        clock = self.engine.clock
+        following = clock_at_end(clock, end_time)
+        try:
+            if following is None:
+                self.engine.end(clock, True)
+            elif following:
+                self.engine.end(min(following, LARGEST), False)
+        finally:
+            self._deliver()
+
+    @property
+    def open_first(self) -> tuple[int, int] | None:
+        """The first violation found, if one before it could still come; else None."""
+        if self._first is None or self._first.is_decided:
+            return None
+        return self._first.time_point
+
+    @property
+    def memory(self) -> MemoryLimit:
+        """How much memory is held."""
+        return self._memory
+
+    def _deliver(self) -> None:
+        answers = self.engine.answers
+        if self._first is not None:
+            if not self._first.put(answers) or self.is_stopped:
+                return
+            self.is_stopped = True
+            answers = self._first.found
+        self._output.put(answers)

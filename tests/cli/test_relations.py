@@ -1,0 +1,469 @@
+"""The command on policies with variables: text logs, tables, options."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from mtlmon.policy import parse_policies
+from mtlmon.policy.first_order.terms import free_variables
+from tests.cli.process import Ended, Live, shell
+from tests.reference.first_order import Let, Log, answers, is_fresh, violations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Command = Callable[..., Ended]
+
+PUBLISHED = """\
+unit s
+atom approve(manager: text, file: text)
+policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,7d] EXISTS m. approve(m, f)
+find late: publish(u, f) AND (NOT ONCE approve(u, f)) AND EVENTUALLY[0,100] approve(u, f)
+"""
+EVENTS = """\
+@10 approve(mallory, f1)
+@20 publish(alice, f1)
+@20 publish(bob, "f 2")(al, f3) approve(x, f3); # two rows
+@30 other(x) approve(bob, "f 2")
+@200
+"""
+VIOLATION = 'approved\t20:1 false (u=bob, f="f 2")\n'
+MATCH = 'late\t20:1 match (u=bob, f="f 2")\n'
+ON_TABLES = """\
+unit s
+atom publish(user, file) = what = "publish"
+atom approve(manager = user, file) = what = "approve"
+"""
+POLICIES = PUBLISHED[PUBLISHED.index("policy") :]
+TABLE = """\
+ts,what,user,file
+10,approve,mallory,f1
+20,publish,alice,f1
+20,publish,bob,f 2
+20,publish,,f 2
+30,approve,bob,f 2
+200,stop,,
+"""
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> tuple[Path, Path]:
+    """A policy file and a text log."""
+    (tmp_path / "rules.mtl").write_text(PUBLISHED)
+    (tmp_path / "events.log").write_text(EVENTS)
+    return tmp_path / "rules.mtl", tmp_path / "events.log"
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[Path, Path]:
+    """A policy file and a table."""
+    (tmp_path / "tables.mtl").write_text(ON_TABLES + POLICIES)
+    (tmp_path / "events.csv").write_text(TABLE)
+    return tmp_path / "tables.mtl", tmp_path / "events.csv"
+
+
+def test_valuations_are_written(command: Command, published: tuple[Path, Path]) -> None:
+    done = command(*published)
+    assert (done.status, done.output) == (1, VIOLATION + MATCH)
+    assert command("--verdicts", "none", *published) == (1, "", "")
+    assert command("--resolve", *published).output == done.output
+
+
+def test_time_points_without_violations_are_written_on_request(
+    command: Command, published: tuple[Path, Path]
+) -> None:
+    for verdicts in "all", "boolean":
+        lines = command("--verdicts", verdicts, *published).output.splitlines()
+        own = [line for line in lines if line.startswith("approved")]
+        assert own == [
+            "approved\t10:0 true",
+            "approved\t20:0 true",
+            VIOLATION.rstrip(),
+            "approved\t30:0 true",
+            "approved\t200:0 true",
+        ]
+        assert [line for line in lines if line.startswith("late")] == [MATCH.rstrip()]
+
+
+def test_a_find_is_no_violation(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "find.mtl", tmp_path / "log"
+    rules.write_text("find all: p(x, _)\n")
+    log.write_text("@1 p(b, 1)(a, 2)(a, 3)\n@1\n@2 p(c, 1)\n")
+    wanted = ["all\t1:0 match (x=a)", "all\t1:0 match (x=b)", "all\t2:0 match (x=c)"]
+    assert command(rules, log) == (0, "\n".join([*wanted, ""]), "")
+    assert command("--verdicts", "first", rules, log).output.splitlines() == wanted[:2]
+
+
+def test_the_first_violation_ends_the_run(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "first.mtl", tmp_path / "log"
+    rules.write_text("policy a: NOT p(x)\npolicy b: q(x) IMPLIES EVENTUALLY[0,5] r(x)\n")
+    log.write_text("@1 q(c)\n@2 p(b)(a) q(d)\n@3 r(d)\n@9 p(z)\n@x\n")
+    done = command("--verdicts", "first", rules, log)
+    assert (done.status, done.output) == (1, "b\t1:0 false (x=c)\n")
+    # of one time-point, the first policy
+    log.write_text("@2 p(b)(a) q(d)\n@3 r(z)\n@9\n@x\n")
+    done = command("--verdicts", "first", rules, log)
+    assert (done.status, done.output) == (1, "a\t2:0 false (x=a)\na\t2:0 false (x=b)\n")
+    # what is undecided before it is said
+    log.write_text("@1 q(c)\n@2 p(b)\n")
+    done = command("--verdicts", "first", rules, log)
+    assert (done.status, done.output) == (1, "")
+    assert "2:0 is violated, but a time-point before it is undecided" in done.errors
+    done = command("--verdicts", "first", "--end-time", "inf", rules, log)
+    assert done.output == "b\t1:0 false (x=c)\n"
+
+
+@pytest.mark.parametrize(
+    ("end_time", "wanted"),
+    [
+        ([], ""),
+        (["last"], ""),
+        (["25"], "q\t20:0 false (x=a)\n"),
+        (["inf"], "q\t20:0 false (x=a)\n"),
+    ],
+)
+def test_the_end_of_the_log_decides_what_it_says(
+    command: Command, tmp_path: Path, end_time: list[str], wanted: str
+) -> None:
+    rules, log = tmp_path / "end.mtl", tmp_path / "log"
+    rules.write_text("policy q: p(x) IMPLIES EVENTUALLY[1,5] q(x)\n")
+    log.write_text("@20 p(a)\n@24\n")
+    given = ["--end-time", *end_time] if end_time else []
+    done = command(*given, rules, log)
+    assert (done.status, done.output) == (bool(wanted), wanted)
+
+
+def test_tables_of_answers_have_a_column_for_each_variable(
+    command: Command, published: tuple[Path, Path], tmp_path: Path
+) -> None:
+    done = command("--output-format", "jsonl", *published)
+    violation, match = map(json.loads, done.output.splitlines())
+    assert violation == {
+        "policy": "approved", "time": 20, "offset": 1, "verdict": False, "reference": None,
+        "u": "bob", "f": "f 2",
+    }  # fmt: skip
+    assert match == violation | {"policy": "late", "verdict": True}
+    done = command("--output-format", "csv", "--verdicts", "all", *published)
+    rows = list(csv.DictReader(done.output.splitlines()))
+    assert [row["u"] for row in rows if row["policy"] == "approved"] == ["", "", "bob", "", ""]
+    from pyarrow import parquet
+
+    path = tmp_path / "answers.parquet"
+    command("--output-format", "parquet", "-o", path, *published)
+    assert parquet.read_table(path)["f"].to_pylist() == ["f 2", "f 2"]
+
+
+def test_one_column_has_one_type(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "types.mtl", tmp_path / "log"
+    rules.write_text("policy a: NOT p(x)\npolicy b: NOT (q(x) AND x > 3)\n")
+    log.write_text("@1 p(a) q(4)\n")
+    assert command(rules, log).output == "a\t1:0 false (x=a)\nb\t1:0 false (x=4)\n"
+    done = command("--output-format", "csv", rules, log)
+    assert done.status == 2
+    assert "the variable x is a text in 'a', but an integer in 'b'" in done.errors
+
+
+def test_rows_of_tables_are_rows_of_atoms(command: Command, tables: tuple[Path, Path]) -> None:
+    done = command(*tables)
+    assert (done.status, done.output) == (1, VIOLATION + MATCH)
+    assert "left out 1 row of atoms, as an argument is null" in done.errors
+    rules, table = tables
+    assert command("--format", "csv", "--summary", rules, table).output == done.output
+
+
+def test_rows_of_one_time_stamp_can_be_one_time_point(
+    command: Command, tables: tuple[Path, Path]
+) -> None:
+    done = command("--time-points", "stamp", *tables)
+    assert done.output == (VIOLATION + MATCH).replace("20:1", "20:0")
+    lines = command("--time-points", "stamp", "--verdicts", "all", *tables).output.splitlines()
+    assert len([line for line in lines if line.startswith("approved")]) == 4
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl", "parquet", "arrow"])
+def test_all_formats_of_tables_are_read(
+    command: Command, tables: tuple[Path, Path], form: str
+) -> None:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+    from pyarrow import feather, parquet
+
+    rules, path = tables
+    table = arrow_csv.read_csv(path, convert_options=arrow_csv.ConvertOptions(
+        strings_can_be_null=True, null_values=[""]
+    ))  # fmt: skip
+    log = path.with_suffix(f".{form}")
+    if form == "tsv":
+        log.write_text(TABLE.replace(",", "\t"))
+    elif form == "jsonl":
+        log.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    elif form == "parquet":
+        parquet.write_table(table, log)
+    else:
+        feather.write_feather(
+            table.set_column(2, "user", table["user"].dictionary_encode()), str(log)
+        )
+    assert isinstance(table, pa.Table)
+    assert command(rules, log).output == VIOLATION + MATCH
+
+
+def test_arguments_have_the_types_of_columns_and_windows(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "types.mtl", tmp_path / "log.csv"
+    rules.write_text(
+        "unit s\n"
+        "atom paid(user, amount, half = amount / 2, at = when, ok) = amount > 1\n"
+        "stream paid_so_far = count[0,10s](amount > 0)\n"
+        "atom busy(user, n = paid_so_far) = paid_so_far > 0\n"
+        "find seen: paid(u, a, h, t, o)\n"
+        "find many: busy(u, n) AND n > 2\n"
+    )
+    log.write_text(
+        "ts,user,amount,when,ok\n"
+        "1,ann,3,2026-01-31T12:30:00,true\n"
+        "5,bob,0.5,2026-01-31T12:30:00,true\n"
+        "8,ann,7.25,2026-02-01T00:00:00,false\n"
+    )
+    done = command(rules, log)
+    assert done.errors == ""
+    assert done.output.splitlines() == [
+        "seen\t1:0 match (u=ann, a=3.0, h=1.5, t=2026-01-31T12:30:00Z, o=true)",
+        "seen\t8:0 match (u=ann, a=7.25, h=3.625, t=2026-02-01T00:00:00Z, o=false)",
+        "many\t8:0 match (u=ann, n=3)",
+    ]
+
+
+def test_a_live_log_is_answered_line_by_line(published: tuple[Path, Path]) -> None:
+    with Live(str(published[0])) as live:
+        live.send("@10 publish(eve, f)\n")
+        assert live.read_line() == "approved\t10:0 false (u=eve, f=f)"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--mode", "global"], "--mode global is for policies without variables: leave it out"),
+        (
+            ["--checkpoint", "x", "-o", "y"],
+            "--checkpoint does not work for policies with variables",
+        ),
+        (["--report", "x.html"], "--report does not work for policies with variables yet"),
+        (["--explain"], "--explain does not work for policies with variables yet"),
+    ],
+)
+def test_what_does_not_work_yet_is_refused(
+    command: Command, published: tuple[Path, Path], given: list[str], message: str
+) -> None:
+    done = command(*given, *published)
+    assert done.status == 2
+    assert message in done.errors
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--sort"], "--sort does not work for policies with variables yet: sort the log first"),
+        (["--key", "user"], "make the key an argument of atoms"),
+        (["--advance-every", "5"], "--advance-every does not work for policies with variables"),
+    ],
+)
+def test_what_does_not_work_on_tables_yet_is_refused(
+    command: Command, tables: tuple[Path, Path], given: list[str], message: str
+) -> None:
+    done = command(*given, *tables)
+    assert done.status == 2
+    assert message in done.errors
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("policy a: NOT p(x)\npolicy b: q\n", "policy b has no variables, but others of"),
+        ("policy a per user: NOT p(x)\n", "policy a has variables, so it is over the whole log"),
+        ("assume keys <= 3\npolicy a: NOT p(x)\n", "assumptions about text logs do not work"),
+        ("atom p(x) = y > 3\npolicy a: NOT p(x)\n", "says which rows of a table are rows of p"),
+        ("policy a: p(x) IMPLIES NOT row.y = 3\n", "uses columns of a table, but the log is read"),
+        ("policy a: p(x) IMPLIES q(y)\n", "nothing says which values"),
+    ],
+)
+def test_what_does_not_fit_a_text_log_is_refused(
+    command: Command, tmp_path: Path, rules: str, message: str
+) -> None:
+    (tmp_path / "rules.mtl").write_text(rules)
+    (tmp_path / "log").write_text("@1 p(1)\n")
+    done = command(tmp_path / "rules.mtl", tmp_path / "log")
+    assert done.status == 2
+    assert message in done.errors
+
+
+def test_atoms_of_tables_need_a_condition(command: Command, tables: tuple[Path, Path]) -> None:
+    rules, table = tables
+    rules.write_text("atom p(user)\npolicy a: NOT p(x)\n")
+    done = command(rules, table)
+    assert f"{rules}:1:6: nothing says which rows of a table are rows of p" in done.errors
+    assert "hint: declare it with a condition: atom p(user) = CONDITION" in done.errors
+    rules.write_text("policy a: NOT p(x)\n")
+    assert "atom p(COLUMN1) = CONDITION" in command(rules, table).errors
+
+
+def test_time_points_of_stamps_need_variables(command: Command, tables: tuple[Path, Path]) -> None:
+    done = command("--time-points", "stamp", "-e", "p", tables[1])
+    assert done.status == 2
+    assert "--time-points is for policies with variables: leave it out" in done.errors
+
+
+def test_bad_lines_have_a_place_or_are_skipped(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy a: NOT (p(x) AND x > 3)\n")
+    log.write_text("@1 p(5)\n@2 p(y)\n@3 p(7)\n")
+    done = command(rules, log)
+    assert (done.status, done.output) == (2, "a\t1:0 false (x=5)\n")
+    assert done.errors.startswith(f"mtlmon: {log}:2:6: y is not an integer")
+    done = command("--on-error", "skip", "--summary", rules, log)
+    assert (done.status, done.output) == (1, "a\t1:0 false (x=5)\na\t3:0 false (x=7)\n")
+    assert "skipped 1 line that could not be read" in done.errors
+
+
+def test_overflows_have_a_time_stamp_or_are_left_out(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy a: NOT (p(x) AND x + 1 > 3)\n")
+    log.write_text(f"@1 p(5)\n@2 p({(1 << 63) - 1})\n@3 p(7)\n")
+    done = command(rules, log)
+    assert (done.status, done.output) == (2, "a\t1:0 false (x=5)\n")
+    assert "at time-stamp 2, time-point 1 of the log: " in done.errors
+    done = command("--on-error", "skip", rules, log)
+    assert (done.status, done.output) == (1, "a\t1:0 false (x=5)\na\t3:0 false (x=7)\n")
+    assert "1 value left out, as integers overflow" in done.errors
+
+
+def test_atoms_that_never_occur_are_named(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy a: publish(x) AND time(_) IMPLIES ONCE aproved(x)\n")
+    log.write_text("@1 publish(a) approved(a)\n")
+    assert "no event has the atom aproved; did you mean approved?" in command(rules, log).errors
+
+
+def test_the_summary_counts_time_points(command: Command, published: tuple[Path, Path]) -> None:
+    errors = command("--summary", *published).errors
+    assert [line.split() for line in errors.splitlines()[-3:]] == [
+        ["policy", "time-points", "violated", "matched"],
+        ["approved", "5", "1"],
+        ["late", "4", "1"],
+    ]
+
+
+def test_a_limit_of_memory_stops_the_run(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy a: p(x) IMPLIES ONCE q(x)\n")
+    log.write_text("".join(f"@{k} q(value{k})\n" for k in range(50_000)))
+    done = command("--max-memory", "1M", rules, log)
+    assert done.status == 2
+    assert "--max-memory" in done.errors
+
+
+# Against the reference: random logs, as text and as tables.
+
+RULES = """\
+atom p(x: int, y: text) = kind = "p"
+atom q(x: int) = kind = "q"
+let both(x) = p(x, "a") AND ONCE[0,2] q(x)
+policy past: FORALL y, x. p(x, y) IMPLIES q(x) SINCE[0,4] q(x)
+policy ahead: p(x, y) IMPLIES EVENTUALLY[0,2] (q(x) OR p(x, "b"))
+find counted: COUNT(ONCE[0,3] p(x, y) BY y) > 1 AND p(z, y)
+find named: both(x)
+find closed: q(_) AND NOT PREVIOUS p(_, _)
+"""
+
+
+Points = list[tuple[int, dict[str, list[tuple[Any, ...]]]]]
+
+
+def random_points(source: random.Random) -> Points:
+    points: Points = []
+    time_stamp = 0
+    for _ in range(source.randrange(12)):
+        time_stamp += source.choice([0, 0, 1, 3])
+        p = [(source.randrange(3), source.choice("abc,")) for _ in range(source.randrange(3))]
+        q = [(source.randrange(3),) for _ in range(source.randrange(2))]
+        points.append((time_stamp, {"p": p, "q": q}))
+    return points
+
+
+def expected(points: Points) -> list[str]:
+    """The lines of all policies, each by itself."""
+    file = parse_policies(RULES, "<rules>")
+    lets = {name: Let(names, file.lets[name]) for name, names in file.parameters.items()}
+    types = {"x": int, "z": int, "y": str}
+    log = Log(tuple(points), closed=True)
+    lines = []
+    for policy in file.policies:
+        if policy.is_find:
+            names = free_variables(policy.formula)[id(policy.formula)]
+            found = answers(policy.formula, log, types=types, lets=lets)
+        else:
+            names = ("y", "x") if policy.name == "past" else ("x", "y")
+            found = violations(policy.formula, log, names, types=types, lets=lets)
+        offset = 0
+        for place, ((time_stamp, _), one) in enumerate(zip(points, found, strict=True)):
+            offset = offset + 1 if place and points[place - 1][0] == time_stamp else 0
+            rows = sorted(one.satisfying)
+            assert not any(map(is_fresh, rows))
+            for row in rows:
+                values = [
+                    f'{name}="{value}"' if value == "," else f"{name}={value}"
+                    for name, value in zip(names, row, strict=True)
+                ]
+                word = "match" if policy.is_find else "false"
+                shown = f" ({', '.join(values)})" if values else ""
+                lines.append(f"{policy.name}\t{time_stamp}:{offset} {word}{shown}")
+    return lines
+
+
+def by_policy(output: str) -> list[str]:
+    order = ["past", "ahead", "counted", "named", "closed"]
+    return sorted(output.splitlines(), key=lambda line: order.index(line.partition("\t")[0]))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_answers_are_those_of_the_reference(command: Command, tmp_path: Path, seed: int) -> None:
+    source = random.Random(seed)
+    points = random_points(source)
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text(RULES.replace(' = kind = "p"', "").replace(' = kind = "q"', ""))
+    with log.open("w") as file:
+        for time_stamp, rows in points:
+            items = [f'p({x}, "{y}")' for x, y in rows["p"]] + [f"q({x})" for (x,) in rows["q"]]
+            source.shuffle(items)
+            file.write(f"@{time_stamp} {' '.join(items)}\n")
+    done = command("--end-time", "inf", rules, log)
+    assert by_policy(done.output) == expected(points)
+    # as a table, whose rows of one time-stamp are one time-point
+    merged: dict[int, dict[str, list[tuple[Any, ...]]]] = {}
+    rules.write_text(RULES)
+    table = tmp_path / "log.csv"
+    with table.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["ts", "kind", "x", "y"])
+        for time_stamp, rows in points:
+            own = merged.setdefault(time_stamp, {"p": [], "q": []})
+            writer.writerow([time_stamp, "other", 0, "other"])
+            for name, some in rows.items():
+                own[name] += some
+                for row in some:
+                    writer.writerow([time_stamp, name, *row, *[""] * (2 - len(row))])
+    done = command("--end-time", "inf", "--time-points", "stamp", rules, table)
+    assert done.errors.startswith("mtlmon: the log has no events") if not points else True
+    assert by_policy(done.output) == expected(sorted(merged.items()))
+
+
+def test_pieces_of_a_pipe_change_nothing(published: tuple[Path, Path]) -> None:
+    rules, log = published
+    slow = "(head -c 30 $2; sleep 0.2; tail -c +31 $2) | $M $1"
+    assert shell(slow, str(rules), str(log)).output == VIOLATION + MATCH
