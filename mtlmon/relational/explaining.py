@@ -42,7 +42,9 @@ def describe(analysis: PolicyAnalysis, lets: Mapping[str, Formula], unit: str | 
     ]
     if remarks := warnings_of(analysis):
         sections.append(("Remarks", remarks))
-    sections.append(("Engine", ["none yet: a policy with variables is checked, but cannot be run"]))
+    sections.append(
+        ("Engine", ["relations: what is remembered is looked up by the values of variables"])
+    )
     blocks = ("\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections)
     return "\n\n".join(blocks)
 
