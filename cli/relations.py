@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import PolicyCounts
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
-from mtlmon.cli.policies import (
-    assumption_watch,
-    is_violated,
-    note_skipped,
-    open_table_source,
-    require_no_columns,
-    statuses,
-)
-from mtlmon.cli.policy_work import LogWork, NoWriter
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import absent_atoms, is_terminal, plural, progress_for, table
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
+from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational import analyse
 from mtlmon.relational.atoms import (
@@ -29,7 +19,6 @@ from mtlmon.relational.atoms import (
     is_first_order,
     named_rows,
     refuse_traces,
-    require_rows_of_tables,
     used_atoms,
 )
 from mtlmon.relational.input.native import RowScanner
@@ -41,7 +30,6 @@ from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Protocol
 
     import pyarrow as pa
@@ -53,10 +41,7 @@ if TYPE_CHECKING:
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
-    from mtlmon.tables.events import EventBatch
-    from mtlmon.tables.relations import RelationRows
 
     class Output(Protocol):
         """Takes answers and converts them to bytes."""
@@ -67,7 +52,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-__all__ = ["check_relations", "has_variables"]
+__all__ = ["Check", "check_relations", "has_variables", "valid_analysis"]
 
 
 def has_variables(file: PolicyFile) -> bool:
@@ -92,6 +77,8 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     # what is wrong whatever the log is, is said before it is opened
     valid_analysis(file, None)
     if options.is_table:
+        from mtlmon.cli.relation_tables import check_tables
+
         return check_tables(file, options)
     return check_text(file, options)
 
@@ -174,8 +161,6 @@ class Check:
         # The run itself finds the first ones.
         verdicts = "all" if options.verdicts == "first" else options.verdicts
         if options.output_format == "text" or verdicts == "none":
-            from mtlmon.drive.native import policy_label
-
             labels = [b"" if name is None else policy_label(name) for name in names]
             return AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
         is_parquet = options.output_format == "parquet"
@@ -191,24 +176,15 @@ class Check:
             return JsonRowsOutput(rows)
         return ParquetOutput(rows) if is_parquet else CsvOutput(rows)
 
-    @property
-    def counts(self) -> list[PolicyCounts]:
-        """For each policy the time-points that were answered; those of finds are true."""
-        engine, policies = self.engine, self.plan.named_policies
-        numbers = zip(policies, engine.answered_points, engine.found_points, strict=True)
-        return [
-            PolicyCounts(count, found, 0)
-            if one.is_find
-            else PolicyCounts(count, count - found, found)
-            for one, count, found in numbers
-        ]
-
     def has_violation(self, file: PolicyFile) -> bool:
         """Whether a policy is violated more often than it may be."""
-        by_name = {one.name: one for one in file.policies}
+        shares = {one.name: one.tolerance for one in file.policies}
+        engine = self.engine
         return any(
-            is_violated(by_name[one.name], counts)
-            for one, counts in zip(self.plan.named_policies, self.counts, strict=True)
+            not one.is_find and found > (shares[one.name] or 0) * answered
+            for one, found, answered in zip(
+                self.plan.named_policies, engine.found_points, engine.answered_points, strict=True
+            )
         )
 
     def report_end(self) -> None:
@@ -235,21 +211,17 @@ class Check:
         )
         lines = [table(rows, rows[0][1], what, seconds), ""]
         cells = [["policy", "time-points", "violated", "matched"]]
-        for one, counts, found in zip(
-            self.plan.named_policies, self.counts, self.engine.found_points, strict=True
-        ):
+        counts = self.engine.answered_points, self.engine.found_points
+        for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
             own = [f"{found:,}", ""]
             if one.is_find:
                 own.reverse()
-            cells.append([visible(one.name or ""), f"{counts.events:,}", *own])
+            cells.append([visible(one.name or ""), f"{answered:,}", *own])
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for name, *numbers in cells:
             shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
             lines.append("  ".join([name.ljust(widths[0]), *shown]).rstrip())
         return "\n".join(lines)
-
-
-# ---- text logs -----------------------------------------------------------------------------
 
 
 class RowLoop:
@@ -306,7 +278,10 @@ class RowWork(TextWork):
 
 def check_text(file: PolicyFile, options: Options) -> int:
     """Check the policies on a text log; return the exit status."""
-    require_no_columns(file, options)
+    if file.columns:
+        from mtlmon.cli.policies import require_no_columns
+
+        require_no_columns(file, options)
     for name in used_atoms(file):
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
@@ -353,174 +328,3 @@ def check_text(file: PolicyFile, options: Options) -> int:
         wants_summary=options.summary,
         end_time=options.end_time,
     )
-
-
-# ---- tables --------------------------------------------------------------------------------
-
-
-class TableWork(LogWork["EventBatch"]):
-    """Reads the rows of tables as time-points, and checks them.
-
-    Args:
-        source: the log.
-        shown: for each atom, the names that batches show the values of its arguments under.
-        file: the policies.
-        options: the options of the command line.
-    """
-
-    source: TableEvents
-
-    def __init__(
-        self,
-        source: TableEvents,
-        shown: dict[str, list[str]],
-        file: PolicyFile,
-        options: Options,
-        memory: MemoryLimit,
-    ) -> None:
-        super().__init__(source, iter(source), assumption_watch(file, source, options))
-        self.shown = shown
-        self.file = file
-        self.options = options
-        self.memory = memory
-        # known once rows have shown the types of the columns
-        self.check: Check | None = None
-        self.rows: RelationRows | None = None
-        self.tail: EventBatch | None = None
-        self.writer: Writer = NoWriter()
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check is not None and self.check.run.is_stopped
-
-    @property
-    def event_count(self) -> int:
-        return self.source.rows
-
-    @property
-    def left_out(self) -> int:
-        """How many rows atoms lack, as an argument has no value."""
-        return 0 if self.rows is None else self.rows.left_out
-
-    def started(self) -> tuple[Check, RelationRows]:
-        """Return the check and what makes time-points, which need the types of columns."""
-        if self.check is None or self.rows is None:
-            from mtlmon.tables.relations import RelationRows, TableAtom
-
-            made = plan(self.file, valid_analysis(self.file, self.source.schema))
-            self.check = Check(made, self.options, self.memory, self.source.times)
-            self.writer = self.check.output.writer
-            atoms = []
-            for name, kinds in named_rows(made):
-                values = zip(self.shown.get(name, ()), kinds, strict=False)
-                atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
-            self.rows = RelationRows(
-                atoms,
-                self.check.engine.points,
-                made.texts,
-                by_stamp=self.options.time_points == "stamp",
-            )
-        return self.check, self.rows
-
-    def read(self) -> Iterator[None]:
-        """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
-            if batch.is_tail:
-                self.tail = batch
-                return
-            yield from self.feed(batch)
-            self.note_absent()
-
-    def feed(self, batch: EventBatch) -> Iterator[None]:
-        """Check the rows of a batch; yield now and then."""
-        _, rows = self.started()
-        rows.load(batch)
-        yield from self.advance()
-
-    def advance(self) -> Iterator[None]:
-        """Check the rows that are loaded; yield now and then."""
-        check, rows = self.started()
-        more = True
-        while more and not self.is_stopped:
-            more = rows.read()
-            check.run.advance()
-            yield
-
-    def end(self, end_time: EndTime) -> Iterator[None]:
-        """Check a last row without a line feed, and end the log; yield now and then."""
-        while self.tail is not None:
-            batch, self.tail = self.tail, None
-            yield from self.feed(batch)
-            if not self.is_stopped:
-                self.tail = self.next_batch()
-        if not self.is_stopped:
-            check, rows = self.started()
-            rows.load_end()
-            yield from self.advance()
-            if not self.is_stopped:
-                check.run.end(end_time)
-        self.is_complete = not self.is_stopped
-
-    def finish(self) -> None:
-        """Convert what is left, and write the end of the file to the writer."""
-        if self.check is not None:
-            self.check.output.close()
-
-    def close(self) -> None:
-        """Do nothing: the source is closed by its opener."""
-
-
-def check_tables(file: PolicyFile, options: Options) -> int:
-    """Check the policies on tables; return the exit status."""
-    names = used_atoms(file)
-    require_rows_of_tables(file, names)
-    shown: dict[str, list[str]] = {}
-    for name in names:
-        relation = file.relations.get(name)
-        if relation is None:
-            continue
-        assert relation.condition is not None
-        file.atoms[name] = file.predicate(relation.condition, name)
-        shown[name] = [
-            file.show(argument.expression)
-            for argument in relation.arguments
-            if argument.expression is not None
-        ]
-    memory = MemoryLimit(options.max_memory, COMMAND)
-    every_shown = [one for some in shown.values() for one in some]
-    with closing(
-        open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
-    ) as source:
-        logs = statuses(source)
-        verdicts = open_verdicts(options.output, logs, options.formula_file)
-        work = TableWork(source, shown, file, options, memory)
-        progress = progress_for(source.size or 0, verdicts, options)
-        pump = Pump(work, verdicts, Signals(verdicts), progress)
-
-        def report(_status: int, _seconds: float) -> None:
-            note_skipped(source)
-            if work.left_out:
-                rows = plural(work.left_out, "row")
-                note(f"left out {rows} of atoms, as an argument is null or no number")
-            if work.is_complete and source.unseen_atoms:
-                note(absent_atoms(source.unseen_atoms, source.rows, lambda: source.seen_names))
-            if work.check is not None:
-                work.check.report_end()
-
-        def summary(seconds: float) -> str:
-            check, rows = work.started()
-            counts = [("rows", source.rows, ""), ("time-points", rows.point_count, "")]
-            if source.skipped:
-                counts.append(("skipped", source.skipped, "that cannot be read"))
-            if work.left_out:
-                counts.append(("left out", work.left_out, "rows of atoms, without a value"))
-            return check.summary(counts, "rows", seconds)
-
-        return run_to_end(
-            pump,
-            has_violation=lambda: work.check is not None and work.check.has_violation(file),
-            report=report,
-            summary=summary,
-            wants_summary=options.summary,
-            end_time=options.end_time,
-        )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from math import isnan
 from struct import pack, unpack
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from mtlmon.arrays.native import KeyTable, TextCells
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
@@ -21,9 +20,9 @@ def number_text(texts: KeyTable, text: str) -> int:
     """The number of a text, a new one if it has none."""
     content = text.encode("utf-8", "replace")
     cells = TextCells(1, 0, None, pack("<2q", 0, len(content)), content, True)
-    numbers = np.empty(1, np.uint32)
+    numbers = array("I", [0])
     texts.number_rows([cells], numbers)
-    return int(numbers[0])
+    return numbers[0]
 
 
 def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
@@ -35,15 +34,17 @@ def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
     """
     if value is None:
         return None
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
     if kind.name in {"text", "unknown"}:
         if not isinstance(value, str):
             raise TypeError(f"{value!r} is not a text")
         return number_text(texts, value)
     if kind.name == "boolean":
-        if not isinstance(value, (bool, np.bool_)):
+        if not isinstance(value, bool):
             raise TypeError(f"{value!r} is not true or false")
         return int(value)
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{value!r} is not {kind.words}")
     if kind.name in {"float", "decimal"}:
         number = float(value)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Literal, Protocol
-
-import numpy as np
 
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError, RowError
@@ -58,7 +57,7 @@ class RelationalRun:
         self._first: FirstAnswers | None = None
         policies = engine.plan.named_policies
         if verdicts == "first":
-            widths = np.array([len(one.variables) for one in policies], np.uint32)
+            widths = array("I", [len(one.variables) for one in policies])
             self._first = FirstAnswers(widths, [one.is_find for one in policies])
         engine.wants_holding = verdicts in {"all", "boolean", "first"}
 

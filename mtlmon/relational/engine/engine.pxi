@@ -30,7 +30,7 @@ cdef class RelationalEngine:
     def __cinit__(self, plan, KeyTable texts not None):
         cdef size_t k, j
         cdef StepBlock *block
-        import numpy as np
+        from array import array
 
         if texts.columns != 1:
             raise ValueError("texts have one column")
@@ -39,8 +39,8 @@ cdef class RelationalEngine:
         self.allocations = Allocations()
         self.functions = list(plan.functions)
         self.descriptions = [one.descriptions for one in plan.programs]
-        self.points = PointBlock(np.array(plan.atoms, np.uint32))
-        self.answers = AnswerBlock(np.array([len(one) for one in plan.policies], np.uint32))
+        self.points = PointBlock(array("I", plan.atoms))
+        self.answers = AnswerBlock(array("I", [len(one) for one in plan.policies]))
         self.atom_count = <uint32_t> len(plan.atoms)
         self.state_count = <uint32_t> len(plan.states)
         self.block_count = <uint32_t> len(plan.blocks)
