@@ -15,7 +15,7 @@ from mtlmon.cli.report import absent_atoms, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.relational.atoms import named_rows, require_rows_of_tables, used_atoms
+from mtlmon.relational.atoms import named_rows, refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import RelationRows, TableAtom
@@ -147,6 +147,8 @@ def check_tables(file: PolicyFile, options: Options) -> int:
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
+    if options.time_points == "stamp":
+        refuse_points(file)
     shown: dict[str, list[str]] = {}
     for name in names:
         relation = file.relations.get(name)

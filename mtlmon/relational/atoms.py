@@ -10,16 +10,18 @@ from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.plan import Plan
+    from mtlmon.syntax.formula import Formula
 
 __all__ = [
     "cell_word",
     "is_first_order",
     "named_rows",
+    "refuse_points",
     "refuse_traces",
     "require_rows_of_tables",
     "used_atoms",
@@ -37,27 +39,59 @@ def used_atoms(file: PolicyFile) -> tuple[str, ...]:
     Those of the built-in atoms `point` and `time` are not among them.
     """
     names: dict[str, None] = {}
-    seen: set[str] = set()
-    stack = [policy.formula for policy in file.policies if is_first_order(policy)]
-    while stack:
-        for node in postorder(stack.pop()):
+    for formula in formulas_of(file):
+        for node in postorder(formula):
             name = node.name
             if name is None or node.operator not in (ops.ATOM, ops.PREDICATE):
                 continue
-            if name in file.parameters:
-                if name not in seen:
-                    seen.add(name)
-                    stack.append(file.lets[name])
-            elif node.operator is ops.ATOM or not is_built_in(file, name):
+            is_made = node.operator is ops.PREDICATE and is_built_in(file, name)
+            if name not in file.parameters and not is_made:
                 names[name] = None
     return tuple(names)
+
+
+def formulas_of(file: PolicyFile) -> Iterator[Formula]:
+    """Yield the formulas of first-order policies, and those of the lets that they use."""
+    seen: set[str] = set()
+    stack = [policy.formula for policy in reversed(file.policies) if is_first_order(policy)]
+    while stack:
+        formula = stack.pop()
+        yield formula
+        for node in postorder(formula):
+            name = node.name
+            if name in file.parameters and name not in seen:
+                seen.add(name)
+                stack.append(file.lets[name])
 
 
 def is_built_in(file: PolicyFile, name: str) -> bool:
     """Whether an atom with arguments is one that the engine makes."""
     from mtlmon.policy.first_order.declarations import BUILT_IN
 
-    return name in BUILT_IN and not file.relations[name].is_declared
+    relation = file.relations.get(name)
+    return name in BUILT_IN and relation is not None and not relation.is_declared
+
+
+def refuse_points(file: PolicyFile) -> None:
+    """Refuse formulas that look at the numbers of time-points, where these are time-stamps.
+
+    Raises:
+        PolicyError: there is one.
+    """
+    for formula in formulas_of(file):
+        for node in postorder(formula):
+            if node.operator is ops.PREDICATE and node.name == "point":
+                if not is_built_in(file, "point"):
+                    continue
+                raise formula_error(
+                    file.text,
+                    0 if node.span is None else node.span.start,
+                    "rows of a time-stamp are one time-point: point(i) cannot tell them apart",
+                    source=file.source,
+                    hint="give the atom a column that does, such as an event's id, and count over "
+                    "that",
+                    kind=PolicyError,
+                )
 
 
 def refuse_traces(file: PolicyFile) -> None:

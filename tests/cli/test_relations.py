@@ -188,6 +188,20 @@ def test_rows_of_one_time_stamp_can_be_one_time_point(
     assert len([line for line in lines if line.startswith("approved")]) == 4
 
 
+def test_time_points_of_one_stamp_have_no_number(
+    command: Command, tables: tuple[Path, Path]
+) -> None:
+    rules, table = tables
+    rules.write_text(ON_TABLES + "let at(u, i) = publish(u, _) AND point(i)\nfind a: at(u, i)\n")
+    assert (
+        command(rules, table).output == "a\t20:0 match (u=alice, i=1)\na\t20:1 match (u=bob, i=2)\n"
+    )
+    done = command("--time-points", "stamp", rules, table)
+    assert done.status == 2
+    assert "point(i) cannot tell them apart" in done.errors
+    assert "hint: give the atom a column that does" in done.errors
+
+
 @pytest.mark.parametrize("form", ["tsv", "jsonl", "parquet", "arrow"])
 def test_all_formats_of_tables_are_read(
     command: Command, tables: tuple[Path, Path], form: str
