@@ -2,18 +2,24 @@
 """Monitor events from arrays, in a single call that no other call can interrupt."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from mtlmon.arrays.native cimport EventColumns
+from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport EndTime, Session
 from mtlmon.text.native cimport FILTER_ALL
 
 from mtlmon.errors import MemoryLimitError
 
 
-def feed_columns(Session monitor not None, list batches not None):
+def feed_columns(Session monitor not None, list batches not None, offsets=None):
     """Process the events of all batches, each an EventColumns; return the verdict records.
+
+    Args:
+        monitor: processes the events.
+        batches: the events.
+        offsets: for a single batch, the offset of each event within its time-stamp, a buffer of
+            uint32 without gaps; None if they are consecutive.
 
     Raises:
         TimeStampError: a time-stamp is not valid; the monitor is unchanged.
@@ -27,6 +33,12 @@ def feed_columns(Session monitor not None, list batches not None):
     cdef size_t count = 0
     cdef uint64_t clock
     cdef EndTime end
+    cdef Memory memory = None
+    cdef const uint32_t *places = NULL
+    if offsets is not None:
+        (batch,) = batches
+        memory = Memory(offsets, sizeof(uint32_t), batch.count)
+        places = contiguous_numbers(memory)
     rows.has_owners = False
     memset(&end, 0, sizeof(EndTime))
     monitor.enter()
@@ -46,7 +58,7 @@ def feed_columns(Session monitor not None, list batches not None):
         rows.grow(count + monitor.pending_count())
         for batch in batches:
             with nogil:
-                loop.run_columns(batch, NULL, 0, &end)
+                loop.run_columns(batch, NULL, 0, &end, places)
     except BaseException as error:
         monitor.leave_unless_broken(isinstance(error, MemoryLimitError))
         error.records = memoryview(rows.take_records())

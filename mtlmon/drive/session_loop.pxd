@@ -19,7 +19,10 @@ cdef class SessionLoop:
     cdef int finish(self, const EndTime *end, uint32_t stream) except -1 nogil
     cdef int next_stream(self, const EndTime *end, uint32_t stream) except -1 nogil
     cdef int run_columns(
-        self, EventColumns events, const uint32_t *starts, size_t start_count, const EndTime *end
+        self, EventColumns events, const uint32_t *starts, size_t start_count, const EndTime *end,
+        const uint32_t *offsets=*
     ) except -1 nogil
-    cdef int run_block(self, size_t limit, uint32_t stream) except -1 nogil
+    cdef int run_block(
+        self, size_t limit, uint32_t stream, const uint32_t *offsets
+    ) except -1 nogil
     cdef int look_around(self) except -1 nogil

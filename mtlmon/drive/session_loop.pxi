@@ -11,7 +11,15 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t
 
 from mtlmon.arrays.native cimport EventColumns
-from mtlmon.engine.native cimport EndTime, Mode, Session, free_state, init_state, nanoseconds
+from mtlmon.engine.native cimport (
+    EndTime,
+    Mode,
+    Session,
+    free_state,
+    init_state,
+    nanoseconds,
+    set_next_offset,
+)
 
 from mtlmon.errors import MtlmonError
 
@@ -83,11 +91,14 @@ cdef class SessionLoop:
         return 0
 
     cdef int run_columns(
-        self, EventColumns events, const uint32_t *starts, size_t start_count, const EndTime *end
+        self, EventColumns events, const uint32_t *starts, size_t start_count, const EndTime *end,
+        const uint32_t *offsets=NULL
     ) except -1 nogil:
         """Process events whose time-stamps are checked.
 
-        starts: the numbers of the events that begin another stream; `end` tells how streams end.
+        starts: the numbers of the events that begin another stream, or of the events behind a
+            stream without events; `end` tells how streams end.
+        offsets: the offsets of the events within their time-stamps; NULL if they are consecutive.
         """
         cdef size_t first = 0
         cdef size_t stream = 0
@@ -95,24 +106,38 @@ cdef class SessionLoop:
         while first < events.count:
             self.block.read(events, first, events.count)
             while self.block.next < self.block.count:
-                if stream < start_count and starts[stream] == first + self.block.next:
+                while stream < start_count and starts[stream] == first + self.block.next:
                     self.next_stream(end, <uint32_t> stream)
                     stream += 1
                 limit = self.block.count
                 if stream < start_count:
                     limit = min(limit, starts[stream] - first)
-                self.run_block(limit, <uint32_t> stream)
+                self.run_block(
+                    limit, <uint32_t> stream, NULL if offsets == NULL else offsets + first
+                )
             first += self.block.count
             self.look_around()
+        while stream < start_count:
+            self.next_stream(end, <uint32_t> stream)
+            stream += 1
+        self.session.state.first_offset = 0
         return 0
 
-    cdef int run_block(self, size_t limit, uint32_t stream) except -1 nogil:
+    cdef int run_block(
+        self, size_t limit, uint32_t stream, const uint32_t *offsets
+    ) except -1 nogil:
         """Process the block's events below number `limit`, which come from an array."""
+        cdef size_t k
         if self.block.decreases(limit, self.session.state.clock):
             with gil:
                 raise MtlmonError("time-stamps were changed while they were read")
         while self.block.next < limit:
-            self.step(limit, stream)
+            if offsets == NULL:
+                self.step(limit, stream)
+                continue
+            k = self.block.next
+            set_next_offset(&self.session.state, self.block.time_stamps[k], offsets[k])
+            self.step(k + 1, stream)
         return 0
 
     cdef int look_around(self) except -1 nogil:

@@ -13,6 +13,17 @@ from mtlmon.engine.native cimport Session, read_end_time
 from mtlmon.text.native cimport FILTER_ALL
 
 
+cdef const uint32_t *contiguous_numbers(Memory memory) except? NULL:
+    """The numbers of a buffer.
+
+    Raises:
+        ValueError: there are gaps between them.
+    """
+    if memory.buffer.shape[0] > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
+        raise ValueError("starts of streams, or offsets, have gaps between them")
+    return <const uint32_t *> memory.buffer.buf
+
+
 @final
 cdef class SuccessiveMonitor:
     """Monitors streams of events against one formula, one stream after the other.
@@ -52,13 +63,16 @@ cdef class SuccessiveMonitor:
         """The number of time-points of the current stream that the engine keeps as undecided."""
         return self.monitor.pending_count()
 
-    def feed(self, EventColumns events not None, starts):
+    def feed(self, EventColumns events not None, starts, offsets=None):
         """Process events.
 
         Args:
             events: events of the current stream, and of the streams after it.
-            starts: a buffer of uint32: the indices of the events that begin another stream, in
-                strictly increasing order.
+            starts: a buffer of uint32: the indices of the events that begin another stream, which
+                do not decrease. A stream has no events if the next one begins with the same event;
+                at the end, the index is the number of events.
+            offsets: the offset of each event within its time-stamp, a buffer of uint32 without
+                gaps; None if they are consecutive.
 
         Returns:
             records, owners: bytes of verdict records, and of uint32 numbers of their streams: 0 is
@@ -73,8 +87,12 @@ cdef class SuccessiveMonitor:
         cdef Memory memory = Memory(starts, sizeof(uint32_t), 0)
         cdef const uint32_t *places = <const uint32_t *> memory.buffer.buf
         cdef size_t count = <size_t> memory.buffer.shape[0]
-        if count > 1 and memory.buffer.strides[0] != sizeof(uint32_t):
-            raise ValueError("starts of streams have gaps between them")
+        cdef Memory names = None
+        cdef const uint32_t *places_in_time = NULL
+        contiguous_numbers(memory)
+        if offsets is not None:
+            names = Memory(offsets, sizeof(uint32_t), events.count)
+            places_in_time = contiguous_numbers(names)
         self.monitor.enter()
         try:
             self.check_starts(places, count, events.count)
@@ -85,23 +103,28 @@ cdef class SuccessiveMonitor:
         self.rows.count = 0
         try:
             with nogil:
-                self.loop.run_columns(events, places, count, &self.end)
+                self.loop.run_columns(events, places, count, &self.end, places_in_time)
         except BaseException:
             self.monitor.leave_unless_broken(False)
             raise
         self.monitor.leave()
         return self.rows.taken()[:2]
 
-    def finish(self):
+    def finish(self, end_time=None):
         """End the current stream; return the bytes of the verdict records this brings.
 
         Another stream may follow.
+
+        Args:
+            end_time: what is known about the time after this stream, if that is more than is known
+                about all streams.
         """
+        cdef EndTime end = self.end if end_time is None else read_end_time(end_time)
         self.monitor.enter()
         self.rows.count = 0
         try:
             with nogil:
-                self.loop.next_stream(&self.end, 0)
+                self.loop.next_stream(&end, 0)
         except BaseException:
             self.monitor.leave_unless_broken(False)
             raise
@@ -111,8 +134,8 @@ cdef class SuccessiveMonitor:
     cdef int check_starts(self, const uint32_t *starts, size_t count, size_t limit) except -1:
         cdef size_t k
         for k in range(count):
-            if starts[k] >= limit or (k and starts[k] <= starts[k - 1]):
-                raise ValueError(f"starts of streams do not increase below {limit}")
+            if starts[k] > limit or (k and starts[k] < starts[k - 1]):
+                raise ValueError(f"starts of streams decrease, or are above {limit}")
         return 0
 
     cdef int check_time_stamps(

@@ -55,6 +55,13 @@ cdef struct Moment:
     const OuterUntil *outer_untils
 
 
+cdef inline void set_next_offset(State *state, uint64_t time_stamp, uint64_t offset) noexcept nogil:
+    """Let the next event, which has this time-stamp, have an offset; clear `first_offset` later."""
+    state.first_offset = offset
+    if state.event_count and state.time_stamp == time_stamp:
+        state.offset = offset - 1
+
+
 cdef int init_state(State *state, Program program, Mode mode) except -1
 cdef void free_state(State *state) noexcept nogil
 cdef void held_by_state(const State *state, HeldBytes *held) noexcept nogil

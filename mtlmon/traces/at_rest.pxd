@@ -59,7 +59,6 @@ cdef class Streams(MemoryHolder):
         self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
         size_t count, const uint32_t *offsets=*
     ) except? 0 nogil
-    cdef void set_offset(self, uint64_t time_stamp, uint64_t offset) noexcept nogil
 
     cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil
     cdef int end(self, Resting *resting) except -1 nogil

@@ -39,6 +39,7 @@ from mtlmon.engine.native cimport (
     require_registers,
     reserve,
     restore,
+    set_next_offset,
 )
 
 from mtlmon.errors import MonitorBrokenError
@@ -308,7 +309,7 @@ cdef class Streams:
                     part = last - done
                     if offsets != NULL:
                         part = 1
-                        self.set_offset(time_stamps[done], offsets[done])
+                        set_next_offset(&self.worker.state, time_stamps[done], offsets[done])
                     done += self.worker.table.run(
                         &self.worker.state, time_stamps + done, letters + done * words,
                         words, part, output, done
@@ -331,13 +332,6 @@ cdef class Streams:
                 self.worker.state.first_offset = 0
                 self.store(resting)
         return done
-
-    cdef void set_offset(self, uint64_t time_stamp, uint64_t offset) noexcept nogil:
-        """Let the next event of the worker have an offset."""
-        cdef State *state = &self.worker.state
-        state.first_offset = offset
-        if state.event_count and state.time_stamp == time_stamp:
-            state.offset = offset - 1
 
     cdef int settle(self, uint32_t number, uint64_t time_stamp) except -1 nogil:
         """Declare that no event of a stream is below a time-stamp; the worker has the verdicts.
