@@ -11,7 +11,9 @@ from mtlmon.errors import SnapshotError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RowOffsets"]
+_LEAST = np.iinfo(np.int64).min
+
+__all__ = ["RowOffsets", "SuccessiveOffsets"]
 
 
 class RowOffsets:
@@ -89,3 +91,35 @@ class RowOffsets:
         self._clock = int(values[1])
         self._counts = dict(zip(values[2:end:2].tolist(), values[3:end:2].tolist(), strict=True))
         return 8 * end
+
+
+class SuccessiveOffsets:
+    """Numbers the rows of each time-stamp, for traces that come one after the other."""
+
+    def __init__(self) -> None:
+        # the time-stamp of the last row, and how many rows its trace has had there
+        self._last = -1, 0
+
+    def taken(
+        self, time_stamps: NDArray[np.int64], starts: NDArray[np.integer]
+    ) -> NDArray[np.uint32]:
+        """Return the offsets of the next rows, and remember these rows.
+
+        Args:
+            time_stamps: their time-stamps, which do not decrease within a trace.
+            starts: the indices of the rows with which another trace begins.
+        """
+        count = len(time_stamps)
+        if not count:
+            return np.empty(0, np.uint32)
+        is_first = np.ones(count, np.bool_)
+        is_first[1:] = time_stamps[1:] != time_stamps[:-1]
+        is_first[0] = time_stamps[0] != self._last[0]
+        is_first[starts] = True
+        places = np.arange(count)
+        begins = np.where(is_first, places, _LEAST)
+        if not is_first[0]:
+            begins[0] = -self._last[1]
+        found: NDArray[np.int64] = places - np.maximum.accumulate(begins)
+        self._last = int(time_stamps[-1]), int(found[-1]) + 1
+        return found.astype(np.uint32)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
+    from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.time_points import When
 
@@ -178,11 +179,18 @@ class ValueRows:
         return {name: column[number] for name, column in self._columns.items()}
 
 
-def message_of(policy: Policy, values: Mapping[str, object]) -> str | None:
-    """Return the message of a trigger at a row; None if it has none, or no values there."""
-    if policy.message is None:
+def message_of(
+    written: tuple[Message, tuple[str, ...]] | None, values: Mapping[str, object]
+) -> str | None:
+    """Return the message of a trigger at a row; None if it has none, or no values there.
+
+    Args:
+        written: the message, as `Policy.message`.
+        values: the values at the row, by their names in `PolicyFile.shown`.
+    """
+    if written is None:
         return None
-    message, names = policy.message
+    message, names = written
     if any(name not in values for name in names):
         return None
     return message.filled([values[name] for name in names])
@@ -262,7 +270,7 @@ class Messages:
             for index, place in enumerate(places.tolist()):
                 trace = 0 if traces is None else int(traces[place])
                 found = self._waiting.setdefault((number, trace, int(times[place])), deque())
-                found.append(message_of(policy, rows.row(index)))
+                found.append(message_of(policy.message, rows.row(index)))
 
     def _note_ended(
         self, policy: int, traces: NDArray[np.uint32], places: NDArray[np.int64]
@@ -366,7 +374,7 @@ class Details:
         self, violation: tuple[int, int, int, int], partition: int, values: ValuesAt
     ) -> Iterator[str]:
         policy, number, now, _ = violation
-        message = message_of(self._policies[policy], values)
+        message = message_of(self._policies[policy].message, values)
         if message is not None:
             yield message
         for item in self._items[policy]:

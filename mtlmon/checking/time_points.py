@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,11 +14,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.checking.sources import EventBatch
+    from mtlmon.checking.sources import TimeStamps
     from mtlmon.policy.definitions import Clock
     from mtlmon.streams.atoms import TickAtoms
 
-__all__ = ["ChosenPoints"]
+__all__ = ["ChosenPoints", "PointBatch"]
+
+
+class PointBatch(Protocol):
+    """Rows and ticks with their atoms: what of `EventBatch` is needed to find time-points."""
+
+    @property
+    def time_stamps(self) -> TimeStamps:
+        """The time-stamps of the rows."""
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms of letters, in the order of their bits."""
+
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """Return the time-points of a clock in a partition."""
+
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
+        """Return the rows as input for a monitor with these atoms, in a partition."""
+
+    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
+        """Return the number of each row's trace in a partition; None if it has one trace."""
+
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        """Return the atoms of every row: one row of 64-bit words, whose bit i is atom i."""
+
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        """Return the values to show in a partition, by their names in `PolicyFile.shown`."""
 
 
 class ChosenPoints:
@@ -72,7 +99,7 @@ class ChosenPoints:
 
     @classmethod
     def of_rows(
-        cls, batch: EventBatch, atoms: Sequence[str], partition: int, atom: str
+        cls, batch: PointBatch, atoms: Sequence[str], partition: int, atom: str
     ) -> ChosenPoints:
         """Return the rows of a batch where an atom holds."""
         letters = batch.letters_of(partition)
@@ -101,7 +128,7 @@ class ChosenPoints:
 
 
 def chosen_points(
-    batch: EventBatch,
+    batch: PointBatch,
     atoms: Sequence[str],
     partition: int,
     clock: Clock,

@@ -120,20 +120,6 @@ def meant_equivalences(file: PolicyFile) -> dict[str, str]:
     return hints
 
 
-def refuse_clocks(policies: Iterable[Policy]) -> None:
-    """Refuse policies on other time-points than the rows, which Spark does not evaluate.
-
-    Raises:
-        MtlmonError: there is one.
-    """
-    for policy in policies:
-        if policy.clock is not None:
-            raise MtlmonError(
-                f"policy {policy.name} is on {policy.clock}, which Spark does not support: use the "
-                "command or check_tables"
-            )
-
-
 def refuse_first_order(policies: Iterable[Policy]) -> None:
     """Refuse first-order policies and finds, where only others can be evaluated.
 

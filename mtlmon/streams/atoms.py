@@ -245,6 +245,20 @@ class StreamAtoms:
         counts = sum(program.tick_count(time_stamps, own) for program, own in programs)
         return int(np.searchsorted(counts, self._most_ticks, "right"))
 
+    def tick_counts(self, begins: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+        """Return how many ticks a trace has at most below a time, for each time of a first row."""
+        counts = np.zeros(len(begins), np.int64)
+        for program in self._programs:
+            for period in () if program is None else program.periods:
+                counts += np.maximum(0, -(-limit // period) - -(-begins // period))
+        return counts
+
+    @property
+    def next_tick(self) -> int | None:
+        """The time of the next tick of any trace; None if there is none yet."""
+        known = [one.next_tick for one in self._programs if one is not None]
+        return min((time for time in known if time is not None), default=None)
+
     @property
     def ticks_end(self) -> float:
         """A time below which all ticks have been computed; infinity if there are no ticks."""

@@ -160,6 +160,10 @@ class Family:
         for aggregate in self.aggregates:
             aggregate.keep(numbers, new_traces)
 
+    def forget_all(self) -> None:
+        """Forget all traces with their instances; the caller resets the state of kernels."""
+        self.compact(b"")
+
     @property
     def held_bytes(self) -> int:
         """The number of bytes that are held, without those of the kernels."""
@@ -175,7 +179,7 @@ class Family:
         return [self.table.snapshot(), *(one.snapshot(self.table) for one in self.aggregates)]
 
     def restore(self, parts: Sequence[bytes]) -> None:
-        """Continue from the parts of a snapshot."""
+        """Continue from the parts of a snapshot; there must be no instances."""
         self.table.restore(parts[0])
         for aggregate, part in zip(self.aggregates, parts[1:], strict=True):
             aggregate.restore(part, self.table)

@@ -398,11 +398,9 @@ class StreamProgram:
         self._marked_ticking = self._ticking
 
     def forget_all(self) -> None:
-        """Return to the state before the first row; time-stamps may be smaller from now on.
-
-        The streams must not have instances.
-        """
-        assert not self._families
+        """Return to the state before the first row; time-stamps may be smaller from now on."""
+        for family in self._families:
+            family.forget_all()
         for kernel in self._natives():
             kernel.forget_all()
         for holding in self._holdings.values():
@@ -425,6 +423,13 @@ class StreamProgram:
         has_end = len(known) == len(ages) and not self.periods and not self._families
         has_end = has_end and not self._holdings
         return self._clock + max(known) + 1 if has_end else None
+
+    @property
+    def next_tick(self) -> int | None:
+        """The time of the first tick that has not been computed; None if there is none yet."""
+        if not self.periods or not self._ticking.has_row.any():
+            return None
+        return self._ticking.next_tick
 
     @property
     def held_bytes(self) -> int:
@@ -457,12 +462,9 @@ class StreamProgram:
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of a program with the same arguments, whatever this one had.
 
-        If the streams have instances, this program must be new.
-
         Raises:
             SnapshotError: the bytes are not a snapshot, are damaged, or belong to another program.
                 This program must not be used after that.
-            MtlmonError: the streams have instances, and rows were evaluated before.
         """
         head = len(_MAGIC) + _DIGEST_BYTES
         body = snapshot[head:]
@@ -476,6 +478,7 @@ class StreamProgram:
         count += len(self._holdings)
         if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
+        self.forget_all()
         self._clock = int.from_bytes(parts[0], "little")
         self._texts.restore(parts[1])
         self._most_texts = max(_MANY_TEXTS, 2 * len(self._texts))

@@ -161,7 +161,7 @@ def test_keys_with_late_events_only_leave_no_state() -> None:
     policies = policies_of(["p"])
     row = np.array([[3, 1]], np.int64).tobytes()
     outcome = KeyMonitors(policies, EventRecords(policies.atoms, 0)).visit(None, [row], 4)
-    assert outcome == Outcome(None, [], row)
+    assert outcome == Outcome(None, [], row, {})
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,18 @@ END = 2**62 + 10**6
 
 
 class Query:
-    """The keys of a query: each is looked at when rows come, or when it wants to be."""
+    """The keys of a query: each is looked at when rows come, or when it wants to be.
 
-    def __init__(self, source: EventSource) -> None:
+    Args:
+        source: the policies, and how rows become events.
+        tasks: how many tasks read the rows of a batch, if their number is odd.
+    """
+
+    def __init__(self, source: EventSource, tasks: int = 2) -> None:
         self.source = source
+        self.tasks = tasks
+        self.visits = 0
+        self.messages: dict[tuple[int, int], list[str | None]] = {}
         schema = pa.schema([TABLE.field(name) for name in source.selection.names])
         read = stream_columns(source, schema)
         self.records = EventRecords(source.policies.atoms, 0, read)
@@ -73,8 +81,7 @@ class Query:
     def go_on(self, rows: Sequence[Row], horizon: int) -> None:
         blocks: dict[int, list[bytes]] = {}
         packer = PackRows(self.source, self.records, EventClock(1, 1000))
-        # two tasks
-        for part in (rows[::2], rows[1::2]) if len(rows) % 2 else (rows,):
+        for part in (rows[::2], rows[1::2]) if len(rows) % 2 and self.tasks == 2 else (rows,):
             cells = [{"ts": time, "k": key, **one} for time, key, one in part]
             batch = pa.RecordBatch.from_pylist(cells, TABLE).select(self.source.selection.names)
             for packed in packer(iter([batch])):
@@ -87,7 +94,10 @@ class Query:
                 self._visit(key, state, blocks.get(key, []), horizon)
 
     def _visit(self, key: int, state: KeyState | None, blocks: list[bytes], horizon: int) -> None:
+        self.visits += 1
         outcome = self.monitors.visit(state, blocks, horizon)
+        for number, messages in outcome.messages.items():
+            self.messages.setdefault((key, number), []).extend(messages)
         for number, found in outcome.verdicts:
             verdicts = VerdictArray(np.frombuffer(found, verdict_type()))
             self.verdicts.setdefault((key, number), []).extend(verdicts)

@@ -104,20 +104,21 @@ def source_of(text: str, on_error: Literal["stop", "skip"] = "stop") -> EventSou
 
 def truth(table: Any, text: str, **options: Any) -> Counter[tuple[Any, ...]]:
     """The verdicts of one machine."""
-    check = check_tables(table, text, resolve=True, end_time="inf", **options)
+    options.setdefault("end_time", "inf")
+    check = check_tables(table, text, resolve=True, **options)
     return counted(check.to_arrow().to_pylist())
 
 
 def counted(rows: Sequence[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     """The rows, each with the texts of its keys."""
     left_out = {"reference", "reference_time", "reference_offset"}
-    names = {"policy", "time", "offset", "verdict"}
+    names = {"policy", "time", "offset", "verdict", "message"}
     return Counter(
         tuple(
             sorted(
                 (name, value if name in names or value is None else str(value))
                 for name, value in row.items()
-                if name not in left_out
+                if name not in left_out and (name, value) != ("message", None)
             )
         )
         for row in rows

@@ -28,15 +28,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.streams.atoms import TickAtoms
+
 LATEST = 2**63 - 1
 
 
 class Found(NamedTuple):
     atoms: list[dict[str, pa.Array]]
+    ticks: list[dict[int, TickAtoms]]
+    shown: list[dict[str, pa.Array]]
 
 
 class Values:
     """A program in the place of atoms, so that values of all types are compared."""
+
+    has_ticks = False
 
     def __init__(self, texts: Texts) -> None:
         self.program = texts.program()
@@ -52,8 +58,10 @@ class Values:
         batch: pa.RecordBatch,
         time_stamps: NDArray[np.int64],
         numbers: Sequence[NDArray[np.uint32] | None],
+        until: int | None,
     ) -> Found:
-        return Found([self.program.evaluate(batch, time_stamps, numbers[0])])
+        assert until is None
+        return Found([self.program.evaluate(batch, time_stamps, numbers[0])], [{}], [{}])
 
 
 def evaluated(
@@ -68,13 +76,16 @@ def evaluated(
         batch = pa.RecordBatch.from_pylist([cells for _, cells in log[start:end]], SCHEMA)
         times = np.array([time for time, _ in log[start:end]], np.int64)
         starts = np.unique(begins[(begins >= start) & (begins < end)] - start)
-        found = streams.evaluate(batch, times, starts, {})
-        assert sorted([*found.rows.tolist(), *(row for row, _ in found.refused)]) == [
-            *range(end - start)
-        ]
-        columns = {name: values.to_pylist() for name, values in found.atoms.items()}
-        for index, row in enumerate(found.rows.tolist()):
-            result[start + row] = {name: values[index] for name, values in columns.items()}
+        seen = []
+        for found in streams.evaluate(batch, times, starts, {}):
+            seen += [*found.rows.tolist(), *(row for row, _ in found.refused)]
+            assert (np.diff(found.rows) > 0).all()
+            traces = np.searchsorted(starts, found.rows, "right")
+            assert found.traces.tolist() == traces.tolist()
+            columns = {name: values.to_pylist() for name, values in found.atoms.items()}
+            for index, row in enumerate(found.rows.tolist()):
+                result[start + row] = {name: values[index] for name, values in columns.items()}
+        assert sorted(seen) == [*range(end - start)]
     return result
 
 

@@ -13,22 +13,24 @@ from mtlmon.checking.text_streams import TextStreams
 from mtlmon.drive.native import TextEvents
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.spark.batch.frames import in_partitions
-from mtlmon.spark.common.monitoring import EndTime, monitors_of
 from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.trace_monitors import EndTime, TraceMonitors, monitors_of, tick_limit
 from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema
 from mtlmon.spark.session import cores_of
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.table_formats import FORMAT_NAMES, table_format
 from mtlmon.tables.events import open_tables
 from mtlmon.tables.formats.files import ByteStream, TableFile
+from mtlmon.tables.formats.line_patterns import READY, line_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from mtlmon.drive.native import SuccessiveMonitor
+    from mtlmon.checking.time_points import PointBatch
     from mtlmon.spark.common.policies import Mode, Policies, PolicyLike
 
 FILE = "file"
@@ -71,6 +73,8 @@ class FileTraces:
         self._end_time = end_time
         self._format = format
         self._options = options
+        file = policies.file
+        self._pattern = options["pattern"] or (None if file is None else file.pattern)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the verdicts of files, with the columns of `verdict_schema`.
@@ -79,13 +83,21 @@ class FileTraces:
             LogError, TableError: a line or row of a file is not an event.
             OSError: a file cannot be read.
         """
-        monitors = monitors_of(self._policies, self._resolve, self._end_time)
+        monitors = TraceMonitors(self._policies, self._resolve, self._end_time)
+        has_messages = self._policies.has_messages
         for batch in batches:
             for path in batch.column(0).to_pylist():
                 keys = {FILE: pa.array([path])}
-                found = self._log if self._format_of(path) == LOG else self._table
-                for name, records in found(path, monitors):
-                    yield from verdict_batches(name, keys, records, None)
+                clock = 0
+                is_log = self._pattern is None and self._format_of(path) == LOG
+                read = self._log if is_log else self._table
+                for part in read(path):
+                    if len(part.time_stamps):
+                        clock = int(part.time_stamps[-1])
+                    for found in monitors.feed(part, _NO_STARTS):
+                        yield from verdict_batches(found, keys, has_messages=has_messages)
+                for found in monitors.finish(clock):
+                    yield from verdict_batches(found, keys, has_messages=has_messages)
 
     def _format_of(self, path: str) -> str:
         if self._format is not None:
@@ -93,68 +105,80 @@ class FileTraces:
         told = table_format(path)
         return LOG if told is None else told[0]
 
-    def _log(
-        self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
-    ) -> Iterator[tuple[str | None, bytes]]:
+    def _log(self, path: str) -> Iterator[PointBatch]:
+        """Yield the events and ticks of a text log, which is scanned once for all policies."""
         policies = self._policies
         named, streams = policies.atoms, None
         file = policies.file
-        if file is not None and (defined := [name for name in named if name in file.atoms]):
-            log_atoms = needs_of(file, defined).log_atoms
-            streams = TextStreams(file, defined, {}, log_atoms, policies.unit, path)
-            named = tuple(name for name in named if name not in file.atoms)
+        at_ticks = {period: names for period, names in policies.wanted.items() if period != ROWS}
+        if file is not None:
+            computed = [name for name in named if name in file.atoms]
+            if computed or policies.has_streams:
+                names = [*computed, *(name for some in at_ticks.values() for name in some)]
+                shown = [name for some in policies.shown.values() for name in some]
+                log_atoms = needs_of(file, names, shown).log_atoms
+                streams = TextStreams(
+                    file, computed, at_ticks, log_atoms, policies.unit, path, policies.shown
+                )
+                named = tuple(name for name in named if name not in file.atoms)
         events = TextEvents(named, path=path)
         room = np.empty(_BLOCK_BYTES, np.uint8)
+        clock = None
         with ByteStream(TableFile(path, path, LOG)) as stream:
-            while count := stream.read_into(room):
-                events.load(room.data[:count])
-                yield from self._read(events, streams, monitors)
-        events.load_end()
-        yield from self._read(events, streams, monitors)
-        for name, monitor in monitors:
-            yield name, monitor.finish()
+            while True:
+                count = stream.read_into(room)
+                if count:
+                    events.load(room.data[:count])
+                else:
+                    events.load_end()
+                for part in _loaded(events, streams):
+                    if len(part.time_stamps):
+                        clock = part.time_stamps[-1]
+                    yield part
+                if not count:
+                    break
+        if streams is not None and clock is not None:
+            yield from streams.ticks_until(tick_limit(clock, self._end_time))
 
-    def _read(
-        self,
-        events: TextEvents,
-        streams: TextStreams | None,
-        monitors: Sequence[tuple[str | None, SuccessiveMonitor]],
-    ) -> Iterator[tuple[str | None, bytes]]:
-        """The verdicts on the loaded part of a log, which is scanned once for all policies."""
-        while True:
-            times, masks = events.read()
-            if not times:
-                return
-            batch = TextBatch(times, masks, events.scanner.atoms)
-            for piece in [batch] if streams is None else streams.pieces(batch):
-                for name, monitor in monitors:
-                    yield name, monitor.feed(piece.events_of(monitor.atoms), _NO_STARTS)[0]
-            if streams is not None and streams.error is not None:
-                raise streams.error
-
-    def _table(
-        self, path: str, monitors: Sequence[tuple[str | None, SuccessiveMonitor]]
-    ) -> Iterator[tuple[str | None, bytes]]:
+    def _table(self, path: str) -> Iterator[PointBatch]:
+        """Yield the events and ticks of a table."""
         policies = self._policies
+        time = self._options["time"]
+        if self._pattern not in READY or (policies.file is not None and policies.file.time):
+            time = policies.time_column(time)
         options = {
             **self._options,
             "resolution": self._options["resolution"] or policies.unit,
-            "time": policies.time_column(self._options["time"]),
+            "time": time,
             "event": policies.event_column(self._options["event"]),
+            "pattern": self._pattern,
         }
+        wanted = {**policies.wanted, ROWS: policies.atoms}
         with open_tables(
             path,
             policies.atoms,
             policies=policies.file,
+            atoms_of_partitions=[wanted],
+            shown=[policies.shown],
             format=self._format,
             # checked when the plan was built; the values of a dictionary have a single type
             **options,  # type: ignore[arg-type]
         ) as tables:
-            for batch in tables:
-                for name, monitor in monitors:
-                    yield name, monitor.feed(batch.events_of(monitor.atoms), _NO_STARTS)[0]
-        for name, monitor in monitors:
-            yield name, monitor.finish()
+            yield from tables
+            if policies.has_ticks and tables.clock is not None:
+                yield from tables.ticks_until(tick_limit(tables.clock, self._end_time))
+
+
+def _loaded(events: TextEvents, streams: TextStreams | None) -> Iterator[TextBatch]:
+    """Yield the events of the loaded part of a log."""
+    while True:
+        times, masks = events.read()
+        if not times:
+            return
+        batch = TextBatch(times, masks, events.scanner.atoms)
+        yield from [batch] if streams is None else streams.pieces(batch)
+        if streams is not None and streams.error is not None:
+            raise streams.error
 
 
 def monitor_files(
@@ -182,7 +206,9 @@ def monitor_files(
         end_time: what is known about the time after a file's last event, as for
             `monitor_partitions`.
         options: how to read tables: the options `time`, `time_unit`, `time_format`, `resolution`,
-            `event` and `event_separator` of `mtlmon.tables.open_tables`.
+            `event`, `event_separator` and `pattern` of `mtlmon.tables.open_tables`. With a pattern,
+            here or in the policy file, all files are lines of text; those that do not match it are
+            no rows.
 
     Returns:
         A row for each verdict, as for `monitor`, with the path in the column `file`.
@@ -198,7 +224,15 @@ def monitor_files(
         known = ", ".join([LOG, *FORMAT_NAMES])
         raise MtlmonError(f"no format of files is called {format!r}; there are {known}")
     given = _table_options(options)
-    policies = compile_policies(policy, mode, given["resolution"], given["time_unit"])
+    policies = compile_policies(
+        policy, mode, given["resolution"], given["time_unit"], has_lines=True
+    )
+    pattern = given["pattern"] or (None if policies.file is None else policies.file.pattern)
+    if pattern is not None:
+        line_pattern(pattern)
+        if format not in (None, LOG):
+            raise MtlmonError(f"a pattern is for lines of text, not for {format}: give one of both")
+        format = None
     # find an invalid end time here rather than on executors
     monitors_of(policies, resolve, end_time)
     found = _files(paths)
@@ -208,7 +242,7 @@ def monitor_files(
     rows = spark.createDataFrame(list(zip(found, shares, strict=True)), StructType([file, task]))
     placed = in_partitions(rows, max(shares) + 1, "task").select(FILE)
     function = FileTraces(policies, resolve, end_time, format, given)
-    return placed.mapInArrow(function, verdict_schema([file]))
+    return placed.mapInArrow(function, verdict_schema([file], has_messages=policies.has_messages))
 
 
 def _shares(sizes: Sequence[int], cores: int) -> list[int]:
@@ -242,7 +276,15 @@ def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
     return list(dict.fromkeys(found))
 
 
-_OPTIONS = ("time", "time_unit", "time_format", "resolution", "event", "event_separator")
+_OPTIONS = (
+    "time",
+    "time_unit",
+    "time_format",
+    "resolution",
+    "event",
+    "event_separator",
+    "pattern",
+)
 
 
 def _table_options(options: Mapping[str, str] | None) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
-from mtlmon.spark.common.monitoring import GoodRows, OrderedRows, monitors_of
+from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     TIME_STAMP,
     check_order_types,
@@ -20,6 +20,7 @@ from mtlmon.spark.common.ordering import (
 )
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.trace_monitors import monitors_of
 from mtlmon.spark.common.verdicts import verdict_schema, with_keys
 
 if TYPE_CHECKING:
@@ -88,10 +89,11 @@ def monitor(
         resolve: give each time-point its Boolean verdict; memory then grows with the number of
             undecided time-points. Otherwise, return equivalences as such.
         end_time: what is known about the time after the last event of each key. None: nothing, so
-            some time-points may have no verdict. A time-stamp, or a datetime if times are
+            some time-points may have no verdict, unless a policy is on ticks or on some rows only:
+            then all traces are complete up to below the last time-stamp of the whole data frame,
+            which is read twice. A time-stamp, or a datetime if times are
             timestamps: every trace is complete up to and including it. "last": the same with the
-            last time-stamp of the whole data frame, which is then read twice. "inf": no event ever
-            follows.
+            last time-stamp of the whole data frame. "inf": no event ever follows.
         time_unit: the unit of times that are integers: "ns", "us", "ms", "s", "m", "h" or "d".
         resolution: the unit of time-stamps; by default the unit of the policy file, or else the
             unit of integers, and seconds for other times.
@@ -102,7 +104,8 @@ def monitor(
     Returns:
         A row for each verdict: `policy` (null if it has no name), the key columns, `time` and
         `offset` of the time-point, and `verdict`. If that is null, the time-point is equivalent to
-        the one at `reference_time` and `reference_offset`. If policies have different keys, the
+        the one at `reference_time` and `reference_offset`. If a trigger has a message, there is a
+        column `message`. If policies have different keys, the
         columns of all of them are there, null where a policy has no such key.
 
     Raises:
@@ -138,24 +141,30 @@ def monitor(
     # find an invalid end time here rather than on executors
     monitors_of(source.policies, resolve, end)
     # count rows only in the pass that gives verdicts, not while looking for the last time-stamp
-    known_end = _last(rows, source) if end == "last" else end
+    log_clock = None
+    if end == "last" or policies.has_clocks:
+        log_clock = _last(rows, source) or 0
     source = source._replace(reporter=reporter_of(df.sparkSession, counts))
-    if end == "last" and source.policies.remembering:
-        source = source._replace(no_skipping=_NO_SKIPPING)
+    if log_clock is not None and policies.has_streams:
+        why = "policies on ticks or on some rows" if policies.has_clocks else "end_time='last'"
+        source = source._replace(no_skipping=_NO_SKIPPING.format(why))
     fields = [rows.schema[name] for name in keys]
-    verdict_schema(fields)
+    has_messages = policies.has_messages
+    verdict_schema(fields, has_messages=has_messages)
     parts = []
     for own in sources_of(source, partitions):
-        function = OrderedRows(own, resolve, known_end, ties)
+        function = OrderedRows(own, resolve, end, ties, log_clock)
         given = sorted_rows(df, own, orders, with_places=ties != "allow")
-        found = given.mapInArrow(function, verdict_schema([rows.schema[name] for name in own.keys]))
+        schema_of_verdicts = verdict_schema(
+            [rows.schema[name] for name in own.keys], has_messages=has_messages
+        )
+        found = given.mapInArrow(function, schema_of_verdicts)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     return reduce(lambda one, other: one.union(other), parts)
 
 
 _NO_SKIPPING = (
-    "such rows cannot be skipped with end_time='last', as the last time-stamp is found before: "
-    "give the time-stamp"
+    "such rows cannot be skipped with {}, as the last time-stamp of all rows is found before"
 )
 
 

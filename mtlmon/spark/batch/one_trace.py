@@ -14,7 +14,7 @@ from mtlmon.spark.batch.ranges import FINDINGS, RangeFindings, RangeVerdicts
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source
 from mtlmon.spark.common.failures import plain_errors
-from mtlmon.spark.common.monitoring import GoodRows, monitors_of
+from mtlmon.spark.common.monitoring import GoodRows
 from mtlmon.spark.common.ordering import (
     check_order_types,
     column_named,
@@ -23,6 +23,7 @@ from mtlmon.spark.common.ordering import (
 )
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.trace_monitors import monitors_of
 from mtlmon.spark.common.verdicts import verdict_schema
 from mtlmon.spark.session import cores_of
 
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from mtlmon.cutting import Plan, SeekingPass
     from mtlmon.spark.common.end_times import EndTimeLike
     from mtlmon.spark.common.events import EventSource, OnError
-    from mtlmon.spark.common.monitoring import EndTime
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import CompiledPolicy, Mode, PolicyLike
     from mtlmon.spark.common.row_counts import RowCounts
+    from mtlmon.spark.common.trace_monitors import EndTime
 
 # The numbers of rows in ranges differ by about one in this number.
 _EVENNESS = 100

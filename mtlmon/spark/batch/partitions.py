@@ -9,10 +9,11 @@ from mtlmon.errors import MtlmonError
 from mtlmon.spark.batch.traces import Columns, PartitionTrace
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema
-from mtlmon.spark.common.monitoring import OrderedRows, monitors_of
+from mtlmon.spark.common.monitoring import OrderedRows
 from mtlmon.spark.common.ordering import column_named
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.row_counts import RowCounts, reporter_of
+from mtlmon.spark.common.trace_monitors import monitors_of
 from mtlmon.spark.common.verdicts import verdict_schema
 
 if TYPE_CHECKING:
@@ -105,5 +106,6 @@ def monitor_partitions(
     # find an invalid end time here rather than on executors
     monitors_of(policies, resolve, end)
     source = source._replace(reporter=reporter_of(events.sparkSession, counts))
+    schema_of_verdicts = verdict_schema(has_messages=source.has_messages)
     plain = rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
-    return plain.mapInArrow(OrderedRows(source, resolve, end), verdict_schema())
+    return plain.mapInArrow(OrderedRows(source, resolve, end), schema_of_verdicts)

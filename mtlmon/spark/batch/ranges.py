@@ -11,6 +11,7 @@ import pyarrow as pa
 from mtlmon.errors import TableError
 from mtlmon.spark.common.events import EventReader
 from mtlmon.spark.common.ties import NO_ORDER
+from mtlmon.spark.common.trace_monitors import Found
 from mtlmon.spark.common.verdicts import verdict_batches
 
 if TYPE_CHECKING:
@@ -188,4 +189,4 @@ def _found(works: Sequence[tuple[int, SeekingWork]]) -> list[tuple[int, ...]]:
 def _taken(name: str | None, work: VerdictWork) -> Iterator[pa.RecordBatch]:
     for records in work.take():
         if len(records):
-            yield from verdict_batches(name, {}, records.tobytes(), None)
+            yield from verdict_batches(Found(name, records.tobytes(), None), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -20,7 +21,14 @@ from mtlmon.spark.batch.sql_arguments import (
     source_of,
 )
 from mtlmon.spark.common.monitoring import RowMonitors
-from mtlmon.spark.common.verdicts import COLUMNS, POLICY, verdict_batches, verdict_columns
+from mtlmon.spark.common.verdicts import (
+    COLUMNS,
+    MESSAGE,
+    POLICY,
+    message_column,
+    verdict_batches,
+    verdict_columns,
+)
 from mtlmon.support.atom_names import listed
 from mtlmon.verdicts.arrays import verdict_type
 
@@ -32,17 +40,19 @@ if TYPE_CHECKING:
     from pyspark.sql.udtf import UserDefinedTableFunction
 
     from mtlmon.spark.batch.sql_arguments import Settings
+    from mtlmon.spark.common.trace_monitors import Found
+    from mtlmon.spark.common.trace_streams import TracePiece
 
 TABLE_FUNCTION = "mtlmon"
 ARRAY_FUNCTION = "mtlmon_verdicts"
 
 _TABLE_TYPE = (
     "policy string, key string, time bigint, offset bigint, verdict boolean, "
-    "reference_time bigint, reference_offset bigint"
+    "reference_time bigint, reference_offset bigint, message string"
 )
 _ARRAY_TYPE = (
     "array<struct<policy: string, time: bigint, offset: bigint, verdict: boolean, "
-    "reference_time: bigint, reference_offset: bigint>>"
+    "reference_time: bigint, reference_offset: bigint, message: string>>"
 )
 _SAME = np.array([], np.uint32)
 
@@ -127,15 +137,17 @@ class PartitionMonitor:
         elif settings != self._settings:
             raise MtlmonError(f"{TABLE_FUNCTION}: an argument differs within a partition")
         rows = self._monitors.read(events.select(self._columns))
-        rows = self._monitors.with_streams(rows, _SAME)
-        for name, records, _ in self._monitors.feed(rows, _SAME):
-            yield from verdict_batches(name, self._key, records, None)
+        for piece in self._monitors.pieces(rows, _SAME):
+            yield from self._verdicts(self._monitors.feed(piece, _SAME))
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
         """End the partition and yield the last verdicts."""
         if self._monitors is not None:
-            for name, records in self._monitors.finish():
-                yield from verdict_batches(name, self._key, records, None)
+            yield from self._verdicts(_of_trace(self._monitors, iter(())))
+
+    def _verdicts(self, verdicts: Iterator[Found]) -> Iterator[pa.RecordBatch]:
+        for found in verdicts:
+            yield from verdict_batches(found, self._key, has_messages=True)
 
     def _set_key(self, events: pa.RecordBatch, name: str | None) -> None:
         if name is None:
@@ -168,31 +180,30 @@ def verdicts_of_arrays(*arguments: pa.Array, **named: pa.Array) -> pa.Array:
             f"{ARRAY_FUNCTION}: events are an array of structs, as in array(struct(1 AS ts, true "
             f"AS p)), not of type {events.type}"
         )
-    found: list[Found] = []
+    found: list[RowVerdicts] = []
     for settings, rows in groups_of_settings(ARRAY_FUNCTION, given, len(events)):
         part = events if len(rows) == len(events) else events.take(pa.array(rows))
-        found += [
-            Found(name, records, rows[places])
-            for name, records, places in _monitored(part, settings)
-        ]
+        found += [one._replace(rows=rows[one.rows]) for one in _monitored(part, settings)]
     return _as_lists(found, len(events), events.is_null())
 
 
-class Found(NamedTuple):
+class RowVerdicts(NamedTuple):
     """The verdicts of a policy.
 
     Attributes:
         name: the name of the policy.
         records: the verdict records.
         rows: for each verdict, the row with its events.
+        messages: for each verdict its message, or null.
     """
 
     name: str | None
     records: NDArray[np.void]
     rows: NDArray[np.int64]
+    messages: pa.Array
 
 
-def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
+def _monitored(events: pa.Array, settings: Settings) -> Iterator[RowVerdicts]:
     """Yield the verdicts on arrays of events with the same settings."""
     source = source_of(settings)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(events), 0)).astype(np.int64)
@@ -208,18 +219,46 @@ def _monitored(events: pa.Array, settings: Settings) -> Iterator[Found]:
     if not len(rows):
         return
     starts = (np.cumsum(lengths) - lengths)[rows].astype(np.uint32)
-    read = monitors.read(batch.select(list(monitors.columns)))
-    for name, given, owners in monitors.feed(monitors.with_streams(read, starts), starts):
-        # number 0 would be a trace before the first one
-        places = rows[owners.astype(np.int64) - 1]
-        yield Found(name, np.frombuffer(given, verdict_type()), places)
-    for name, given in monitors.finish():
-        records = np.frombuffer(given, verdict_type())
-        yield Found(name, records, np.full(len(records), rows[-1]))
+    columns = batch.select(list(monitors.columns))
+    if source.policies.has_clocks:
+        # each array is a log with an end of its own
+        for row, first, length in zip(rows, starts.tolist(), lengths[rows].tolist(), strict=True):
+            read = monitors.read(columns.slice(first, length))
+            for found in _of_trace(monitors, monitors.pieces(read, _SAME)):
+                yield _of_rows(found, np.array([row]))
+        return
+    read = monitors.read(columns)
+    # number 0 would be a trace before the first one
+    present = 0
+    for piece in monitors.pieces(read, starts):
+        traces = piece.traces
+        if not source.has_streams:
+            traces = np.searchsorted(starts, np.arange(len(read.time_stamps)), "right")
+        begun = np.flatnonzero(np.diff(traces, prepend=present)).astype(np.uint32)
+        numbers = np.concatenate([[present], traces[begun]])
+        for found in monitors.feed(piece, begun):
+            yield _of_rows(found, rows[numbers - 1])
+        present = int(traces[-1]) if len(traces) else present
+    for found in monitors.finish():
+        yield _of_rows(found, rows[[-1]])
+
+
+def _of_trace(monitors: RowMonitors, pieces: Iterator[TracePiece]) -> Iterator[Found]:
+    """Yield the verdicts on all events of a trace."""
+    for piece in chain(pieces, monitors.rest()):
+        yield from monitors.feed(piece, _SAME)
+    yield from monitors.finish()
+
+
+def _of_rows(found: Found, rows: NDArray[np.int64]) -> RowVerdicts:
+    """Return verdicts with the rows of their traces, which are given by the traces' numbers."""
+    records = np.frombuffer(found.records, verdict_type())
+    owners = np.zeros(len(records), np.uint32) if found.owners is None else found.owners
+    return RowVerdicts(found.name, records, rows[owners], message_column(records, found.messages))
 
 
 def _as_lists(
-    found: Sequence[Found],
+    found: Sequence[RowVerdicts],
     count: int,
     is_null: pa.Array,
 ) -> pa.Array:
@@ -230,14 +269,15 @@ def _as_lists(
         count: the number of rows.
         is_null: the rows whose list is null.
     """
-    names = list(dict.fromkeys(name for name, _, _ in found))
-    numbers = [np.full(len(records), names.index(name)) for name, records, _ in found]
+    names = list(dict.fromkeys(one.name for one in found))
+    numbers = [np.full(len(one.records), names.index(one.name)) for one in found]
     policy = np.concatenate([np.array([], np.int64), *numbers])
-    records = np.concatenate([np.array([], verdict_type()), *(one for _, one, _ in found)])
-    rows = np.concatenate([np.array([], np.int64), *(one for _, _, one in found)])
+    records = np.concatenate([np.array([], verdict_type()), *(one.records for one in found)])
+    rows = np.concatenate([np.array([], np.int64), *(one.rows for one in found)])
+    messages = pa.concat_arrays([pa.nulls(0, pa.string()), *(one.messages for one in found)])
     order = np.lexsort((records["offset"], records["time_stamp"], policy, rows))
     texts = pa.array(names, pa.string()).take(pa.array(policy[order]))
-    fields = [texts, *verdict_columns(records[order])]
-    structs = pa.StructArray.from_arrays(fields, names=[POLICY, *COLUMNS])
+    fields = [texts, *verdict_columns(records[order]), messages.take(pa.array(order))]
+    structs = pa.StructArray.from_arrays(fields, names=[POLICY, *COLUMNS, MESSAGE])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, mask=is_null)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.common.monitoring import EndTime
     from mtlmon.spark.common.policies import Mode
+    from mtlmon.spark.common.trace_monitors import EndTime
 
 PLACE = "table"
 """The name of the rows in messages."""

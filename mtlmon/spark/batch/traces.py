@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from mtlmon._core import Verdict
     from mtlmon.spark.common.events import EventSource, OnError
-    from mtlmon.spark.common.monitoring import EndTime
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
+    from mtlmon.spark.common.trace_monitors import EndTime
 
 # The number of elements that are taken from Spark at a time.
 _BLOCK = 4096
@@ -160,11 +160,14 @@ class PartitionTrace:
                 _check_rows(block, source, done)
                 done += len(block)
                 events = monitors.read(_batch(monitors.columns, block))
-                events = monitors.with_streams(events, same)
-                for name, records, _ in monitors.feed(events, same):
-                    yield from self._named(name, records)
-            for name, records in monitors.finish():
-                yield from self._named(name, records)
+                for piece in monitors.pieces(events, same):
+                    for found in monitors.feed(piece, same):
+                        yield from self._named(found.name, found.records)
+            for piece in monitors.rest():
+                for found in monitors.feed(piece, same):
+                    yield from self._named(found.name, found.records)
+            for found in monitors.finish():
+                yield from self._named(found.name, found.records)
         finally:
             monitors.report()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.common.monitoring import EndTime
+    from mtlmon.spark.common.trace_monitors import EndTime
 
 EndTimeLike: TypeAlias = "EndTime | datetime | date"
 """An end time, which can be a datetime if times are timestamps."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.checking.time_points import chosen_points
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import parse_predicate
 from mtlmon.support.atom_names import listed
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import EventColumns
     from mtlmon.checking import Partitions
+    from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
@@ -60,6 +63,8 @@ class EventSource(NamedTuple):
             and no event has a null in any of them.
         counts_skipped: whether this source reports the rows that it skips; one of several sources
             that read the same rows does.
+        has_messages: whether verdicts have a column of messages: whether any policy of the run has
+            some.
         no_skipping: why a row on which a stream has no value cannot be skipped, or None.
     """
 
@@ -73,6 +78,7 @@ class EventSource(NamedTuple):
     reporter: Reporter | None = None
     keys: tuple[str, ...] = ()
     counts_skipped: bool = True
+    has_messages: bool = False
     no_skipping: str | None = None
 
     def times(self) -> Times:
@@ -85,10 +91,9 @@ class EventSource(NamedTuple):
         return environment_of(self.selection, self.times(), None if file is None else file.zone)
 
     @property
-    def remembering(self) -> tuple[str, ...]:
-        """The atoms of the policies that depend on other rows."""
-        used = {name for one in self.policies.policies for name in one.program.atoms}
-        return tuple(name for name in self.policies.remembering if name in used)
+    def has_streams(self) -> bool:
+        """Whether something is computed from several rows, or for messages."""
+        return self.policies.has_streams
 
 
 def event_source(
@@ -164,6 +169,7 @@ def event_source(
         place,
         on_error,
         keys=tuple(keys),
+        has_messages=policies.has_messages,
     )
     source.times()
     return source
@@ -233,6 +239,8 @@ class Events(NamedTuple):
         letters: the values of their atoms.
         atoms: the names of the atoms, in the order of the letters.
         rows: the rows of the events, without those that are skipped.
+
+    It is a `mtlmon.checking.time_points.PointBatch`.
     """
 
     time_stamps: NDArray[np.int64]
@@ -240,12 +248,30 @@ class Events(NamedTuple):
     atoms: tuple[str, ...]
     rows: pa.RecordBatch
 
-    def of(self, atoms: Sequence[str]) -> EventColumns:
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
         """Return the events for monitors of a formula with these atoms."""
         return self.letters.events(self.time_stamps, [self.atoms.index(name) for name in atoms])
 
+    def numbers_of(self, partition: int) -> None:
+        """Return None: the events have no numbers of traces."""
+
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """Return the time-points of a clock."""
+        ticks = None
+        if isinstance(clock.period, int) and self.letters.of_ticks:
+            ticks = self.letters.of_ticks[0].get(clock.period)
+        return chosen_points(self, self.atoms, partition, clock, ticks)
+
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        """Return the atoms as words of bits, with a row for each event."""
+        return self.words()
+
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        """Return the values to show."""
+        return self.letters.shown[0] if self.letters.shown else {}
+
     def of_rows(self, rows: NDArray[np.int64]) -> Events:
-        """Return the events with these indices, without atoms that depend on other rows."""
+        """Return the events with these indices, without what depends on other rows."""
         is_kept = np.zeros(len(self.time_stamps), np.bool_)
         is_kept[rows] = True
         return self._replace(
@@ -365,10 +391,11 @@ def check_schema(source: EventSource, schema: pa.Schema) -> None:
         if pa.types.is_null(schema.field(name).type):
             raise TableError("all values are null", path=source.place, column=name)
     empty = EventReader(source).read(pa.RecordBatch.from_pylist([], schema=schema))
-    if source.remembering:
+    if source.has_streams:
         from mtlmon.spark.common.trace_streams import TraceStreams
 
-        TraceStreams(source).add(empty, np.array([], np.uint32))
+        for _ in TraceStreams(source).add(empty, np.array([], np.uint32)):
+            pass
 
 
 def _shown(batch: pa.RecordBatch, row: int) -> str:

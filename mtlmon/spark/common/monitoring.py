@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.drive.native import SuccessiveMonitor
-from mtlmon.errors import MtlmonError, TimeStampError
+from mtlmon.errors import TimeStampError
 from mtlmon.spark.common.events import HIDDEN, EventReader, row_error
 from mtlmon.spark.common.keys import KeyRuns
 from mtlmon.spark.common.ties import NO_ORDER, TieFinder
-from mtlmon.spark.common.trace_streams import TraceStreams
+from mtlmon.spark.common.trace_monitors import TraceMonitors, tick_limit
+from mtlmon.spark.common.trace_streams import TracePiece, TraceStreams
 from mtlmon.spark.common.verdicts import verdict_batches
 
 if TYPE_CHECKING:
@@ -21,33 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.events import Events, EventSource
-    from mtlmon.spark.common.policies import Policies
+    from mtlmon.spark.common.trace_monitors import EndTime, Found
 
 Ties: TypeAlias = Literal["warn", "error", "allow"]
 """What to do about different events of one time-stamp without an order."""
 
+_NO_STARTS = np.array([], np.uint32)
+
 PLACE = HIDDEN + "place"
 """The column with numbers that are equal for rows of one time-stamp without an order."""
-
-EndTime: TypeAlias = int | Literal["last", "inf"] | None
-"""What is known about the time after the last event of a trace, as for `SuccessiveMonitor`."""
-
-
-def monitors_of(
-    policies: Policies, resolve: bool, end_time: EndTime
-) -> list[tuple[str | None, SuccessiveMonitor]]:
-    """Make a monitor for each policy, with the policy's name.
-
-    Raises:
-        MtlmonError, TimeStampError: the end time is invalid.
-    """
-    if isinstance(end_time, bool):
-        raise MtlmonError(f"end_time is a time-stamp, 'last', 'inf' or None, not {end_time}")
-    mode = policies.mode
-    return [
-        (policy.name, SuccessiveMonitor(policy.program, mode, resolve=resolve, end_time=end_time))
-        for policy in policies.policies
-    ]
 
 
 class RowMonitors:
@@ -57,19 +39,30 @@ class RowMonitors:
         source: how rows become events.
         resolve: whether every time-point gets its Boolean verdict.
         end_time: what is known about the time after the last event of a trace.
+        log_clock: the last time-stamp of the log of all traces. If this is None, each trace is a
+            log of its own; if then a policy is not on all rows, there must be only one trace.
 
     Attributes:
         columns: the columns of the rows, in their order.
     """
 
-    def __init__(self, source: EventSource, resolve: bool, end_time: EndTime) -> None:
+    def __init__(
+        self,
+        source: EventSource,
+        resolve: bool,
+        end_time: EndTime,
+        log_clock: int | None = None,
+    ) -> None:
         self.columns = source.selection.names
         self._source = source
         self._reader = EventReader(source)
-        self._monitors = monitors_of(source.policies, resolve, end_time)
-        self._streams = TraceStreams(source) if source.remembering else None
-        # the time-stamp of the last event
-        self._clock = 0
+        self._monitors = TraceMonitors(source.policies, resolve, end_time, log_clock)
+        self._end_time = end_time
+        self._log_clock = log_clock
+        limit = None if log_clock is None else tick_limit(log_clock, end_time)
+        self._streams = TraceStreams(source, limit) if source.has_streams else None
+        # the time-stamp of the last event; None before the first one
+        self._clock: int | None = None
 
     def read(self, batch: pa.RecordBatch) -> Events:
         """Read the events of a batch of rows, which can have more than the selected columns.
@@ -79,64 +72,79 @@ class RowMonitors:
         """
         return self._reader.read(batch)
 
-    def with_streams(self, events: Events, starts: NDArray[np.uint32]) -> Events:
-        """Add the atoms that depend on other rows; leave out events on which a stream has no value.
+    def pieces(self, events: Events, starts: NDArray[np.uint32]) -> Iterator[TracePiece]:
+        """Yield the next events with what depends on other rows, in pieces; `feed` takes these.
+
+        Events on which a stream has no value are left out.
 
         Args:
             events: the next events.
             starts: the indices of the events with which another trace begins.
 
         Raises:
-            TableError: a stream has no value on a row, and such rows are not skipped.
+            TableError: a stream has no value on a row, and such rows are not skipped; or the time
+                of an event is before that of the previous event.
         """
-        if self._streams is None or not self._is_in_order(events.time_stamps, starts):
-            # `feed` raises the error about the order
-            return events
-        found = self._streams.add(events, starts)
-        self._reader.refused.add(events.rows, found.refused)
-        return found.events
+        if self._streams is None:
+            yield TracePiece(events, np.empty(0, np.int64), [])
+            return
+        self._require_order(events, starts)
+        for piece in self._streams.add(events, starts):
+            self._reader.refused.add(events.rows, piece.refused)
+            yield piece
 
-    def feed(
-        self, events: Events, starts: NDArray[np.uint32]
-    ) -> Iterator[tuple[str | None, bytes, NDArray[np.uint32]]]:
+    def rest(self) -> Iterator[TracePiece]:
+        """Yield the remaining ticks of the last trace; `feed` takes them before `finish`."""
+        if self._streams is None or self._clock is None:
+            return
+        clock = self._clock if self._log_clock is None else self._log_clock
+        yield from self._streams.end(tick_limit(clock, self._end_time))
+
+    def feed(self, piece: TracePiece, starts: NDArray[np.uint32]) -> Iterator[Found]:
         """Process the next events.
 
         Args:
-            events: the events.
-            starts: the indices of the events with which another trace begins.
+            piece: the events.
+            starts: the indices of those with which another trace begins.
 
         Yields:
-            The name of a policy, the bytes of verdict records, and the numbers of their traces,
-            where 0 is the trace before the first start.
+            The verdicts of each policy; number 0 is the trace before the first start.
 
         Raises:
             TableError: the time of an event is before that of the previous event.
         """
-        for name, monitor in self._monitors:
-            try:
-                records, owners = monitor.feed(events.of(monitor.atoms), starts)
-            except TimeStampError as error:
-                if error.index is None:
-                    raise
-                raise row_error(self._source, events.rows, error.index, str(error)) from None
-            yield name, records, np.frombuffer(owners, np.uint32)
+        events = piece.events
+        try:
+            yield from self._monitors.feed(events, starts, piece.traces)
+        except TimeStampError as error:
+            if error.index is None:
+                raise
+            raise row_error(self._source, events.rows, error.index, str(error)) from None
 
-    def _is_in_order(self, times: NDArray[np.int64], starts: NDArray[np.uint32]) -> bool:
-        """Whether time-stamps do not decrease within a trace, also from the last event on."""
-        decreases = np.diff(times, prepend=self._clock) < 0
+    def _require_order(self, events: Events, starts: NDArray[np.uint32]) -> None:
+        """Check that time-stamps do not decrease within a trace, also from the last event on."""
+        times = events.time_stamps
+        if not len(times):
+            return
+        decreases = np.diff(times, prepend=self._clock or 0) < 0
         decreases[starts] = False
-        if len(times):
-            self._clock = int(times[-1])
-        return not decreases.any()
+        if decreases.any():
+            index = int(decreases.argmax())
+            before = times[index - 1] if index else self._clock
+            message = f"time-stamp {times[index]} at index {index} is below {before}"
+            raise row_error(self._source, events.rows, index, message)
+        self._clock = int(times[-1])
 
     def report(self, ties: int = 0) -> None:
         """Send the counts to the driver when the task has ended or is stopped."""
         self._reader.report(ties)
 
-    def finish(self) -> Iterator[tuple[str | None, bytes]]:
-        """End the present trace; yield the names of policies and the bytes of verdict records."""
-        for name, monitor in self._monitors:
-            yield name, monitor.finish()
+    def finish(self) -> Iterator[Found]:
+        """End the present trace and yield the verdicts that this brings; another may follow."""
+        yield from self._monitors.finish(self._clock or 0)
+        self._clock = None
+        if self._streams is not None:
+            self._streams.forget()
 
 
 class OrderedRows:
@@ -151,15 +159,23 @@ class OrderedRows:
         resolve: as for `RowMonitors`.
         end_time: as for `RowMonitors`.
         ties: what to do about different events of one time-stamp without an order.
+        log_clock: as for `RowMonitors`.
     """
 
     def __init__(
-        self, source: EventSource, resolve: bool, end_time: EndTime, ties: Ties = "allow"
+        self,
+        source: EventSource,
+        resolve: bool,
+        end_time: EndTime,
+        ties: Ties = "allow",
+        log_clock: int | None = None,
     ) -> None:
+        self._log_clock = log_clock
         self._source = source
         self._resolve = resolve
         self._end_time = end_time
         self._ties = ties
+        self._has_messages = source.has_messages
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the verdicts of a partition, with the columns of `verdict_schema`.
@@ -167,12 +183,14 @@ class OrderedRows:
         Raises:
             TableError: a row is not an event, or it ties with another and that is an error.
         """
-        monitors = RowMonitors(self._source, self._resolve, self._end_time)
-        runs = KeyRuns(self._source.keys)
-        ties = TieFinder(self._source.policies.columns if self._source.remembering else ())
+        source, has_messages = self._source, self._has_messages
+        monitors = RowMonitors(source, self._resolve, self._end_time, self._log_clock)
+        runs, kept_runs = KeyRuns(source.keys), KeyRuns(source.keys)
+        ties = TieFinder(source.policies.columns if source.has_streams else ())
         tie_count = 0
         names = [*monitors.columns, *([] if self._ties == "allow" else [PLACE])]
-        last: dict[str, pa.Array] = {}
+        # the key of the last event
+        keys: dict[str, pa.Array] = {}
         try:
             for columns in batches:
                 if columns.num_rows == 0:
@@ -180,23 +198,24 @@ class OrderedRows:
                 events = monitors.read(pa.RecordBatch.from_arrays(columns.columns, names=names))
                 if not events.rows.num_rows:
                     continue
-                before = runs.last
-                starts, keys = runs.read(events.rows)
-                read = monitors.with_streams(events, starts)
-                if len(read.time_stamps) < len(events.time_stamps):
-                    # as if the other rows had never been there
-                    runs.last = before
-                    if not len(read.time_stamps):
-                        continue
-                    starts, keys = runs.read(read.rows)
-                events = read
-                last = {name: key.slice(len(key) - 1) for name, key in keys.items()}
-                if self._ties != "allow":
-                    tie_count += self._tie_count(ties, events, starts)
-                for name, records, owners in monitors.feed(events, starts):
-                    yield from verdict_batches(name, keys, records, owners)
-            for name, records in monitors.finish():
-                yield from verdict_batches(name, last, records, None)
+                starts, _ = runs.read(events.rows)
+                for piece in monitors.pieces(events, starts):
+                    read = piece.events
+                    own, own_starts = _last_of(keys), _NO_STARTS
+                    if len(read.time_stamps):
+                        # as if the rows that were left out had never been there
+                        own_starts, own = kept_runs.read(read.rows)
+                        keys = own
+                        if self._ties != "allow":
+                            tie_count += self._tie_count(ties, read, own_starts)
+                    for found in monitors.feed(piece, own_starts):
+                        yield from verdict_batches(found, own, has_messages=has_messages)
+            last = _last_of(keys)
+            for piece in monitors.rest():
+                for found in monitors.feed(piece, _NO_STARTS):
+                    yield from verdict_batches(found, last, has_messages=has_messages)
+            for found in monitors.finish():
+                yield from verdict_batches(found, last, has_messages=has_messages)
         finally:
             monitors.report(tie_count)
 
@@ -209,6 +228,10 @@ class OrderedRows:
             )
             raise row_error(self._source, events.rows, int(found[0]), message)
         return len(found)
+
+
+def _last_of(keys: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    return {name: key.slice(len(key) - 1) for name, key in keys.items()}
 
 
 class GoodRows:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from mtlmon._core import Monitor
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
-from mtlmon.errors import MtlmonError, PolicyError, UnitError
+from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.policy.needs import needs_of, refuse_clocks, refuse_first_order
+from mtlmon.policy.definitions import Clock
+from mtlmon.policy.needs import needs_of, refuse_first_order
+from mtlmon.policy.predicates.time_points import ROWS, period_in_units
 from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
-from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mtlmon.policy import Predicate
+    from mtlmon.policy import Policy, Predicate
+    from mtlmon.policy.messages import Message
 
 PolicyLike: TypeAlias = str | os.PathLike[str] | Formula | Program | PolicyFile
 """A formula or the content of a policy file as text, the path of such a file, or a parsed formula
@@ -41,11 +41,28 @@ class CompiledPolicy(NamedTuple):
         name: the name of the policy, or None for a formula without a name.
         program: the compiled formula.
         key: the key columns that the policy names; None if it has the key of the run.
+        clock: its time-points, with a period in units of time; None for all rows.
+        message: for a trigger the text of its violations, as `Policy.message`.
     """
 
     name: str | None
     program: Program
     key: tuple[str, ...] | None = None
+    clock: Clock | None = None
+    message: tuple[Message, tuple[str, ...]] | None = None
+
+    @property
+    def period(self) -> int:
+        """The period of its ticks; `ROWS` if its time-points are rows."""
+        period = None if self.clock is None else self.clock.period
+        assert period is None or isinstance(period, int)
+        return ROWS if period is None else period
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms that are needed at its time-points."""
+        condition = None if self.clock is None else self.clock.atom
+        return self.program.atoms if condition is None else (*self.program.atoms, condition)
 
 
 class Policies(NamedTuple):
@@ -53,12 +70,13 @@ class Policies(NamedTuple):
 
     Attributes:
         policies: the policies in the order of the file.
-        atoms: the atoms of all policies, and those of the log that conditions on other rows need.
+        atoms: the atoms of all policies at rows, and those of the log that conditions on other rows
+            need.
         predicates: the predicates by the name of the atom that they define, without `remembering`.
         unit: the unit of time-stamps, or None if it is not declared.
         mode: the mode of the monitors.
         file: the policy file, or None if there is only a formula.
-        remembering: the atoms that depend on other rows, or on other atoms.
+        remembering: those of the atoms that depend on other rows, or on other atoms.
         log_atoms: the atoms of the log that these need.
         columns: the columns that all atoms need.
     """
@@ -87,12 +105,60 @@ class Policies(NamedTuple):
         """Return the column of names of events: the one that is given, or else that of the file."""
         return given if given is not None or self.file is None else self.file.event
 
+    @property
+    def has_ticks(self) -> bool:
+        """Whether a policy is checked at ticks."""
+        return any(one.period != ROWS for one in self.policies)
+
+    @property
+    def has_clocks(self) -> bool:
+        """Whether a policy is on other time-points than all rows."""
+        return any(one.clock is not None for one in self.policies)
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether a trigger has a message."""
+        return any(one.message is not None for one in self.policies)
+
+    @property
+    def wanted(self) -> dict[int, tuple[str, ...]]:
+        """The atoms that depend on other rows, at rows under `ROWS`, and all at ticks by period."""
+        found: dict[int, dict[str, None]] = {}
+        for one in self.policies:
+            own = found.setdefault(one.period, {})
+            if one.period == ROWS:
+                own |= {name: None for name in one.atoms if name in self.remembering}
+            else:
+                own |= dict.fromkeys(one.atoms)
+        return {period: tuple(names) for period, names in found.items()}
+
+    @property
+    def shown(self) -> dict[int, tuple[str, ...]]:
+        """The names in `PolicyFile.shown` that messages need: at rows, and at ticks by period."""
+        found: dict[int, dict[str, None]] = {}
+        for one in self.policies:
+            if one.message is not None:
+                found.setdefault(one.period, {}).update(dict.fromkeys(one.message[1]))
+        return {period: tuple(names) for period, names in found.items() if names}
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether anything is computed from several rows, or only for messages."""
+        return self.has_ticks or any(self.wanted.values()) or any(self.shown.values())
+
     def refuse_streams(self, function: str) -> None:
-        """Refuse conditions that depend on other rows, for a function that cannot evaluate them.
+        """Refuse what depends on other rows, for a function that cannot evaluate it.
 
         Raises:
-            MtlmonError: there is one.
+            MtlmonError: there is a condition on other rows, or a policy on other time-points than
+                all rows.
         """
+        for one in self.policies:
+            if one.clock is not None:
+                raise MtlmonError(
+                    f"policy {one.name} is on {one.clock}, which {function} does not support: use "
+                    "mtlmon.spark.monitor"
+                )
         if self.remembering:
             raise MtlmonError(
                 f"the condition {self.remembering[0]} depends on other rows, which {function} does "
@@ -107,6 +173,7 @@ def compile_policies(
     time_unit: str | None = None,
     *,
     has_keys: bool = False,
+    has_lines: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
@@ -117,6 +184,7 @@ def compile_policies(
         time_unit: the unit of times that are integers; it is also the unit of time-stamps if there
             is no other.
         has_keys: whether policies can have keys of their own.
+        has_lines: whether lines of text can have a pattern.
 
     Raises:
         FormulaError: the policy is invalid; the error says where and why.
@@ -136,14 +204,16 @@ def compile_policies(
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
         file = _policy_file(policy, unit or LATER)
-        _refuse_pattern(file)
-        refuse_clocks(file.policies)
+        if not has_lines:
+            _refuse_pattern(file)
         refuse_first_order(file.policies)
         if not has_keys:
             _refuse_keys(file)
         unit = unit if file.unit in (None, LATER) else file.unit
         compiled = [
-            _compiled(one.name, one.formula, unit or time_unit)._replace(key=one.key)
+            _compiled(one.name, one.formula, unit or time_unit)._replace(
+                key=one.key, clock=_clock_of(one, unit or time_unit), message=one.message
+            )
             for one in file.policies
         ]
     if not compiled:
@@ -152,27 +222,26 @@ def compile_policies(
         raise MtlmonError(f"mode is 'local', 'global' or 'naive', not {mode!r}")
     # find an invalid mode here rather than on executors
     Monitor(compiled[0].program, mode)
-    atoms = tuple(dict.fromkeys(name for one in compiled for name in one.program.atoms))
+    atoms = tuple(
+        dict.fromkeys(name for one in compiled if one.period == ROWS for name in one.atoms)
+    )
+    policies = Policies(tuple(compiled), atoms, {}, unit, mode, file)
     if file is None:
-        return Policies(tuple(compiled), atoms, {}, unit, mode)
-    needs = needs_of(file, atoms)
-    _refuse_other_streams(file, needs.streams)
+        return policies
+    at_ticks = [name for one in compiled if one.period != ROWS for name in one.atoms]
+    shown = [name for names in policies.shown.values() for name in names]
+    needs = needs_of(file, [*atoms, *at_ticks], shown)
+    remembering = tuple(name for name in needs.remembering if name in atoms)
     predicates = {
-        name: file.atoms[name]
-        for name in atoms
-        if name in file.atoms and name not in needs.remembering
+        name: file.atoms[name] for name in atoms if name in file.atoms and name not in remembering
     }
+    policies = policies._replace(remembering=remembering)
     atoms = (*atoms, *(name for name in needs.log_atoms if name not in atoms))
-    return Policies(
-        tuple(compiled),
-        atoms,
-        predicates,
-        unit,
-        mode,
-        file,
-        needs.remembering,
-        needs.log_atoms if needs.remembering else (),
-        needs.columns,
+    return policies._replace(
+        atoms=atoms,
+        predicates=predicates,
+        log_atoms=needs.log_atoms if policies.has_streams else (),
+        columns=needs.columns,
     )
 
 
@@ -200,25 +269,22 @@ def _policy_file(policy: object, unit: str) -> PolicyFile:
     )
 
 
-def _refuse_other_streams(file: PolicyFile, streams: Iterable[str]) -> None:
-    """Refuse streams with ticks or instances.
+def _clock_of(policy: Policy, unit: str | None) -> Clock | None:
+    """The time-points of a policy, with a period in units of time.
 
     Raises:
-        PolicyError: one of the streams is such a stream.
+        UnitError: the period has a unit, but that of time-stamps is not known.
+        FormulaError: the period is not a whole number of units.
     """
-    for name in sorted(streams):
-        stream = file.streams[name]
-        has_ticks = stream.clock is not None and stream.clock.period is not None
-        if has_ticks or stream.per:
-            clause = "every" if has_ticks else "per"
-            raise formula_error(
-                file.text,
-                stream.place,
-                f"stream {name} has the clause {clause}, which Spark does not support",
-                source=file.source,
-                hint="use the command or check_tables, or streams with values at rows",
-                kind=PolicyError,
-            )
+    clock = policy.clock
+    if clock is None or clock.period is None or isinstance(clock.period, int):
+        return clock
+    if unit is None:
+        raise UnitError(
+            f"policy {policy.name} is on {clock}, and the unit of time-stamps is not known: say it "
+            "with resolution='s', or with a line 'unit s' in the policy"
+        )
+    return Clock(period=period_in_units(clock.period, unit))
 
 
 def _refuse_pattern(file: PolicyFile) -> None:
@@ -229,8 +295,8 @@ def _refuse_pattern(file: PolicyFile) -> None:
     """
     if file.pattern is not None:
         raise MtlmonError(
-            "the policy file has a line with pattern, which is not possible in Spark: extract "
-            "columns before (pyspark.sql.functions.regexp_extract)"
+            "the policy file has a line with pattern, which only mtlmon.spark.monitor_files "
+            "supports: extract columns before (pyspark.sql.functions.regexp_extract)"
         )
 
 

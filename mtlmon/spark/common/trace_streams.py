@@ -1,56 +1,89 @@
-"""Atoms that depend on other rows of a trace, for events sorted by trace and time."""
+"""What depends on other rows of a trace, for events sorted by trace and time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.policy.predicates.time_points import ROWS
+import numpy as np
+
+from mtlmon.errors import TableError, TickError
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.successive import SuccessiveStreams
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.spark.common.events import Events, EventSource
+    from mtlmon.streams.successive import Piece
+    from mtlmon.tables.columns.letters import Letters
 
 
-class WithStreams(NamedTuple):
-    """Events with all their atoms.
+class TracePiece(NamedTuple):
+    """Consecutive events with all that is computed of them, and ticks.
 
     Attributes:
-        events: the events, without those on which a stream has no value.
-        rows: their indices among the events that were given.
-        refused: the indices of the others, each with the reason.
+        events: the events, without those on which a stream has no value. Their letters have the
+            ticks, sorted by trace, and the values to show.
+        traces: for each event the number of its trace, as ticks have it: 0 is the trace that goes
+            on from the batch before, and k the one that begins with number k - 1 of `starts`.
+        refused: the indices of the events that were left out, among those that were given, each
+            with the reason.
     """
 
     events: Events
-    rows: NDArray[np.int64]
+    traces: NDArray[np.int64]
     refused: list[tuple[int, str]]
 
 
 def stream_atoms(source: EventSource) -> StreamAtoms:
-    """Return what computes the atoms that depend on other rows, of the policies of a source."""
+    """Return what computes all that depends on other rows, of the policies of a source."""
     policies = source.policies
     assert policies.file is not None
-    wanted: list[dict[When, tuple[str, ...]]] = [{ROWS: source.remembering}]
-    return StreamAtoms(policies.file, wanted, policies.log_atoms, source.environment())
+    wanted, shown = [policies.wanted], [policies.shown]
+    return StreamAtoms(policies.file, wanted, policies.log_atoms, source.environment(), shown=shown)
+
+
+def set_computed(letters: Letters, atoms: Sequence[str], piece: Piece) -> None:
+    """Add what was computed to the letters of the rows of a piece, which have these atoms."""
+    letters.of_traces = [{atoms.index(name): array for name, array in piece.atoms.items()}]
+    letters.of_ticks = [piece.ticks]
+    letters.shown = [piece.shown]
+
+
+def with_computed(events: Events, piece: Piece) -> Events:
+    """Return the events of a piece, with all that was computed."""
+    if len(piece.rows) < len(events.time_stamps):
+        events = events.of_rows(piece.rows)
+    set_computed(events.letters, events.atoms, piece)
+    return events
+
+
+def tick_error(source: EventSource, error: TickError) -> TableError:
+    """Make the error for a tick at which integers overflow."""
+    return TableError(f"at the tick {error.time_stamp}: {error.reason}", path=source.place)
 
 
 class TraceStreams:
-    """Adds the atoms that depend on other rows to events, for one trace after the other.
+    """Adds what depends on other rows to events, for one trace after the other.
 
     Args:
         source: how rows become events, and the policies of one partition of traces.
+        limit: the ticks of all traces are computed below this time; None if there are none, or if
+            there is only one trace.
     """
 
-    def __init__(self, source: EventSource) -> None:
+    def __init__(self, source: EventSource, limit: int | None = None) -> None:
+        self._source = source
         self._log_atoms = source.policies.log_atoms
-        self._streams = SuccessiveStreams(stream_atoms(source))
+        self._streams = SuccessiveStreams(stream_atoms(source), limit)
+        # the last events, without their rows
+        self._nothing: Events | None = None
 
-    def add(self, events: Events, starts: NDArray[np.integer]) -> WithStreams:
-        """Compute the atoms of the next events.
+    def add(self, events: Events, starts: NDArray[np.integer]) -> Iterator[TracePiece]:
+        """Yield the next events in pieces, some of which have only ticks.
 
         Args:
             events: the events, with the atoms that depend on their own row.
@@ -58,15 +91,36 @@ class TraceStreams:
 
         Raises:
             PolicyError: a column does not exist, or its type does not fit.
+            TableError: integers overflow at a tick.
         """
         count = len(events.time_stamps)
         held = {
             name: events.letters.held(events.atoms.index(name), count) for name in self._log_atoms
         }
-        found = self._streams.evaluate(events.rows, events.time_stamps, starts, held)
-        if found.refused:
-            events = events.of_rows(found.rows)
-        events.letters.of_traces = [
-            {events.atoms.index(name): array for name, array in found.atoms.items()}
-        ]
-        return WithStreams(events, found.rows, found.refused)
+        self._nothing = events.of_rows(np.empty(0, np.int64))
+        try:
+            for piece in self._streams.evaluate(events.rows, events.time_stamps, starts, held):
+                yield TracePiece(with_computed(events, piece), piece.traces, piece.refused)
+        except TickError as error:
+            raise tick_error(self._source, error) from None
+
+    def end(self, limit: int | None = None) -> Iterator[TracePiece]:
+        """Yield the remaining ticks of the last trace.
+
+        Args:
+            limit: compute the ticks below this time; by default, as for all traces.
+
+        Raises:
+            TableError: integers overflow at a tick.
+        """
+        if self._nothing is None:
+            return
+        try:
+            for piece in self._streams.end(limit):
+                yield TracePiece(with_computed(self._nothing, piece), piece.traces, [])
+        except TickError as error:
+            raise tick_error(self._source, error) from None
+
+    def forget(self) -> None:
+        """Forget the last trace, which has ended."""
+        self._streams.forget()

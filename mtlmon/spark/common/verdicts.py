@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.common.ordering import column_named
-from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, verdict_type
+from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
+    from mtlmon.spark.common.trace_monitors import Found
+
 POLICY = "policy"
 """The column with the name of the policy; null for a formula without a name."""
 
@@ -25,13 +27,16 @@ COLUMNS = ("time", "offset", "verdict", "reference_time", "reference_offset")
 """The columns of a verdict: its time-point; true, false or null; and if null, the earlier
 time-point that it is equivalent to."""
 
+MESSAGE = "message"
+"""The column with the message of a trigger that is violated, if any policy has messages."""
+
 # The rows of a batch: enough to make the cost of a batch negligible, few enough for the texts of
 # keys to fit.
 _BATCH_ROWS = 1 << 16
 
 
-def verdict_schema(keys: Sequence[StructField] = ()) -> StructType:
-    """Return the columns of verdicts: the policy, the keys, then `COLUMNS`.
+def verdict_schema(keys: Sequence[StructField] = (), *, has_messages: bool = False) -> StructType:
+    """Return the columns of verdicts: the policy, the keys, `COLUMNS`, then perhaps `MESSAGE`.
 
     Raises:
         MtlmonError: a key column has the same name as another column.
@@ -39,13 +44,15 @@ def verdict_schema(keys: Sequence[StructField] = ()) -> StructType:
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
     for field in keys:
-        if field.name.lower() in {POLICY, *COLUMNS}:
+        if field.name.lower() in {POLICY, *COLUMNS, *([MESSAGE] if has_messages else [])}:
             raise MtlmonError(
                 f"the key column {field.name!r} is called like a column of verdicts: rename it "
                 "before (DataFrame.withColumnRenamed)"
             )
     types = (LongType(), LongType(), BooleanType(), LongType(), LongType())
     fields = [StructField(name, kind) for name, kind in zip(COLUMNS, types, strict=True)]
+    if has_messages:
+        fields.append(StructField(MESSAGE, StringType()))
     return StructType([StructField(POLICY, StringType()), *keys, *fields])
 
 
@@ -97,21 +104,33 @@ def verdict_columns(records: NDArray[np.void]) -> list[pa.Array]:
     return [pa.array(records["time_stamp"]), pa.array(offset), verdicts, *references]
 
 
+def message_column(verdicts: NDArray[np.void], messages: Sequence[str | None] | None) -> pa.Array:
+    """Return the messages of verdicts; null for those without one.
+
+    Args:
+        verdicts: the verdict records.
+        messages: the messages of the false ones, in order; None if there are none.
+    """
+    is_false = verdicts["kind"] == FALSE
+    if not messages:
+        return pa.nulls(len(verdicts), pa.string())
+    places = np.cumsum(is_false) - 1
+    return pa.array(messages, pa.string()).take(pa.array(places, mask=~is_false))
+
+
 def verdict_batches(
-    name: str | None,
-    keys: Mapping[str, pa.Array],
-    records: bytes,
-    owners: NDArray[np.uint32] | None,
+    found: Found, keys: Mapping[str, pa.Array], *, has_messages: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield record batches of verdicts, with the columns of `verdict_schema`.
 
     Args:
-        name: the name of the policy.
-        keys: the keys of the traces, with a column for each name.
-        records: the bytes of verdict records.
-        owners: for each verdict the index of its trace in `keys`; None if there is only one trace.
+        found: the verdicts of a policy.
+        keys: the keys of the traces by their numbers, with a column for each name.
+        has_messages: whether there is a column of messages.
     """
+    name, records, owners, messages = found
     verdicts = np.frombuffer(records, verdict_type())
+    texts = message_column(verdicts, messages) if has_messages else None
     for first in range(0, len(verdicts), _BATCH_ROWS):
         part = verdicts[first : first + _BATCH_ROWS]
         places = pa.array(
@@ -124,4 +143,8 @@ def verdict_batches(
             *(key.take(places) for key in keys.values()),
             *verdict_columns(part),
         ]
-        yield pa.RecordBatch.from_arrays(columns, names=[POLICY, *keys, *COLUMNS])
+        names = [POLICY, *keys, *COLUMNS]
+        if texts is not None:
+            columns.append(texts.slice(first, len(part)))
+            names.append(MESSAGE)
+        yield pa.RecordBatch.from_arrays(columns, names=names)

@@ -14,15 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtlmon.checking.time_points import chosen_points
 from mtlmon.errors import EventError
 from mtlmon.tables.columns.letters import Letters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
+    from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.policy.definitions import Clock
     from mtlmon.spark.common.events import Events
 
 _LEAST = -(2**63)
@@ -44,6 +47,44 @@ class Waiting(NamedTuple):
         """Return the events with these indices, in this order."""
         columns = None if self.columns is None else self.columns.take(pa.array(places))
         return Waiting(self.rows[places], columns)
+
+
+class DueEvents(NamedTuple):
+    """Events to monitor, and the ticks that come with them.
+
+    It is a `mtlmon.checking.time_points.PointBatch`.
+
+    Attributes:
+        time_stamps: the time-stamps of the events.
+        letters: their atoms.
+        atoms: the names of the atoms, in the order of the letters.
+    """
+
+    time_stamps: NDArray[np.int64]
+    letters: Letters
+    atoms: tuple[str, ...]
+
+    def numbers_of(self, partition: int) -> None:
+        """Return None, as there is one trace."""
+
+    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
+        """Return the time-points of a clock."""
+        ticks = None
+        if isinstance(clock.period, int) and self.letters.of_ticks:
+            ticks = self.letters.of_ticks[0].get(clock.period)
+        return chosen_points(self, self.atoms, partition, clock, ticks)
+
+    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
+        """Return the events as input for a monitor with these atoms."""
+        return self.letters.events(self.time_stamps, [self.atoms.index(name) for name in atoms])
+
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
+        return self.letters.words(len(self.time_stamps), len(self.atoms))
+
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        """Return the values to show."""
+        return self.letters.shown[0] if self.letters.shown else {}
 
 
 class EventRecords(NamedTuple):
@@ -138,17 +179,9 @@ class EventRecords(NamedTuple):
         keys = [rows[:, 0], *rows.T[1 + self._words :]]
         return np.lexsort(keys[::-1])
 
-    def events(self, rows: NDArray[np.int64], atoms: Sequence[str]) -> EventColumns:
-        """Convert rows to events for monitors of a formula with these atoms."""
-        return self.events_of(self.letters(rows), rows, atoms)
-
-    def events_of(
-        self, letters: Letters, rows: NDArray[np.int64], atoms: Sequence[str]
-    ) -> EventColumns:
-        """Convert rows whose letters are known to events for monitors with these atoms."""
-        return letters.events(
-            np.ascontiguousarray(rows[:, 0]), [self.atoms.index(name) for name in atoms]
-        )
+    def due(self, rows: NDArray[np.int64]) -> DueEvents:
+        """Convert rows to events, without what depends on other rows."""
+        return DueEvents(np.ascontiguousarray(rows[:, 0]), self.letters(rows), self.atoms)
 
     def atom_lists(self, rows: NDArray[np.int64]) -> pa.Array:
         """Return the names of the atoms that hold in each row, as lists."""

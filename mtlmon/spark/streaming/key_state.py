@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon._core import Monitor
+from mtlmon.checking.row_offsets import SuccessiveOffsets
 from mtlmon.drive.native import feed_columns
 from mtlmon.errors import SnapshotError
+from mtlmon.spark.common.trace_monitors import messages_of, points_of
 from mtlmon.spark.streaming.settings import NO_SETTINGS, check_settings
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from mtlmon._core import Verdict
     from mtlmon.spark.common.policies import Policies
-    from mtlmon.spark.streaming.event_records import EventRecords
+    from mtlmon.spark.streaming.event_records import DueEvents, EventRecords
     from mtlmon.spark.streaming.key_streams import KeyStreams
-    from mtlmon.tables.columns.letters import Letters
 
 _VERSION = 3
 # version, number of policies, next wake-up (-1: never)
 _HEAD = struct.Struct("<BHq")
 _LENGTH = struct.Struct("<I")
 _NEVER = -1
+_NO_STARTS = np.array([], np.uint32)
 
 
 class KeyState(NamedTuple):
@@ -106,11 +106,13 @@ class Outcome(NamedTuple):
             give the same verdicts on all later events.
         verdicts: pairs of the number of a policy and the bytes of its verdict records.
         late: the bytes of the events that came too late.
+        messages: for policies with messages, by number, those of the false verdicts, in order.
     """
 
     state: KeyState | None
     verdicts: list[tuple[int, bytes]]
     late: bytes
+    messages: dict[int, list[str | None]]
 
 
 class KeyMonitors:
@@ -133,7 +135,9 @@ class KeyMonitors:
         self._records = records
         self._settings = settings
         self._streams = streams
-        self._monitors = [Monitor(policy.program, policies.mode) for policy in policies.policies]
+        self._monitors = [
+            (policy, Monitor(policy.program, policies.mode)) for policy in policies.policies
+        ]
 
     def visit(self, state: KeyState | None, blocks: Sequence[bytes], horizon: int) -> Outcome:
         """Continue with a key.
@@ -164,7 +168,7 @@ class KeyMonitors:
         due = due.take(self._records.order(due.rows))
         waiting = waiting.take(np.flatnonzero(~is_due))
         if state is None and not len(due.rows) and not len(waiting.rows):
-            return Outcome(None, [], late)
+            return Outcome(None, [], late, {})
         left = self._records.pack(waiting)
         changes = [int(waiting.rows[:, 0].min()) + 1] if left else []
         if (
@@ -175,33 +179,41 @@ class KeyMonitors:
             wakeups = [*changes, *([] if state.next_wakeup is None else [state.next_wakeup])]
             next_wakeup = min(wakeups, default=None)
             kept = KeyState(next_wakeup, state.snapshots, left, self._settings, state.streams)
-            return Outcome(kept, [], late)
-        verdicts = []
+            return Outcome(kept, [], late, {})
+        if self._streams is not None:
+            self._streams.restore(b"" if state is None else state.streams)
+        for number, (_, monitor) in enumerate(self._monitors):
+            self._wake(monitor, None if state is None else state.snapshots, number)
+        found: dict[int, list[bytes]] = {}
+        messages: dict[int, list[str | None]] = {}
         snapshots = []
         settled: list[int | None] = []
         streams = b""
-        rows, letters = due.rows, self._records.letters(due.rows)
-        if self._streams is not None:
-            self._streams.restore(b"" if state is None else state.streams)
-            rows, letters = self._streams.added(due)
+        if self._streams is None:
+            self._feed(self._records.due(due.rows), SuccessiveOffsets(), found, messages)
+        else:
+            # The events of one time-stamp are due at once, so their offsets begin with 0.
+            offsets = SuccessiveOffsets()
+            for piece in self._streams.pieces(due, horizon):
+                self._feed(piece, offsets, found, messages)
             streams = self._streams.snapshot()
             settled.append(self._streams.settled_from)
-        for number, monitor in enumerate(self._monitors):
-            self._wake(monitor, None if state is None else state.snapshots, number)
-            records = [*self._fed(monitor, rows, letters), *_records_of(monitor.advance(horizon))]
-            if records:
-                verdicts.append((number, b"".join(records)))
+            if (tick := self._streams.next_tick) is not None:
+                changes.append(tick + 1)
+        for number, (_, monitor) in enumerate(self._monitors):
+            found.setdefault(number, []).extend(_records_of(monitor.advance(horizon)))
             if (change := monitor.next_change) is not None:
                 changes.append(change)
             settled.append(monitor.settled_from)
             snapshots.append(monitor.snapshot())
+        verdicts = [(number, b"".join(found[number])) for number in sorted(found) if found[number]]
         if not left and (latest := _latest(settled)) is not None:
             if latest <= horizon:
-                return Outcome(None, verdicts, late)
+                return Outcome(None, verdicts, late, messages)
             changes.append(latest)
         next_wakeup = min(changes, default=None)
         awake = KeyState(next_wakeup, snapshots, left, self._settings, streams)
-        return Outcome(awake, verdicts, late)
+        return Outcome(awake, verdicts, late, messages)
 
     def _wake(self, monitor: Monitor, snapshots: Sequence[bytes] | None, number: int) -> None:
         if snapshots is None:
@@ -217,11 +229,22 @@ class KeyMonitors:
                 "another mode need a checkpointLocation of their own"
             ) from None
 
-    def _fed(self, monitor: Monitor, rows: NDArray[np.int64], letters: Letters) -> Iterator[bytes]:
-        """Feed events to a monitor, and yield the verdict records."""
-        if len(rows):
-            events = self._records.events_of(letters, rows, monitor.atoms)
-            yield bytes(feed_columns(monitor, [events]))
+    def _feed(
+        self,
+        events: DueEvents,
+        offsets: SuccessiveOffsets,
+        found: dict[int, list[bytes]],
+        messages: dict[int, list[str | None]],
+    ) -> None:
+        """Feed events to all monitors, and add the verdict records and messages of each policy."""
+        of_rows = offsets.taken(events.time_stamps, _NO_STARTS)
+        for number, (policy, monitor) in enumerate(self._monitors):
+            points = points_of(policy, events, of_rows)
+            if points.events.count:
+                records = bytes(feed_columns(monitor, [points.events], points.offsets))
+                found.setdefault(number, []).append(records)
+                if (texts := messages_of(policy, points)) is not None:
+                    messages.setdefault(number, []).extend(texts)
 
 
 def _latest(time_stamps: Sequence[int | None]) -> int | None:

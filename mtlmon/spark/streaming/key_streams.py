@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from mtlmon.errors import SnapshotError
+from mtlmon.errors import SnapshotError, TickError
 from mtlmon.spark.common.events import RefusedRows
-from mtlmon.spark.common.trace_streams import stream_atoms
-from mtlmon.streams.successive import evaluate_traces
+from mtlmon.spark.common.trace_streams import set_computed, stream_atoms, tick_error
+from mtlmon.streams.successive import rest_of_trace, trace_pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.streaming.event_records import EventRecords, Waiting
-    from mtlmon.tables.columns.letters import Letters
+    from mtlmon.spark.streaming.event_records import DueEvents, EventRecords, Waiting
+    from mtlmon.streams.successive import Piece
 
 
 class KeyStreams:
@@ -54,32 +55,41 @@ class KeyStreams:
                 "checkpointLocation of their own"
             ) from None
 
-    def added(self, events: Waiting) -> tuple[NDArray[np.int64], Letters]:
-        """Compute the atoms of the next events, which are in order.
+    def pieces(self, events: Waiting, until: int) -> Iterator[DueEvents]:
+        """Yield the next events, which are in order, with what depends on other rows, in pieces.
 
-        Returns:
-            The rows of events, without those on which a stream has no value; and their atoms.
+        Events on which a stream has no value are left out.
+
+        Args:
+            events: the events.
+            until: no further event is below this time: all ticks below it come, too.
 
         Raises:
-            TableError: a stream has no value on a row, and such rows are not skipped.
+            TableError: a stream has no value on a row, and such rows are not skipped; or integers
+                overflow at a tick.
         """
         rows, columns = events
         assert columns is not None
-        letters = self._records.letters(rows)
+        read = self._records.due(rows)
         held = {
-            name: letters.held(self._records.atoms.index(name), len(rows))
+            name: read.letters.held(self._records.atoms.index(name), len(rows))
             for name in self._log_atoms
         }
-        times = np.ascontiguousarray(rows[:, 0])
-        found = evaluate_traces(self._atoms, self._atoms.prepared(columns, held), times)
-        self._refused.add(columns, found.refused)
-        if found.refused:
-            rows = rows[found.rows]
-            letters = self._records.letters(rows)
-        letters.of_traces = [
-            {self._records.atoms.index(name): array for name, array in found.atoms.items()}
-        ]
-        return rows, letters
+        try:
+            if len(rows):
+                prepared = self._atoms.prepared(columns, held)
+                for piece in trace_pieces(self._atoms, prepared, read.time_stamps):
+                    self._refused.add(columns, piece.refused)
+                    yield self._with_computed(rows[piece.rows], piece)
+            for piece in rest_of_trace(self._atoms, until):
+                yield self._with_computed(rows[:0], piece)
+        except TickError as error:
+            raise tick_error(self._source, error) from None
+
+    def _with_computed(self, rows: NDArray[np.int64], piece: Piece) -> DueEvents:
+        found = self._records.due(rows)
+        set_computed(found.letters, found.atoms, piece)
+        return found
 
     def snapshot(self) -> bytes:
         """Return the state of the key as bytes; empty if it is that of a new key."""
@@ -92,6 +102,11 @@ class KeyStreams:
     def settled_from(self) -> int | None:
         """The least time at which the state is like that of a new key; None if it never is."""
         return self._atoms.settled_from(0)
+
+    @property
+    def next_tick(self) -> int | None:
+        """The time of the next tick; None if there is none before the next row."""
+        return self._atoms.next_tick
 
     def report(self) -> None:
         """Send the number of rows that were skipped to the driver when the task has ended."""

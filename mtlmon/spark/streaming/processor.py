@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from mtlmon.spark.streaming.key_state import KeyMonitors, KeyState
 from mtlmon.spark.streaming.key_streams import KeyStreams
@@ -32,6 +39,9 @@ KIND = "mtlmon_kind"
 RECORDS = "mtlmon_records"
 """The column with the bytes of verdict records or of late events."""
 
+MESSAGES = "mtlmon_messages"
+"""The column with the messages of the false verdicts among the records; null if there are none."""
+
 LATE = -1
 
 _STATE = StructType([StructField("state", BinaryType())])
@@ -40,7 +50,14 @@ _STATE = StructType([StructField("state", BinaryType())])
 def results_schema(packed: StructType) -> StructType:
     """Return the columns of the processor's results for those of packed rows."""
     keys = [field for field in packed if field.name.startswith(KEY.format(""))]
-    return StructType([*keys, StructField(KIND, IntegerType()), StructField(RECORDS, BinaryType())])
+    return StructType(
+        [
+            *keys,
+            StructField(KIND, IntegerType()),
+            StructField(RECORDS, BinaryType()),
+            StructField(MESSAGES, ArrayType(StringType())),
+        ]
+    )
 
 
 class KeyProcessor(StatefulProcessor):
@@ -116,9 +133,10 @@ class KeyProcessor(StatefulProcessor):
         self._set_timer(self._timer(state), self._timer(outcome.state), expired)
         keys = {KEY.format(number): value for number, value in enumerate(key)}
         for number, records in outcome.verdicts:
-            yield Row(**keys, **{KIND: number, RECORDS: records})
+            messages = outcome.messages.get(number)
+            yield Row(**keys, **{KIND: number, RECORDS: records, MESSAGES: messages})
         if outcome.late:
-            yield Row(**keys, **{KIND: LATE, RECORDS: outcome.late})
+            yield Row(**keys, **{KIND: LATE, RECORDS: outcome.late, MESSAGES: None})
 
     def _timer(self, state: KeyState | None) -> int | None:
         """The watermark at which a state has to be visited again, or None."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.ordering import OrderWithin
-    from mtlmon.spark.common.policies import Mode, Policies, PolicyLike
+    from mtlmon.spark.common.policies import Mode, PolicyLike
     from mtlmon.spark.common.row_counts import RowCounts
     from mtlmon.spark.streaming.processor import KeyProcessor
 
@@ -93,7 +93,8 @@ def monitor_stream(
     Returns:
         A streaming data frame for the output mode "append". It has a row for each verdict:
         `policy`, the columns of the key, `time`, `offset`, `verdict`, `reference_time` and
-        `reference_offset` as for `monitor` with `resolve=False`, and `late`, which is null. It also
+        `reference_offset`, and `message` if a trigger has one, as for `monitor` with
+        `resolve=False`, and `late`, which is null. It also
         has a row for each late event: the key, its `time`, and in `late` the atoms that hold; the
         other columns are null. If policies have different keys, an event that is late has such a
         row for each of them.
@@ -145,17 +146,19 @@ def monitor_stream(
         with_streams = None if read is None else own
         processor = KeyProcessor(own.policies, records, clock, settings, with_streams)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
-        found = _verdicts(packed.drop(LATEST), processor, own.policies, records, own_fields)
+        found = _verdicts(packed.drop(LATEST), processor, own, records, own_fields)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     return reduce(lambda one, other: one.union(other), parts)
 
 
 def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:
     """The columns that streams read, always with that of times; None if there are no streams."""
-    file = source.policies.file
-    if file is None or not source.remembering:
+    policies = source.policies
+    if policies.file is None or not policies.has_streams:
         return None
-    needs = needs_of(file, source.remembering)
+    atoms = [name for some in policies.wanted.values() for name in some]
+    shown = [name for some in policies.shown.values() for name in some]
+    needs = needs_of(policies.file, atoms, shown)
     names = dict.fromkeys([source.selection.time_name, *needs.columns])
     return pa.schema([schema.field(name) for name in names])
 
@@ -163,7 +166,7 @@ def stream_columns(source: EventSource, schema: pa.Schema) -> pa.Schema | None:
 def _verdicts(
     packed: DataFrame,
     processor: KeyProcessor,
-    policies: Policies,
+    source: EventSource,
     records: EventRecords,
     keys: Sequence[StructField],
 ) -> DataFrame:
@@ -177,9 +180,10 @@ def _verdicts(
         outputMode="Append",
         timeMode="EventTime",
     )
-    names = [policy.name for policy in policies.policies]
-    unpack = UnpackResults(names, [field.name for field in keys], records)
-    return results.mapInArrow(unpack, stream_schema(keys))
+    names = [policy.name for policy in source.policies.policies]
+    has_messages = source.has_messages
+    unpack = UnpackResults(names, [field.name for field in keys], records, has_messages)
+    return results.mapInArrow(unpack, stream_schema(keys, has_messages=has_messages))
 
 
 def _check_spark(df: DataFrame) -> None:

@@ -45,9 +45,11 @@ def stream_settings(
     policies, selection = source.policies, source.selection
     count = len(selection.names)
     time_type = schema.field(0).type
+    at_ticks = [name for period, some in policies.wanted.items() if period for name in some]
+    atoms = dict.fromkeys([*policies.atoms, *at_ticks])
     settings: tuple[object, ...] = (
-        [policies.mode, *(one.name for one in policies.policies)],
-        [(name, _text(source, name)) for name in policies.atoms] + _stream_types(source, schema),
+        [policies.mode, *((one.name, str(one.clock)) for one in policies.policies)],
+        [(name, _text(source, name)) for name in atoms] + _stream_types(source, schema),
         None if selection.event is None else [selection.event, source.separator],
         [selection.time_name, str(time_type), source.time_unit, source.resolution],
         list(source.keys),
@@ -63,7 +65,7 @@ def stream_settings(
 
 def _stream_types(source: EventSource, schema: pa.Schema) -> list[tuple[str, str]]:
     """The types of the columns that streams read."""
-    if not source.remembering:
+    if not source.has_streams:
         return []
     return [(name, str(schema.field(name).type)) for name in source.policies.columns]
 
@@ -73,10 +75,9 @@ def _text(source: EventSource, atom: str) -> str | None:
     predicate = source.policies.predicates.get(atom)
     if predicate is not None:
         return str(predicate)
-    if atom not in source.policies.remembering:
-        return None
     file = source.policies.file
-    assert file is not None
+    if file is None or atom not in file.atoms:
+        return None
     needs = needs_of(file, [atom])
     streams = [(name, *map(str, file.streams[name].expressions)) for name in sorted(needs.streams)]
     lets = [(name, str(formula)) for name, formula in file.lets.items()]

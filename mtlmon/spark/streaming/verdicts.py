@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
-from mtlmon.spark.common.verdicts import COLUMNS, POLICY, verdict_batches, verdict_schema
-from mtlmon.spark.streaming.processor import KIND, LATE, RECORDS
+from mtlmon.spark.common.trace_monitors import Found
+from mtlmon.spark.common.verdicts import COLUMNS, MESSAGE, POLICY, verdict_batches, verdict_schema
+from mtlmon.spark.streaming.processor import KIND, LATE, MESSAGES, RECORDS
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ LATE_ATOMS = "late"
 """The column with the atoms of a late event; null in rows of verdicts."""
 
 
-def stream_schema(keys: Sequence[StructField]) -> StructType:
+def stream_schema(keys: Sequence[StructField], *, has_messages: bool = False) -> StructType:
     """Return the columns of verdicts and late events.
 
     Raises:
@@ -32,7 +33,7 @@ def stream_schema(keys: Sequence[StructField]) -> StructType:
     """
     from pyspark.sql.types import ArrayType, StringType, StructField
 
-    schema = verdict_schema(keys)
+    schema = verdict_schema(keys, has_messages=has_messages)
     for field in keys:
         if field.name.lower() == LATE_ATOMS:
             raise MtlmonError(
@@ -51,11 +52,17 @@ class UnpackResults:
         policies: the names of the policies.
         keys: the names of the key columns.
         records: how late events are encoded.
+        has_messages: whether there is a column of messages.
     """
 
     def __init__(
-        self, policies: Sequence[str | None], keys: Sequence[str], records: EventRecords
+        self,
+        policies: Sequence[str | None],
+        keys: Sequence[str],
+        records: EventRecords,
+        has_messages: bool,
     ) -> None:
+        self._has_messages = has_messages
         self._policies = tuple(policies)
         self._keys = tuple(keys)
         self._records = records
@@ -72,7 +79,13 @@ class UnpackResults:
                 if kind == LATE:
                     yield self._late(keys, contents)
                 else:
-                    yield from _verdicts(self._policies[kind], keys, contents)
+                    lists = part.column(MESSAGES).to_pylist()
+                    messages = [one for some in lists for one in some or ()]
+                    owners = _owners(contents, verdict_type().itemsize)
+                    found = Found(self._policies[kind], b"".join(contents), owners, messages)
+                    for verdicts in verdict_batches(found, keys, has_messages=self._has_messages):
+                        nothing = pa.nulls(verdicts.num_rows, pa.list_(pa.string()))
+                        yield verdicts.append_column(LATE_ATOMS, nothing)
 
     def _late(self, keys: Mapping[str, pa.Array], contents: Sequence[bytes]) -> pa.RecordBatch:
         rows = self._records.read(contents)
@@ -87,18 +100,10 @@ class UnpackResults:
                 POLICY: pa.nulls(len(rows), pa.string()),
                 **{name: key.take(owners) for name, key in keys.items()},
                 **columns,
+                **({MESSAGE: pa.nulls(len(rows), pa.string())} if self._has_messages else {}),
                 LATE_ATOMS: self._records.atom_lists(rows),
             }
         )
-
-
-def _verdicts(
-    policy: str | None, keys: Mapping[str, pa.Array], contents: Sequence[bytes]
-) -> Iterator[pa.RecordBatch]:
-    owners = _owners(contents, verdict_type().itemsize)
-    for batch in verdict_batches(policy, keys, b"".join(contents), owners):
-        nothing = pa.nulls(batch.num_rows, pa.list_(pa.string()))
-        yield batch.append_column(LATE_ATOMS, nothing)
 
 
 def _owners(contents: Sequence[bytes], size: int) -> NDArray[np.uint32]:
