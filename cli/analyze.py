@@ -10,6 +10,7 @@ from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.arguments import (
     STANDARD_STREAM,
     Parser,
+    add_pattern_option,
     add_unit_options,
     column_names,
     memory,
@@ -40,8 +41,8 @@ Say how much memory the policies and streams of a file need at most, if the log 
 assumes: assume rate <= 1000/s, assume rate per key <= 10/s, assume keys <= 5000.
 
   FILE   the policies; - for standard input
-  TABLE  a table (CSV, JSON lines, Parquet, Arrow) with the types of the columns: only its header
-         and first rows are read. Without it, the types are guessed from the expressions
+  TABLE  a table (CSV, JSON lines, Parquet, Arrow) or lines with a pattern, with the types of the
+         columns: only its beginning is read. Without it, they are guessed from the expressions
 """
 
 EPILOG = """\
@@ -66,6 +67,7 @@ class Options(argparse.Namespace):
     keys: list[list[str]]
     limit: int | None
     format: str
+    pattern: str | None
 
 
 def analyze(arguments: Sequence[str]) -> int:
@@ -94,7 +96,10 @@ def analyze(arguments: Sequence[str]) -> int:
             f"{source} assumes a rate, but the unit of the time-stamps is not known: write unit s, "
             "or add --unit s"
         )
-    schema = log_schema(options.files[1]) if len(options.files) > 1 else guessed(file, source)
+    if len(options.files) > 1:
+        schema = log_schema(options.files[1], options.pattern or file.pattern)
+    else:
+        schema = guessed(file, source)
     bounds = bounds_of(file, schema)
     total = bounds.total
     is_fine = total is not None and (options.limit is None or total <= options.limit)
@@ -242,6 +247,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         help="rows with equal values in these columns form a trace of their own",
     )
     add_unit_options(parser)
+    add_pattern_option(parser)
     parser.add_argument("-h", "--help", action="help", help="show this help")
     options = parser.read(arguments, Options())
     if not options.files:

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.arguments import STANDARD_STREAM, Parser
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_pattern_option
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
 from mtlmon.engine.choice import engine_of
@@ -40,8 +40,8 @@ DESCRIPTION = """\
 Check a policy file and explain how it is parsed: every policy, and the atoms defined by predicates.
 
   FILE  the policies; - for standard input
-  LOG   a table (CSV, JSON lines, Parquet, Arrow), to check the types of its columns: only its
-        header and first rows are read
+  LOG   a table (CSV, JSON lines, Parquet, Arrow) or lines with a pattern, to check the types of
+        its columns: only its beginning is read
 """
 
 EPILOG = """\
@@ -58,6 +58,7 @@ class Options(argparse.Namespace):
 
     files: list[str]
     unit: str | None
+    pattern: str | None
 
 
 def check_policy(arguments: Sequence[str]) -> int:
@@ -76,7 +77,7 @@ def check_policy(arguments: Sequence[str]) -> int:
     found = list(errors)
     schema = None
     if len(options.files) > 1:
-        schema = log_schema(options.files[1])
+        schema = log_schema(options.files[1], options.pattern or file.pattern)
         found += errors_with_columns(file, file.environment._replace(streams={}), schema)
         found.sort(key=lambda error: (error.line, error.column))
     if not found and (analysis := first_order_analysis(file, schema)) is not None:
@@ -95,12 +96,17 @@ def check_policy(arguments: Sequence[str]) -> int:
     return 0
 
 
-def log_schema(path: str) -> pa.Schema:
-    """Return the columns of the log and their types."""
-    from mtlmon.tables.formats.schemas import read_schema
+def log_schema(path: str, pattern: str | None = None) -> pa.Schema:
+    """Return the columns of the log and their types.
+
+    Args:
+        path: the log.
+        pattern: the pattern of its lines; None for a table.
+    """
+    from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 
     try:
-        return read_schema(path)
+        return read_schema(path) if pattern is None else read_line_schema(path, pattern)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise Failure(f"cannot read {path}: {reason}") from None
@@ -257,6 +263,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         choices=tuple(UNITS),
         help="the unit of the log's time-stamps, if the file does not declare it",
     )
+    add_pattern_option(parser)
     parser.add_argument("-h", "--help", action="help", help="show this help")
     options = parser.read(arguments, Options())
     if not options.files:

@@ -41,7 +41,7 @@ from mtlmon.tables.formats.files import (
     table_sources,
 )
 from mtlmon.tables.formats.json_lines import JsonLinesReader
-from mtlmon.tables.formats.line_patterns import READY, LineReader, line_pattern
+from mtlmon.tables.formats.line_patterns import LinePattern, LineReader, line_pattern
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class TableEvents(BatchReader[EventBatch]):
         environment: Environment,
         streams: StreamAtoms | None,
         conditions: Collection[str],
-        pattern: str | None,
+        pattern: LinePattern | None,
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -769,8 +769,11 @@ def open_tables(
             imply. Compression (gzip, zstd, bz2) is recognised from the content.
         pattern: instead of a format, a regular expression for the lines of text files, of which
             the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
-            a line. Lines that do not match are no rows. "combined" (nginx, Apache), "syslog" and
-            "sshd" stand for patterns for such logs, with their columns and formats of times.
+            a line. Lines that do not match are no rows. The names in
+            `mtlmon.tables.formats.ready_patterns` stand for patterns for well-known logs, with
+            their columns and formats of times: "combined" (nginx, Apache), "nginx_error", "syslog",
+            "rfc3164:2024" (syslog without a year, here of a log of 2024), "sshd". The columns of
+            "logfmt" are the names of pairs: level=info user="ann lee".
         time: the column of times; the default is `ts`.
         time_unit: as for `Times`.
         time_format: as for `Times`.
@@ -814,13 +817,13 @@ def open_tables(
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
         raise MtlmonError("the separator of event names is empty: it needs at least one character")
+    lines = None
     if pattern is not None:
         if format not in (None, LINES):
             raise MtlmonError(f"a pattern is for lines of text, not for {format}: give one of both")
-        if pattern in READY:
-            time = time or READY[pattern].time
-            time_format = time_format or READY[pattern].time_format
-        pattern, format = line_pattern(pattern), LINES
+        lines, format = line_pattern(pattern), LINES
+        time = time or lines.time
+        time_format = time_format or lines.time_format
     atoms = list(atoms)
     if partitions is None:
         partitions = [(key,) if isinstance(key, str) else key]
@@ -893,7 +896,7 @@ def open_tables(
         environment,
         stream_atoms,
         () if policies is None else policies.conditions,
-        pattern,
+        lines,
     )
 
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables import check_tables, open_tables
-from mtlmon.tables.formats.line_patterns import READY, line_pattern
+from mtlmon.tables.formats.line_patterns import line_pattern
+from mtlmon.tables.formats.pairs import pair_names, pair_values
+from mtlmon.tables.formats.ready_patterns import READY
 from tests.cli.process import Ended, Live, mtlmon
 
 if TYPE_CHECKING:
@@ -193,5 +195,161 @@ def test_patterns_with_names() -> None:
     ended = mtlmon("--pattern", "syslog", "-e", 'program = "sshd" and pid = 812', log=SSH)
     assert ended.output == "1795403101:0 true\n1795403102:0 false\n1795403102:1 true\n"
     for name, ready in READY.items():
-        assert line_pattern(name) == ready.regex
-        assert re.compile(ready.regex).groups == len(re.compile(ready.regex).groupindex)
+        assert line_pattern(f"{name}:2024" if ready.lacks_year else name).regex == ready.regex
+        if ready.regex is not None:
+            assert re.compile(ready.regex).groups == len(re.compile(ready.regex).groupindex)
+
+
+NGINX = """\
+2024/05/01 12:30:00 [error] 31#32: *7 open() "/x, y" failed (2: No such file), client: 10.0.0.7, \
+server: localhost, request: "GET /x HTTP/1.1", host: "web"
+2024/05/01 12:30:01 [notice] 31#31: signal process started
+"""
+BSD = """\
+<34>Feb 29 23:59:59 web su[7]: failed for ann
+Mar  1 00:00:00 web cron: started
+"""
+
+
+def test_errors_of_nginx() -> None:
+    table = open_tables_of(NGINX, "nginx_error", ["client", "method", "path", "message", "host"])
+    assert table == [
+        (1_714_566_600, "10.0.0.7", "GET", "/x", 'open() "/x, y" failed (2: No such file)', "web"),
+        (1_714_566_601, None, None, None, "signal process started", None),
+    ]
+
+
+def test_syslog_without_a_year() -> None:
+    found = open_tables_of(BSD, "rfc3164:2024", ["program", "pid", "message"])
+    assert found == [
+        (1_709_251_199, "su", 7, "failed for ann"),
+        (1_709_251_200, "cron", None, "started"),
+    ]
+    for pattern in ("rfc3164", "rfc3164:24", "rfc3164:now"):
+        ended = mtlmon("--pattern", pattern, "-e", "pid = 7", log=BSD)
+        assert ended.status == 2 and "behind the name, as in rfc3164:2024" in ended.errors
+    # a day that the year does not have
+    ended = mtlmon("--pattern", "rfc3164:2023", "-e", "pid = 7", log=BSD)
+    assert ended.status == 2 and "'2023 Feb 29 23:59:59' is not a time" in ended.errors
+
+
+def open_tables_of(log: str, pattern: str, names: list[str]) -> list[tuple[object, ...]]:
+    """The times of rows and some columns, as conditions and a check of types see them."""
+    from tempfile import TemporaryDirectory
+
+    from mtlmon.tables.formats.schemas import read_line_schema
+
+    with TemporaryDirectory() as directory:
+        path = f"{directory}/x.log"
+        with open(path, "w") as file:
+            file.write(log)
+        shown = " ".join(f"{{{name}}}" for name in names)
+        text = (
+            f'trigger t: ts_known message "{shown}"\natom ts_known = {names[0]} is not null or true'
+        )
+        check = check_tables(path, text, pattern=pattern)
+        rows = check.to_arrow().to_pylist()
+        types = read_line_schema(path, pattern)
+    found = []
+    for row in rows:
+        assert row["message"] is not None
+        found.append(row)
+    texts = cells_in(log, pattern, names)
+    for row, cells in zip(found, texts, strict=True):
+        shown_cells = " ".join("null" if cell is None else str(cell) for cell in cells)
+        assert row["message"] == shown_cells
+    for place, name in enumerate(names):
+        kinds = {type(cells[place]) for cells in texts} - {type(None)}
+        assert kinds <= {int if pa.types.is_integer(types.field(name).type) else str}
+    return [(row["time"], *cells) for row, cells in zip(found, texts, strict=True)]
+
+
+def cells_in(log: str, pattern: str, names: list[str]) -> list[tuple[object, ...]]:
+    regex = line_pattern(pattern).regex
+    assert regex is not None
+    cells = []
+    for line in log.splitlines():
+        match = re.search(regex, line)
+        assert match is not None
+        texts = [match[name] or None for name in names]
+        cells.append(tuple(int(one) if one and one.isdigit() else one for one in texts))
+    return cells
+
+
+PAIRS = """\
+ts=1 level=info msg="a user=bob" user=ann
+ts=2 msg="say \\"hi\\"" done user="" level=warn user=z
+no time
+level=info
+ts=9 n=4
+"""
+
+
+def test_pairs() -> None:
+    lines = pa.array([*PAIRS.splitlines(), ' x="q r"', 'user=a"b ts=9'], pa.large_string())
+    found = {name: pair_values(lines, name).to_pylist() for name in ("ts", "user", "msg", "done")}
+    assert found == {
+        "ts": ["1", "2", None, None, "9", None, None],
+        "user": ["ann", None, None, None, None, None, None],
+        "msg": ["a user=bob", 'say "hi"', None, None, None, None, None],
+        "done": [None, "true", None, None, None, None, None],
+    }
+    assert pair_names(PAIRS.splitlines()) == [
+        "ts",
+        "level",
+        "msg",
+        "user",
+        "done",
+        "no",
+        "time",
+        "n",
+    ]
+    asked = ["--pattern", "logfmt", "-e", 'n > 3 or level = "info" or done']
+    ended = mtlmon(*asked, log=PAIRS)
+    assert ended.output == "1:0 true\n2:0 true\n9:0 true\n"
+    assert "2 lines did not match" in ended.errors
+    ended = mtlmon("--pattern", "logfmt", "-e", "nobody > 3", log=PAIRS)
+    assert ended.status == 2 and "no line has nobody=..., which is to be a column" in ended.errors
+    ended = mtlmon("--pattern", "logfmt", "-e", "`a b` > 3", log=PAIRS)
+    assert ended.status == 2 and "names have no blanks" in ended.errors
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "ab", "a.b"]),
+            st.one_of(st.none(), st.text('ab= "\\\\\t', max_size=5)),
+        ),
+        max_size=4,
+    )
+)
+def test_pairs_are_those_that_were_written(pairs: list[tuple[str, str | None]]) -> None:
+    written = []
+    for name, value in pairs:
+        if value is None:
+            written.append(name)
+        else:
+            quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+            needs = any(one in value for one in ' "\t\\')
+            written.append(f'{name}="{quoted}"' if needs else f"{name}={value}")
+    line = pa.array([" ".join(written)], pa.large_string())
+    for name in ("a", "b", "ab", "a.b"):
+        values = [value for one, value in pairs if one == name]
+        first = None if not values else "true" if values[0] is None else values[0] or None
+        assert pair_values(line, name).to_pylist() == [first], written
+
+
+def test_types_of_lines(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(PAIRS)
+    policy = tmp_path / "p.mtl"
+    policy.write_text("policy p: n > 3 and level > 4")
+    ended = mtlmon("check-policy", "--pattern", "logfmt", str(policy), str(log))
+    assert ended.status == 2 and "level" in ended.errors and "text" in ended.errors
+    policy.write_text('unit s\npattern "logfmt"\npolicy p: count[0,5s](n > 3) < 4')
+    ended = mtlmon("check-policy", str(policy), str(log))
+    assert ended.status == 0 and "n" in ended.output
+    ended = mtlmon("analyze", str(policy), str(log))
+    assert "policy p" in ended.output and ended.errors == ""
+    ended = mtlmon("analyze", "--pattern", "(?P<x>zz)", str(policy), str(log))
+    assert ended.status == 2 and "no line in its beginning matches" in ended.errors

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
+from mtlmon.tables.formats.pairs import pair_names, pair_values
+from mtlmon.tables.formats.ready_patterns import NAMES, ready_pattern
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
 
 if TYPE_CHECKING:
@@ -29,67 +31,46 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.files import ByteStream, TableFile
 
 
-class ReadyPattern(NamedTuple):
-    """A pattern for a well-known log.
-
-    Attributes:
-        regex: the regular expression.
-        time: the column of times.
-        time_format: how times are written, as for `Times`; None for ISO 8601.
-    """
-
-    regex: str
-    time: str
-    time_format: str | None = None
-
-
-_ISO_TIME = r"(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]\S+)"
-
-READY = {
-    "combined": ReadyPattern(
-        r"^(?P<client>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "
-        r'"(?P<method>[A-Z]+) (?P<path>\S+)(?: (?P<protocol>[^"]*))?" '
-        r"(?P<status>[0-9]{3}) (?:(?P<bytes>[0-9]+)|-)"
-        r'(?: "(?P<referrer>[^"]*)" "(?P<agent>[^"]*)")?',
-        "time",
-        "%d/%b/%Y:%H:%M:%S %z",
-    ),
-    "syslog": ReadyPattern(
-        rf"^(?:<(?P<priority>[0-9]+)>)?{_ISO_TIME} (?P<host>\S+) "
-        r"(?P<program>[^\s:\[]+)(?:\[(?P<pid>[0-9]+)\])?: (?P<message>.*)$",
-        "time",
-    ),
-    "sshd": ReadyPattern(
-        rf"^(?:<[0-9]+>)?{_ISO_TIME} (?P<host>\S+) sshd[^\s:\[]*(?:\[(?P<pid>[0-9]+)\])?: "
-        r"(?P<result>Accepted|Failed) (?P<method>\S+) for (?:(?P<invalid>invalid) user )?"
-        r"(?P<user>\S*) from (?P<client>\S+) port (?P<port>[0-9]+)",
-        "time",
-    ),
-}
-"""Patterns for well-known logs, by name."""
-
 _SHOWN = 80
 _NAMED = re.compile(r"(?<!\\)((?:\\\\)*)\(\?P<(\w+)>")
 # A column that is never empty, so that no row is an empty line.
 _MARK = "\0row"
 
 
-def line_pattern(pattern: str) -> str:
-    """Return the regular expression that a pattern stands for.
+class LinePattern(NamedTuple):
+    """What the columns of a line are.
+
+    Attributes:
+        regex: a regular expression with named groups; None for pairs of names and values.
+        time: the column of times; None for the default.
+        time_format: how times are written, as for `Times`; None for the default.
+        year: the year that is put before each time; None if times have a year.
+    """
+
+    regex: str | None
+    time: str | None = None
+    time_format: str | None = None
+    year: str | None = None
+
+
+def line_pattern(pattern: str) -> LinePattern:
+    """Return what a pattern means.
 
     Args:
         pattern: a regular expression with named groups, or a name in `READY`.
 
     Raises:
-        MtlmonError: it is not a regular expression, or has no named groups.
+        MtlmonError: it is not a regular expression, or has no named groups, or needs a year.
     """
-    found = READY[pattern].regex if pattern in READY else pattern
+    ready = ready_pattern(pattern)
+    if ready is not None:
+        return LinePattern(ready.regex, ready.time, ready.time_format, ready.year)
     try:
-        names = _groups(found)
+        names = _groups(pattern)
     except pa.ArrowException as error:
         reason = " ".join(str(error).split())
         hint = "write (?:...) for groups that are no columns" if "unnamed" in reason else ""
-        hint = hint or f"patterns with names are {', '.join(READY)}"
+        hint = hint or f"patterns with names are {', '.join(NAMES)}"
         message = f"the pattern {_shown(pattern)} cannot be used: {reason}; {hint}"
         raise MtlmonError(message) from None
     if not names:
@@ -97,7 +78,31 @@ def line_pattern(pattern: str) -> str:
             f"the pattern {_shown(pattern)} has no named groups, which are the columns: write "
             "(?P<user>[a-z]+)"
         )
-    return found
+    return LinePattern(pattern)
+
+
+def cells_of(lines: list[str], pattern: LinePattern) -> pa.Table:
+    """Return the texts of all columns of the lines that match; empty texts are null."""
+    texts = pa.array(lines, pa.large_string())
+    if pattern.regex is None:
+        columns = {name: pair_values(texts, name) for name in pair_names(lines)}
+        return pa.table(columns)
+    rows = pc.drop_null(pc.extract_regex(texts, pattern.regex))
+    nulls, empty = pa.scalar(None, texts.type), pa.scalar("", texts.type)
+    names = _groups(pattern.regex)
+    cells = {
+        name: pc.if_else(pc.equal(rows.field(name), empty), nulls, rows.field(name))
+        for name in names
+    }
+    if pattern.year is not None and pattern.time is not None:
+        cells[pattern.time] = _with_year(cells[pattern.time], pattern.year)
+    return pa.table(cells)
+
+
+def _with_year(times: pa.Array, year: str) -> pa.Array:
+    return pc.binary_join_element_wise(
+        pa.scalar(year, times.type), times, pa.scalar(" ", times.type)
+    )
 
 
 class LineReader:
@@ -106,7 +111,7 @@ class LineReader:
     A group that takes no part in a match, or matches nothing, is null. Empty lines are skipped.
 
     Args:
-        pattern: a regular expression that `line_pattern` has returned.
+        pattern: what `line_pattern` has returned.
         selection: the columns to read.
         delimited: reads the texts of the groups.
 
@@ -114,12 +119,17 @@ class LineReader:
         unmatched: the number of lines that do not match.
     """
 
-    def __init__(self, pattern: str, selection: Selection, delimited: DelimitedReader) -> None:
+    def __init__(
+        self, pattern: LinePattern, selection: Selection, delimited: DelimitedReader
+    ) -> None:
         self._pattern = pattern
         self._selection = selection
         self._delimited = delimited
         self.unmatched = 0
         self._has_match = False
+        self._path = ""
+        # columns of pairs that no line has had
+        self._absent = set(selection.names) if pattern.regex is None else set()
         # the first line that does not match, with its place
         self._first: tuple[str, int, str] | None = None
 
@@ -129,36 +139,48 @@ class LineReader:
         Raises:
             TableError: the pattern has no group for a column.
         """
-        names = _groups(self._pattern)
-        self._selection.require(names, file.name)
-        wanted = [name for name in names if name in self._selection.names]
-        pattern = _with_groups(self._pattern, wanted)
+        self._path = file.name
+        wanted = list(self._selection.names)
+        regex = self._pattern.regex
+        if regex is not None:
+            names = _groups(regex)
+            self._selection.require(names, file.name)
+            wanted = [name for name in names if name in self._selection.names]
+            regex = _with_groups(regex, wanted)
         row = 1
         for text in text_blocks(stream, ","):
-            block = self._matches(text, pattern, wanted, file)
+            block = self._matches(text, regex, wanted, file)
             if block is not None:
                 yield from self._delimited.read(block, file, [_MARK, *wanted], row)
                 row += block.row_count
 
     def check_matches(self) -> None:
-        """Check that some line matches, if there are lines.
+        """Check that some line matches, if there are lines, and that all columns occur.
 
         Raises:
-            TableError: none does.
+            TableError: none does, or no line has a column.
         """
         if self._first is not None and not self._has_match:
             path, line, shown = self._first
             raise TableError(
                 f"no line matches the pattern; the first one is {shown}", path=path, line=line
             )
+        if self._has_match and self._absent:
+            name = min(self._absent)
+            raise TableError(f"no line has {name}=..., which is to be a column", path=self._path)
 
     def _matches(
-        self, text: TextBlock, pattern: str, names: list[str], file: TableFile
+        self, text: TextBlock, regex: str | None, names: list[str], file: TableFile
     ) -> TextBlock | None:
         """The groups of the lines that match, as rows of CSV; None if there are none."""
         lines = _lines(text)
-        found = pc.extract_regex(lines, pattern)
-        is_match = np.asarray(found.is_valid())
+        if regex is None:
+            columns = {name: pair_values(lines, name) for name in names}
+            is_match = np.asarray(columns[self._selection.time_name].is_valid())
+        else:
+            found = pc.extract_regex(lines, regex)
+            is_match = np.asarray(found.is_valid())
+            columns = {name: found.field(name) for name in names}
         places = np.flatnonzero(is_match)
         if len(places) < len(lines):
             self.unmatched += len(lines) - len(places)
@@ -169,11 +191,18 @@ class LineReader:
         if not len(places):
             return None
         self._has_match = True
-        rows = found.take(pa.array(places))
-        columns = [rows.field(name) for name in names]
+        chosen = pa.array(places)
         nulls = pa.scalar(None, lines.type)
         empty = pa.scalar("", lines.type)
-        cells = [pc.if_else(pc.equal(one, empty), nulls, one) for one in columns]
+        cells = []
+        for name, column in columns.items():
+            cell = column.take(chosen)
+            if name in self._absent and cell.null_count < len(cell):
+                self._absent.discard(name)
+            cell = pc.if_else(pc.equal(cell, empty), nulls, cell)
+            if name == self._selection.time_name and self._pattern.year is not None:
+                cell = _with_year(cell, self._pattern.year)
+            cells.append(cell)
         mark = pa.repeat(pa.scalar(1), len(places))
         table = pa.Table.from_arrays([mark, *cells], names=[_MARK, *names])
         sink = pa.BufferOutputStream()

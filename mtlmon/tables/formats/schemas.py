@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
-from mtlmon.support.table_formats import FORMATS, table_format
+from mtlmon.support.table_formats import FORMATS, LINES, table_format
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +40,38 @@ def read_schema(path: str) -> pa.Schema:
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise MtlmonError(f"{path}: cannot be read as {name}: {reason}") from None
+
+
+def read_line_schema(path: str, pattern: str) -> pa.Schema:
+    """The columns of lines of text that match a pattern, and their types by the first lines.
+
+    Raises:
+        MtlmonError: pyarrow is not installed, the pattern cannot be used, or no line matches.
+        OSError: the file cannot be read.
+    """
+    try:
+        import numpy as np
+        import pyarrow as pa
+        from pyarrow import csv
+    except ImportError:
+        raise MtlmonError("tables need pyarrow: pip install 'mtlmon[tables]'") from None
+    from mtlmon.tables.formats.files import ByteStream, TableFile
+    from mtlmon.tables.formats.line_patterns import cells_of, line_pattern
+
+    found = line_pattern(pattern)
+    room = np.empty(_BLOCK_BYTES, np.uint8)
+    with ByteStream(TableFile(path, path, LINES)) as stream:
+        text = room[: stream.read_into(room)].tobytes()
+    lines = text.decode(errors="replace").splitlines()
+    if len(text) == _BLOCK_BYTES:
+        # the last line may be incomplete
+        lines = lines[:-1]
+    table = cells_of(lines, found)
+    if not table.num_rows:
+        raise MtlmonError(f"{path}: no line in its beginning matches the pattern")
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink)
+    return _delimited_schema(pa.BufferReader(sink.getvalue()), ",")
 
 
 def _csv_schema(stream: pa.NativeFile, _path: str, _compression: str | None) -> pa.Schema:

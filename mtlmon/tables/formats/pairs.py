@@ -1,0 +1,58 @@
+"""Lines of pairs, as in `time=12 level=info msg="a b" done` (logfmt)."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.errors import MtlmonError
+
+_NAME = re.compile(r"[^\s=\"]+")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+# One pair, or a name alone, and the blanks behind it.
+_PAIR = rf'(?:[^\s="]+(?:={_QUOTED}|=[^\s"]*)?\s+)'
+_PAIRS = re.compile(rf'(?:^|(?<=\s))([^\s="]+)(?:={_QUOTED}|=[^\s"]*|(?=\s|$))')
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def pair_values(lines: pa.Array, name: str) -> pa.Array:
+    """Return the value of a name in each line; null where it does not occur, or has no value.
+
+    Where a name occurs several times, the first one counts. A name without `=` is true.
+
+    Raises:
+        MtlmonError: no pair can have this name.
+    """
+    if not _NAME.fullmatch(name):
+        raise MtlmonError(f"no pair of a line can have the name {name!r}: names have no blanks")
+    # Only what begins a line or follows whole pairs is a name: not what quotes enclose.
+    regex = (
+        rf"^\s*{_PAIR}*?{re.escape(name)}"
+        rf'(?:(?P<sign>=)(?:(?P<quoted>{_QUOTED})|(?P<plain>[^\s"]*)))?(?:\s|$)'
+    )
+    found = pc.extract_regex(lines, regex)
+    quoted = pc.utf8_slice_codeunits(found.field("quoted"), 1, 2**31 - 1)
+    quoted = pc.replace_substring_regex(quoted, '"$', "")
+    if pc.any(pc.match_substring(quoted, "\\")).as_py():
+        texts = [None if one is None else _ESCAPE.sub(_plain, one) for one in quoted.to_pylist()]
+        quoted = pa.array(texts, lines.type)
+    empty = pa.scalar("", lines.type)
+    plain = found.field("plain")
+    value = pc.if_else(pc.equal(plain, empty), quoted, plain)
+    true = pa.scalar("true", lines.type)
+    value = pc.if_else(pc.equal(found.field("sign"), empty), true, value)
+    has_value = pc.and_(found.is_valid(), pc.not_equal(value, empty))
+    return pc.if_else(has_value, value, pa.scalar(None, lines.type))
+
+
+def pair_names(lines: list[str]) -> list[str]:
+    """Return the names in some lines, in the order of their first occurrences."""
+    names = (one for line in lines for one in _PAIRS.findall(line))
+    return list(dict.fromkeys(names))
+
+
+def _plain(found: re.Match[str]) -> str:
+    return _CONTROL.get(found[1], found[1])
