@@ -163,11 +163,6 @@ class Ticking:
         """Return what begins before the first row."""
         return Ticking(self.periods)
 
-    @property
-    def next_tick(self) -> int:
-        """The time of the first tick that has not been found."""
-        return min(-(-self.done // period) * period for period in self.periods)
-
     def _start(self, first: int) -> int:
         return self.done if self.has_row.any() else first
 

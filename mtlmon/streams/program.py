@@ -408,6 +408,7 @@ class StreamProgram:
         self._keep_texts(_no_flags(len(self._texts)), [])
         self._clock = self._marked_clock = 0
         self._ticking = self._marked_ticking = self._ticking.emptied()
+        self._left_out.clear()
 
     @property
     def settled_from(self) -> int | None:
@@ -427,9 +428,10 @@ class StreamProgram:
     @property
     def next_tick(self) -> int | None:
         """The time of the first tick that has not been computed; None if there is none yet."""
-        if not self.periods or not self._ticking.has_row.any():
+        if not self.periods or not self._ticking.trace_count:
             return None
-        return self._ticking.next_tick
+        done = self._ticking.done
+        return min(-(-done // period) * period for period in self.periods)
 
     @property
     def held_bytes(self) -> int:

@@ -8,21 +8,29 @@ traces of a log. The last trace of a batch may go on in the next one, so it is c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from mtlmon.errors import RowError
+from mtlmon.errors import RowError, TickError
 from mtlmon.streams import atoms as stream_atoms
 from mtlmon.streams.points import Ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.streams.atoms import Computed, StreamAtoms, TickAtoms
+    from mtlmon.streams.atoms import StreamAtoms, TickAtoms
+
+
+OnTick: TypeAlias = "Callable[[TickError], object]"
+
+
+def stop_at_tick(error: TickError) -> NoReturn:
+    """Raise the error of a tick."""
+    raise error
 
 
 class Piece(NamedTuple):
@@ -67,10 +75,18 @@ class SuccessiveStreams:
         atoms: the atoms, of one partition; its programs must be new.
         limit: the ticks of each trace that has ended are computed below this time. It is needed if
             there are ticks, unless there is only one trace.
+        on_tick: is called with the error of a tick at which integers overflow; it raises an error,
+            or returns, and then the tick is left out.
     """
 
-    def __init__(self, atoms: StreamAtoms, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        atoms: StreamAtoms,
+        limit: int | None = None,
+        on_tick: OnTick = stop_at_tick,
+    ) -> None:
         self._atoms = atoms
+        self._on_tick = on_tick
         self._limit = limit
 
     def evaluate(
@@ -90,7 +106,6 @@ class SuccessiveStreams:
 
         Raises:
             PolicyError: a column does not exist, or its type does not fit.
-            TickError: integers overflow at a tick.
         """
         batch = self._atoms.prepared(batch, held)
         count = len(time_stamps)
@@ -111,13 +126,10 @@ class SuccessiveStreams:
 
         Args:
             limit: compute the ticks below this time; by default, as for all traces.
-
-        Raises:
-            TickError: integers overflow at a tick.
         """
         limit = self._limit if limit is None else limit
         if limit is not None:
-            yield from rest_of_trace(self._atoms, limit)
+            yield from rest_of_trace(self._atoms, limit, self._on_tick)
 
     def forget(self) -> None:
         """Forget the present trace."""
@@ -133,7 +145,8 @@ class SuccessiveStreams:
     ) -> Iterator[Piece]:
         """Compute the rows of one trace, which may go on."""
         times = np.ascontiguousarray(time_stamps[first:last])
-        for piece in trace_pieces(self._atoms, batch.slice(first, last - first), times):
+        rows = batch.slice(first, last - first)
+        for piece in trace_pieces(self._atoms, rows, times, self._on_tick):
             yield piece.moved(first, trace)
 
     def _groups(
@@ -169,7 +182,7 @@ class SuccessiveStreams:
                 yield piece.moved(0, trace)
             return
         first, last = edges[0], edges[-1]
-        # PERF: to move the traces in time, each behind the one before, instead of sorting them takes
+        # PERF: to move the traces in time, each behind the one before, instead of sorting takes
         # 0.34 instead of 0.66 us a row with 50 rows a key, but ticks would have other times.
         numbers = np.repeat(np.arange(len(edges) - 1, dtype=np.uint32), np.diff(edges))
         times = time_stamps[first:last]
@@ -178,7 +191,9 @@ class SuccessiveStreams:
         until = None
         if self._atoms.has_ticks and self._limit is not None:
             until = max(self._limit, int(times.max()))
-        found = evaluated(self._atoms, rows, times[order], numbers[order], until)
+        found = evaluated(
+            self._atoms, rows, times[order], numbers[order], until, on_tick=self._on_tick
+        )
         kept = order[found.rows]
         back = np.argsort(kept)
         places = pa.array(back)
@@ -193,7 +208,10 @@ class SuccessiveStreams:
 
 
 def trace_pieces(
-    streams: StreamAtoms, rows: pa.RecordBatch, times: NDArray[np.int64]
+    streams: StreamAtoms,
+    rows: pa.RecordBatch,
+    times: NDArray[np.int64],
+    on_tick: OnTick = stop_at_tick,
 ) -> Iterator[Piece]:
     """Compute atoms at the next rows of a single trace, in pieces with few ticks.
 
@@ -201,32 +219,35 @@ def trace_pieces(
         streams: computes the atoms, of one partition.
         rows: the rows, as returned by `StreamAtoms.prepared`.
         times: their time-stamps.
-
-    Raises:
-        TickError: integers overflow at a tick.
+        on_tick: as for `SuccessiveStreams`.
     """
     first, count = 0, len(times)
     if not streams.has_ticks or not count:
-        yield evaluated(streams, rows, times)
+        yield evaluated(streams, rows, times, on_tick=on_tick)
         return
     while first < count:
         size = streams.piece(times[first:], [None])
         if not size:
-            yield _ticks_alone(streams.some_ticks(int(times[first])))
+            yield _ticks_alone(streams, int(times[first]), on_tick)
             continue
-        piece = evaluated(streams, rows.slice(first, size), times[first : first + size])
+        part = rows.slice(first, size)
+        piece = evaluated(streams, part, times[first : first + size], on_tick=on_tick)
         yield piece.moved(first, 0)
         first += size
 
 
-def rest_of_trace(streams: StreamAtoms, limit: int) -> Iterator[Piece]:
+def rest_of_trace(
+    streams: StreamAtoms, limit: int, on_tick: OnTick = stop_at_tick
+) -> Iterator[Piece]:
     """Compute the ticks below a time that follow the last row of a single trace.
 
-    Raises:
-        TickError: integers overflow at a tick.
+    Args:
+        streams: computes the atoms, of one partition.
+        limit: the time.
+        on_tick: as for `SuccessiveStreams`.
     """
     while streams.ticks_end < limit:
-        yield _ticks_alone(streams.some_ticks(limit))
+        yield _ticks_alone(streams, limit, on_tick)
 
 
 def evaluated(
@@ -235,6 +256,8 @@ def evaluated(
     times: NDArray[np.int64],
     numbers: NDArray[np.uint32] | None = None,
     until: int | None = None,
+    *,
+    on_tick: OnTick = stop_at_tick,
 ) -> Piece:
     """Compute atoms at rows and the ticks before them; leave out rows where integers overflow.
 
@@ -244,9 +267,7 @@ def evaluated(
         times: their time-stamps, in order.
         numbers: the number of each row's trace, or None if there is one trace.
         until: as for `StreamAtoms.evaluate`.
-
-    Raises:
-        TickError: integers overflow at a tick.
+        on_tick: as for `SuccessiveStreams`.
     """
     import pyarrow as pa
 
@@ -262,13 +283,24 @@ def evaluated(
             places, times = places[is_kept], times[is_kept]
             numbers = None if numbers is None else numbers[is_kept]
             rows = rows.filter(pa.array(is_kept))
+        except TickError as error:
+            on_tick(error)
+            streams.leave_out(error)
         else:
             traces = np.zeros(len(places), np.int64) if numbers is None else numbers
             (atoms,), (ticks,), (shown,) = found.atoms, found.ticks, found.shown
             return Piece(places, traces.astype(np.int64), atoms, shown, ticks, refused)
 
 
-def _ticks_alone(found: Computed) -> Piece:
+def _ticks_alone(streams: StreamAtoms, limit: int, on_tick: OnTick) -> Piece:
+    while True:
+        try:
+            found = streams.some_ticks(limit)
+        except TickError as error:
+            on_tick(error)
+            streams.leave_out(error)
+        else:
+            break
     (atoms,), (ticks,), (shown,) = found.atoms, found.ticks, found.shown
     nothing = np.empty(0, np.int64)
     return Piece(nothing, nothing, atoms, shown, ticks, [])

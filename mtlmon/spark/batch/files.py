@@ -23,7 +23,7 @@ from mtlmon.support.file_patterns import files_of
 from mtlmon.support.table_formats import FORMAT_NAMES, table_format
 from mtlmon.tables.events import open_tables
 from mtlmon.tables.formats.files import ByteStream, TableFile
-from mtlmon.tables.formats.line_patterns import READY, line_pattern
+from mtlmon.tables.formats.line_patterns import line_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,8 +143,9 @@ class FileTraces:
     def _table(self, path: str) -> Iterator[PointBatch]:
         """Yield the events and ticks of a table."""
         policies = self._policies
-        time = self._options["time"]
-        if self._pattern not in READY or (policies.file is not None and policies.file.time):
+        time = self._options["time"] or (None if policies.file is None else policies.file.time)
+        # a pattern can have a time column of its own
+        if self._pattern is None:
             time = policies.time_column(time)
         options = {
             **self._options,

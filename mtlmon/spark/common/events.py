@@ -44,7 +44,8 @@ _SHOWN = 300
 _NO_SKIPPING = (
     "such rows cannot be skipped where policies have different keys, as each key is read by itself"
 )
-_KEPT_ERRORS = 10
+KEPT_ERRORS = 10
+"""How many errors of skipped rows are kept for the driver."""
 
 
 class EventSource(NamedTuple):
@@ -315,7 +316,7 @@ class RefusedRows:
             if why_not is not None or not is_skipped:
                 raise error
             self.count += 1
-            if len(self._errors) < _KEPT_ERRORS:
+            if len(self._errors) < KEPT_ERRORS:
                 self._errors.append(str(error))
 
 
@@ -356,16 +357,21 @@ class EventReader:
         if rows.error is not None:
             raise self._of_row(batch, rows.error)
         if self._check.errors:
-            room = _KEPT_ERRORS - len(self.errors)
+            room = KEPT_ERRORS - len(self.errors)
             self.errors += [str(self._of_row(batch, one)) for one in self._check.errors[:room]]
             self._check.errors.clear()
         return Events(rows.time_stamps, rows.letters, self._source.policies.atoms, rows.batch)
 
-    def report(self, ties: int = 0) -> None:
-        """Send the counts to the driver when the task has ended or is stopped."""
+    def report(self, ties: int = 0, ticks: int = 0) -> None:
+        """Send the counts to the driver when the task has ended or is stopped.
+
+        Args:
+            ties: the number of ties.
+            ticks: the number of ticks that were left out.
+        """
         if self._source.reporter is not None:
             skipped = self.skipped if self._source.counts_skipped else 0
-            self._source.reporter.report(ties, skipped, self.errors)
+            self._source.reporter.report(ties, skipped + ticks, self.errors)
 
     def _of_row(self, batch: pa.RecordBatch, error: TableError) -> TableError:
         assert error.row is not None

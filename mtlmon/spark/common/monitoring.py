@@ -60,7 +60,9 @@ class RowMonitors:
         self._end_time = end_time
         self._log_clock = log_clock
         limit = None if log_clock is None else tick_limit(log_clock, end_time)
-        self._streams = TraceStreams(source, limit) if source.has_streams else None
+        self._streams = None
+        if source.has_streams:
+            self._streams = TraceStreams(source, limit, self._reader.errors)
         # the time-stamp of the last event; None before the first one
         self._clock: int | None = None
 
@@ -137,7 +139,8 @@ class RowMonitors:
 
     def report(self, ties: int = 0) -> None:
         """Send the counts to the driver when the task has ended or is stopped."""
-        self._reader.report(ties)
+        ticks = 0 if self._streams is None else self._streams.ticks_left_out
+        self._reader.report(ties, ticks)
 
     def finish(self) -> Iterator[Found]:
         """End the present trace and yield the verdicts that this brings; another may follow."""

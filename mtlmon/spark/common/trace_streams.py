@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.errors import TableError, TickError
+from mtlmon.errors import TableError
+from mtlmon.spark.common.events import KEPT_ERRORS
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.successive import SuccessiveStreams
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.errors import TickError
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.spark.common.events import Events, EventSource
     from mtlmon.streams.successive import Piece
@@ -61,9 +63,30 @@ def with_computed(events: Events, piece: Piece) -> Events:
     return events
 
 
-def tick_error(source: EventSource, error: TickError) -> TableError:
-    """Make the error for a tick at which integers overflow."""
-    return TableError(f"at the tick {error.time_stamp}: {error.reason}", path=source.place)
+class RefusedTicks:
+    """What to do at ticks at which integers overflow: as with rows that are not events.
+
+    Args:
+        source: says what to do with such rows.
+        errors: takes the errors of the first ticks that are left out.
+    """
+
+    def __init__(self, source: EventSource, errors: list[str]) -> None:
+        self._source = source
+        self._errors = errors
+
+    def __call__(self, refused: TickError) -> None:
+        """Leave out a tick.
+
+        Raises:
+            TableError: ticks are not to be left out.
+        """
+        message = f"at the tick {refused.time_stamp}: {refused.reason}"
+        if self._source.on_error == "stop":
+            advice = "; on_error='skip' leaves such ticks out"
+            raise TableError(message + advice, path=self._source.place)
+        if len(self._errors) < KEPT_ERRORS:
+            self._errors.append(str(TableError(message, path=self._source.place)))
 
 
 class TraceStreams:
@@ -73,12 +96,16 @@ class TraceStreams:
         source: how rows become events, and the policies of one partition of traces.
         limit: the ticks of all traces are computed below this time; None if there are none, or if
             there is only one trace.
+        errors: takes the errors of the first ticks that are left out.
     """
 
-    def __init__(self, source: EventSource, limit: int | None = None) -> None:
-        self._source = source
+    def __init__(
+        self, source: EventSource, limit: int | None = None, errors: list[str] | None = None
+    ) -> None:
         self._log_atoms = source.policies.log_atoms
-        self._streams = SuccessiveStreams(stream_atoms(source), limit)
+        self._atoms = stream_atoms(source)
+        on_tick = RefusedTicks(source, [] if errors is None else errors)
+        self._streams = SuccessiveStreams(self._atoms, limit, on_tick)
         # the last events, without their rows
         self._nothing: Events | None = None
 
@@ -98,11 +125,8 @@ class TraceStreams:
             name: events.letters.held(events.atoms.index(name), count) for name in self._log_atoms
         }
         self._nothing = events.of_rows(np.empty(0, np.int64))
-        try:
-            for piece in self._streams.evaluate(events.rows, events.time_stamps, starts, held):
-                yield TracePiece(with_computed(events, piece), piece.traces, piece.refused)
-        except TickError as error:
-            raise tick_error(self._source, error) from None
+        for piece in self._streams.evaluate(events.rows, events.time_stamps, starts, held):
+            yield TracePiece(with_computed(events, piece), piece.traces, piece.refused)
 
     def end(self, limit: int | None = None) -> Iterator[TracePiece]:
         """Yield the remaining ticks of the last trace.
@@ -115,11 +139,13 @@ class TraceStreams:
         """
         if self._nothing is None:
             return
-        try:
-            for piece in self._streams.end(limit):
-                yield TracePiece(with_computed(self._nothing, piece), piece.traces, [])
-        except TickError as error:
-            raise tick_error(self._source, error) from None
+        for piece in self._streams.end(limit):
+            yield TracePiece(with_computed(self._nothing, piece), piece.traces, [])
+
+    @property
+    def ticks_left_out(self) -> int:
+        """The number of ticks that were left out, as integers overflow there."""
+        return self._atoms.ticks_left_out
 
     def forget(self) -> None:
         """Forget the last trace, which has ended."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import SnapshotError, TickError
+from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.events import RefusedRows
-from mtlmon.spark.common.trace_streams import set_computed, stream_atoms, tick_error
+from mtlmon.spark.common.trace_streams import RefusedTicks, set_computed, stream_atoms
 from mtlmon.streams.successive import rest_of_trace, trace_pieces
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class KeyStreams:
         self._log_atoms = source.policies.log_atoms
         self._errors: list[str] = []
         self._refused = RefusedRows(source, self._errors)
+        self._on_tick = RefusedTicks(source, self._errors)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue with the state of a key; empty bytes are that of a new key.
@@ -75,16 +76,13 @@ class KeyStreams:
             name: read.letters.held(self._records.atoms.index(name), len(rows))
             for name in self._log_atoms
         }
-        try:
-            if len(rows):
-                prepared = self._atoms.prepared(columns, held)
-                for piece in trace_pieces(self._atoms, prepared, read.time_stamps):
-                    self._refused.add(columns, piece.refused)
-                    yield self._with_computed(rows[piece.rows], piece)
-            for piece in rest_of_trace(self._atoms, until):
-                yield self._with_computed(rows[:0], piece)
-        except TickError as error:
-            raise tick_error(self._source, error) from None
+        if len(rows):
+            prepared = self._atoms.prepared(columns, held)
+            for piece in trace_pieces(self._atoms, prepared, read.time_stamps, self._on_tick):
+                self._refused.add(columns, piece.refused)
+                yield self._with_computed(rows[piece.rows], piece)
+        for piece in rest_of_trace(self._atoms, until, self._on_tick):
+            yield self._with_computed(rows[:0], piece)
 
     def _with_computed(self, rows: NDArray[np.int64], piece: Piece) -> DueEvents:
         found = self._records.due(rows)
@@ -111,4 +109,5 @@ class KeyStreams:
     def report(self) -> None:
         """Send the number of rows that were skipped to the driver when the task has ended."""
         if self._source.reporter is not None:
-            self._source.reporter.report(0, self._refused.count, self._errors)
+            skipped = self._refused.count + self._atoms.ticks_left_out
+            self._source.reporter.report(0, skipped, self._errors)
