@@ -264,7 +264,7 @@ class Messages:
                 assert traces is not None
                 for index, place in enumerate(places.tolist()):
                     known = self._repeated.setdefault((number, int(traces[place])), [])
-                    known.append((int(times[place]), message_of(policy, rows.row(index))))
+                    known.append((int(times[place]), message_of(policy.message, rows.row(index))))
                 self._note_ended(number, traces, places)
                 continue
             for index, place in enumerate(places.tolist()):
