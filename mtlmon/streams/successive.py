@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import StreamAtoms, TickAtoms
 
 
@@ -51,12 +52,12 @@ class Piece(NamedTuple):
     traces: NDArray[np.int64]
     atoms: dict[str, pa.BooleanArray]
     shown: dict[str, pa.Array]
-    ticks: dict[int, TickAtoms]
+    ticks: dict[When, TickAtoms]
     refused: list[tuple[int, str]]
 
     def moved(self, first: int, trace: int) -> Piece:
         """Return the piece with other numbers: `first` is added to rows, and `trace` to traces."""
-        ticks = {}
+        ticks: dict[When, TickAtoms] = {}
         for period, one in self.ticks.items():
             times, numbers, places = one.ticks
             ticks[period] = one._replace(ticks=Ticks(times, numbers + np.uint32(trace), places))

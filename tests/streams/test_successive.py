@@ -80,8 +80,8 @@ def evaluated(
         for found in streams.evaluate(batch, times, starts, {}):
             seen += [*found.rows.tolist(), *(row for row, _ in found.refused)]
             assert (np.diff(found.rows) > 0).all()
-            traces = np.searchsorted(starts, found.rows, "right")
-            assert found.traces.tolist() == traces.tolist()
+            numbers = np.searchsorted(starts, found.rows, "right")
+            assert found.traces.tolist() == numbers.tolist()
             columns = {name: values.to_pylist() for name, values in found.atoms.items()}
             for index, row in enumerate(found.rows.tolist()):
                 result[start + row] = {name: values[index] for name, values in columns.items()}

@@ -13,7 +13,7 @@ from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import needs_of, refuse_first_order
-from mtlmon.policy.predicates.time_points import ROWS, period_in_units
+from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
 from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
@@ -23,6 +23,7 @@ from mtlmon.tables.columns.times import Times
 if TYPE_CHECKING:
     from mtlmon.policy import Policy, Predicate
     from mtlmon.policy.messages import Message
+    from mtlmon.policy.predicates.time_points import When
 
 PolicyLike: TypeAlias = str | os.PathLike[str] | Formula | Program | PolicyFile
 """A formula or the content of a policy file as text, the path of such a file, or a parsed formula
@@ -121,9 +122,9 @@ class Policies(NamedTuple):
         return any(one.message is not None for one in self.policies)
 
     @property
-    def wanted(self) -> dict[int, tuple[str, ...]]:
+    def wanted(self) -> dict[When, tuple[str, ...]]:
         """The atoms that depend on other rows, at rows under `ROWS`, and all at ticks by period."""
-        found: dict[int, dict[str, None]] = {}
+        found: dict[When, dict[str, None]] = {}
         for one in self.policies:
             own = found.setdefault(one.period, {})
             if one.period == ROWS:
@@ -133,9 +134,9 @@ class Policies(NamedTuple):
         return {period: tuple(names) for period, names in found.items()}
 
     @property
-    def shown(self) -> dict[int, tuple[str, ...]]:
+    def shown(self) -> dict[When, tuple[str, ...]]:
         """The names in `PolicyFile.shown` that messages need: at rows, and at ticks by period."""
-        found: dict[int, dict[str, None]] = {}
+        found: dict[When, dict[str, None]] = {}
         for one in self.policies:
             if one.message is not None:
                 found.setdefault(one.period, {}).update(dict.fromkeys(one.message[1]))
@@ -275,10 +276,17 @@ def _clock_of(policy: Policy, unit: str | None) -> Clock | None:
     Raises:
         UnitError: the period has a unit, but that of time-stamps is not known.
         FormulaError: the period is not a whole number of units.
+        MtlmonError: its rows wait for later values.
     """
     clock = policy.clock
     if clock is None or clock.period is None or isinstance(clock.period, int):
         return clock
+    if isinstance(clock.period, Waiting):
+        name = "the policy" if policy.name is None else f"policy {policy.name}"
+        raise MtlmonError(
+            f"{name} looks at later rows, as {clock.period.values[0]} does, which Spark does not "
+            "support: use the command or check_tables, or NEXT in the formula"
+        )
     if unit is None:
         raise UnitError(
             f"policy {policy.name} is on {clock}, and the unit of time-stamps is not known: say it "

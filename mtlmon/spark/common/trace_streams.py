@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.errors import TickError
-    from mtlmon.policy.predicates.time_points import When
     from mtlmon.spark.common.events import Events, EventSource
     from mtlmon.streams.successive import Piece
     from mtlmon.tables.columns.letters import Letters
@@ -145,7 +144,7 @@ class TraceStreams:
     @property
     def ticks_left_out(self) -> int:
         """The number of ticks that were left out, as integers overflow there."""
-        return self._atoms.ticks_left_out
+        return self._atoms.points_left_out
 
     def forget(self) -> None:
         """Forget the last trace, which has ended."""

@@ -109,5 +109,5 @@ class KeyStreams:
     def report(self) -> None:
         """Send the number of rows that were skipped to the driver when the task has ended."""
         if self._source.reporter is not None:
-            skipped = self._refused.count + self._atoms.ticks_left_out
+            skipped = self._refused.count + self._atoms.points_left_out
             self._source.reporter.report(0, skipped, self._errors)
