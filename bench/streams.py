@@ -18,6 +18,7 @@ from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.streams.atoms import streams_of
 from mtlmon.streams.program import StreamProgram
+from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,83 @@ def streams(settings: Settings) -> Result:
                     raise BenchmarkError(f"{name} has other results for {window}, {keys} keys")
             rows.append(row)
         rows += _instances(log, keys, settings)
+        rows += _panes(keys, settings)
+    rows.append(_ratings(settings))
     return {"rows": rows, "notes": notes}
+
+
+def _panes(keys: int, settings: Settings) -> list[Row]:
+    """Rows per second of windows at ticks, with about ten rows per key and tick, and the memory."""
+    rows: list[Row] = []
+    period = max(1, 10 * keys // _UNITS)
+    for window in ("count", "avg", "max"):
+        times = []
+        log = _log(settings.events, keys, settings.seed)
+        seconds = log["t"] // _UNITS
+        text = f"{window}[0,{10 * period}]({'' if window == 'count' else 'value'})"
+        schema = pa.schema([("value", pa.float64())])
+        values = log["value"] / 8 + 0.1
+        for _ in progress(settings.repeats, f"streams {window} at ticks {keys}"):
+            program = StreamProgram(
+                {"x": Predicate(parse_expression(text), text, "<bench>")},
+                {},
+                schema,
+                periods={"x": period},
+                only_due=True,
+            )
+            held = 0
+            start = time.process_time()
+            for place in range(0, len(seconds), BATCH):
+                part = slice(place, place + BATCH)
+                batch = pa.RecordBatch.from_arrays([pa.array(values[part])], schema=schema)
+                program.evaluate(batch, seconds[part], log["key"][part])
+                held = max(held, program.held_bytes)
+            times.append(time.process_time() - start)
+        rows.append(
+            {
+                "window": f"{text} every {period}",
+                "keys": keys,
+                "rows": settings.events,
+                "mtlmon M rows/s": settings.events / min(times) / 1e6,
+                "bytes": held,
+            }
+        )
+    return rows
+
+
+RATINGS = """unit s
+key pid
+stream long = avg[0,100s](stars, or: 0.0) every 10s
+stream short = avg[0,10s](stars, or: 0.0) every 10s
+trigger rise on every 10s: long - short > 1.0 message "{pid}"
+"""
+
+
+def _ratings(settings: Settings) -> Row:
+    """A check of ratings of millions of products, most of which are silent at any time."""
+    count = settings.events
+    products = max(1, count * 23 // 100)
+    source = np.random.default_rng(settings.seed)
+    table = pa.table(
+        {
+            "ts": np.arange(count) // 10,
+            "pid": source.integers(0, products, count),
+            "stars": source.integers(1, 6, count),
+        }
+    )
+    start = time.process_time()
+    check = check_tables(table, RATINGS, verdicts="none")
+    for _ in check:
+        pass
+    seconds = time.process_time() - start
+    return {
+        "window": "ratings: two averages and a trigger every 10s",
+        "keys": products,
+        "rows": count,
+        "mtlmon M rows/s": count / seconds / 1e6,
+        "ticks": check.counts["rise"].events,
+        "bytes": check.log_check.memory.peak,
+    }
 
 
 def _instances(log: Log, keys: int, settings: Settings) -> list[Row]:

@@ -75,16 +75,20 @@ cdef class Kernel:
             raise NotImplementedError
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
-        int64_t *results, uint8_t *validity
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
     ) except -1:
         """Put all rows of a batch, and get those that are wanted, all if `wanted` is NULL.
 
-        Stop with OVERFLOWS at the first that overflows.
+        With `arguments`, put their rows instead, and get each row of the batch behind those that
+        are no later. Stop with OVERFLOWS at the first that overflows.
         """
         raise NotImplementedError
 
-    def feed(self, Batch batch not None, values, mask, results, validity, wanted=None):
+    def feed(
+        self, Batch batch not None, values, mask, results, validity, wanted=None,
+        Batch arguments=None
+    ):
         """Compute the results at the rows of a batch.
 
         values: a contiguous array of 64-bit items; None if the kernel takes no values.
@@ -93,11 +97,14 @@ cdef class Kernel:
         validity: a contiguous array of bytes, which become 0 where the result is null, else 1.
         wanted: a contiguous array of bytes: 0 for rows whose result is not computed and becomes
         null; None if all are.
+        arguments: the rows that values and mask are of, which come before those of the batch at
+        the same time; None if they are the rows of the batch.
 
         Returns the number of rows with a result: if it is below the number of rows, the result of
         the next row overflows. In this case, the caller has to call `undo`.
         """
         cdef size_t count = batch.count
+        cdef size_t given = batch.count if arguments is None else arguments.count
         cdef Memory value_memory, mask_memory, wanted_memory
         cdef Memory result_memory = contiguous(results, sizeof(int64_t), count, True)
         cdef Memory validity_memory = contiguous(validity, 1, count, True)
@@ -107,19 +114,21 @@ cdef class Kernel:
         cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
         cdef size_t k
         if values is not None:
-            value_memory = contiguous(values, sizeof(int64_t), count)
+            value_memory = contiguous(values, sizeof(int64_t), given)
             value_cells = <const int64_t *> value_memory.buffer.buf
         elif self.takes_values():
             raise ValueError("expected values")
         if mask is not None:
-            mask_memory = contiguous(mask, 1, count)
+            mask_memory = contiguous(mask, 1, given)
             mask_bytes = <const uint8_t *> mask_memory.buffer.buf
         if wanted is not None:
             wanted_memory = contiguous(wanted, 1, count)
             wanted_bytes = <const uint8_t *> wanted_memory.buffer.buf
-        self.make_room(batch.traces, count)
+        self.make_room(
+            batch.traces if arguments is None else max(batch.traces, arguments.traces), given
+        )
         if self.run(
-            batch, value_cells, mask_bytes, wanted_bytes,
+            batch, arguments, value_cells, mask_bytes, wanted_bytes,
             <int64_t *> result_memory.buffer.buf, valid
         ) == 0:
             return count
@@ -305,8 +314,46 @@ ctypedef fused AnyKernel:
     Last
 
 
+cdef int run_apart(
+    AnyKernel kernel, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+    int64_t *results, uint8_t *validity
+) except -1 nogil:
+    """Put each row of the arguments, and get each row of the batch."""
+    cdef size_t row = 0
+    cdef size_t k
+    cdef int found
+    cdef int64_t last, unused
+    for k in range(batch.count + 1):
+        while row < arguments.count and (
+            k == batch.count or arguments.time_stamps[row] <= batch.time_stamps[k]
+        ):
+            if row + AHEAD < arguments.count:
+                kernel.expect(arguments.trace(row + AHEAD))
+            if mask == NULL or mask[row]:
+                kernel.put(
+                    arguments.time_stamps[row], arguments.trace(row),
+                    0 if values == NULL else values[row]
+                )
+            row += 1
+        if k == batch.count:
+            break
+        if k + AHEAD < batch.count:
+            kernel.expect(batch.trace(k + AHEAD))
+        found = kernel.get(batch.time_stamps[k], batch.trace(k), &results[k])
+        validity[k] = <uint8_t> found
+        if found == OVERFLOWS:
+            return OVERFLOWS
+    if AnyKernel is not Last:
+        # so that windows do not grow; see `run_rows`
+        if row:
+            last = arguments.time_stamps[row - 1]
+            if not batch.count or batch.time_stamps[batch.count - 1] <= last:
+                kernel.get(last, arguments.trace(row - 1), &unused)
+    return 0
+
+
 cdef int run_rows(
-    AnyKernel kernel, Batch batch, const int64_t *values, const uint8_t *mask,
+    AnyKernel kernel, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
     const uint8_t *wanted, int64_t *results, uint8_t *validity
 ) except -1 nogil:
     """Put and get each row; one compiled loop for each class of kernels."""
@@ -315,6 +362,8 @@ cdef int run_rows(
     cdef bint is_wanted
     cdef int found
     cdef int64_t unused
+    if arguments is not None:
+        return run_apart(kernel, batch, arguments, values, mask, results, validity)
     for k in range(batch.count):
         if k + AHEAD < batch.count:
             kernel.expect(batch.trace(k + AHEAD))

@@ -173,15 +173,19 @@ class Kernel:
         return upper
 
     def run(
-        self, rows: native.Batch, values: pa.Array | None, meeting: Meeting | None = None
+        self,
+        rows: native.Batch,
+        values: pa.Array | None,
+        meeting: Meeting | native.Batch | None = None,
     ) -> tuple[pa.Array, int]:
         """Compute the results at the time-points of a batch.
 
         Args:
             rows: the time-points of the results.
             values: the argument, or None if there is none.
-            meeting: how the time-points of the argument lie among those of the results; None if
-                they are the same.
+            meeting: how the time-points of the argument lie among those of the results; or the
+                former, if each comes before those of the results at its time; None if they are the
+                same.
 
         Returns:
             The results, and how many there are: if one overflows, those before it.
@@ -221,11 +225,12 @@ class Kernel:
         rows: native.Batch,
         cells: Cells | None,
         mask: Mask | None,
-        meeting: Meeting | None,
+        meeting: Meeting | native.Batch | None,
     ) -> tuple[Cells, Mask, int]:
-        if meeting is None:
+        if not isinstance(meeting, Meeting):
             results, validity = room_for_results(rows.count)
-            return results, validity, kernel.feed(rows, cells, mask, results, validity)
+            done = kernel.feed(rows, cells, mask, results, validity, None, meeting)
+            return results, validity, done
         count = meeting.batch.count
         if cells is not None:
             cells = _scattered(cells, meeting.arguments, count)

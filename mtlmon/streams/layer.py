@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.streams.kernels import Kernel
+    from mtlmon.streams import native
+    from mtlmon.streams.kernels import Kernel, Meeting
     from mtlmon.streams.points import Points
 
     Columns: TypeAlias = dict[int, dict[str, pa.Array]]
@@ -101,7 +102,12 @@ class KernelTask:
         rows = points.batch(self.period)
         values = columns[self.argument_period]
         argument = None if self._argument is None else values[self._argument]
-        meeting = points.meeting(self.argument_period, self.period)
+        meeting: Meeting | native.Batch | None
+        if self.argument_period == ROWS < self.period:
+            # A tick sees all rows up to its time.
+            meeting = points.batch(ROWS)
+        else:
+            meeting = points.meeting(self.argument_period, self.period)
         columns[self.period][self._result], done = kernel.run(rows, argument, meeting)
         if done < rows.count:
             shown = shorten(str(kernel.node), _SHOWN_WIDTH)

@@ -133,11 +133,11 @@ cdef class DistinctWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
-        int64_t *results, uint8_t *validity
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, wanted, results, validity)
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
     def begin(self):
         Window.begin(self)
@@ -482,11 +482,11 @@ cdef class QuantileWindow(Window):
         return low + (high - low) * part
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
-        int64_t *results, uint8_t *validity
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, wanted, results, validity)
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
     def undo(self):
         take_back(self)

@@ -225,11 +225,11 @@ cdef class CountWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
-        int64_t *results, uint8_t *validity
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, wanted, results, validity)
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
     def undo(self):
         take_back(self)
@@ -435,11 +435,11 @@ cdef class SumWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
-        int64_t *results, uint8_t *validity
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, wanted, results, validity)
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
     def undo(self):
         take_back(self)
@@ -675,11 +675,11 @@ cdef class QueueWindow(Window):
         return FOUND
 
     cdef int run(
-        self, Batch batch, const int64_t *values, const uint8_t *mask, const uint8_t *wanted,
-        int64_t *results, uint8_t *validity
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
     ) except -1:
         with nogil:
-            return run_rows(self, batch, values, mask, wanted, results, validity)
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
 
     cdef int rebuild(self) except -1:
         """Make the chains of the rows that have entered and not left."""
