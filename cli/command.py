@@ -116,6 +116,7 @@ def run(options: Options) -> int:
     if options.signature is not None:
         from mtlmon.cli.monpoly import check_monpoly
 
+        options.verdicts = options.given_verdicts or "false"
         return check_monpoly(*formula_text(options), options)
     file = load_policies(options)
     if not options.is_table:

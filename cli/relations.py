@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
@@ -30,8 +30,6 @@ from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     import pyarrow as pa
 
     from mtlmon.cli.arguments import Options
@@ -179,11 +177,11 @@ class Check:
     def has_violation(self, file: PolicyFile) -> bool:
         """Whether a policy is violated more often than it may be."""
         shares = {one.name: one.tolerance for one in file.policies}
-        engine = self.engine
+        run = self.run
         return any(
             not one.is_find and found > (shares[one.name] or 0) * answered
             for one, found, answered in zip(
-                self.plan.named_policies, engine.found_points, engine.answered_points, strict=True
+                self.plan.named_policies, run.found_points, run.answered_points, strict=True
             )
         )
 
@@ -211,7 +209,7 @@ class Check:
         )
         lines = [table(rows, rows[0][1], what, seconds), ""]
         cells = [["policy", "time-points", "violated", "matched"]]
-        counts = self.engine.answered_points, self.engine.found_points
+        counts = self.run.answered_points, self.run.found_points
         for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
             own = [f"{found:,}", ""]
             if one.is_find:
@@ -224,6 +222,17 @@ class Check:
         return "\n".join(lines)
 
 
+class RowSource(Protocol):
+    """Reads a log of rows from blocks into time-points of an engine."""
+
+    @property
+    def point_count(self) -> int: ...
+    def load(self, block: memoryview) -> None: ...
+    def load_end(self) -> None: ...
+    def unload(self) -> None: ...
+    def read(self) -> bool: ...
+
+
 class RowLoop:
     """A loop that reads blocks of a log of rows, as `TextWork` drives it.
 
@@ -232,7 +241,7 @@ class RowLoop:
         check: takes the time-points.
     """
 
-    def __init__(self, rows: RowScanner, check: Check) -> None:
+    def __init__(self, rows: RowSource, check: Check) -> None:
         self.rows = rows
         self.check = check
         self.writer = check.output.writer

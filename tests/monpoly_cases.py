@@ -52,8 +52,7 @@ def read_case(case: dict[str, Any]) -> tuple[MonPolyPolicy, list[TimePoint]]:
 def engine_output(policy: MonPolyPolicy, points: list[TimePoint]) -> str:
     """What the engine makes of a log."""
     monitor = MonPolyMonitor(policy)
-    lines = [line for point in points for line in monitor.step(point)]
-    return "".join([*lines, *monitor.finish()])
+    return "".join([*map(monitor.step, points), monitor.finish()])
 
 
 def main(arguments: list[str]) -> int:

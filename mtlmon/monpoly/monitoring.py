@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from mtlmon.monpoly.writing import line_of
-from mtlmon.syntax.interval import MAXIMUM_BOUND
+from mtlmon.monpoly.points import PointFeeder
+from mtlmon.monpoly.writing import MonPolyOutput
+from mtlmon.relational import analyse
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.planning import plan
+from mtlmon.relational.running import RelationalRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from mtlmon.monpoly.logs import Row, TimePoint
+    from mtlmon.monpoly.logs import TimePoint
     from mtlmon.monpoly.policies import MonPolyPolicy
-
-    Rows = Mapping[str, Sequence[Row]]
-
-
-class Answer(Protocol):
-    """A valuation that satisfies a `find` or violates a policy at a time-point."""
-
-    @property
-    def time_stamp(self) -> int: ...
-    @property
-    def valuation(self) -> Mapping[str, bool | int | float | str]: ...
-    @property
-    def point(self) -> int:
-        """The number of the time-point, from 0."""
+    from mtlmon.relational.plan import Plan
 
 
-class Engine(Protocol):
-    """What evaluates a formula."""
-
-    def step(self, time_stamp: int, rows: Rows, /) -> Sequence[Answer]:
-        """Take a time-point; return the answers that are known now, in order of time-points."""
-
-
-def make_engine(policy: MonPolyPolicy) -> Engine:
-    """Return an engine for a formula.
+def plan_of(policy: MonPolyPolicy) -> Plan:
+    """Plan how a formula is evaluated.
 
     Raises:
-        MtlmonError: it cannot be evaluated.
+        MtlmonError: it cannot be.
     """
-    from mtlmon.relational.monitor import RelationalMonitor
-
-    return RelationalMonitor(policy.file)
+    analysis = analyse(policy.file)
+    if analysis.errors:
+        raise analysis.errors[0]
+    return plan(policy.file, analysis)
 
 
 class MonPolyMonitor:
@@ -55,42 +37,30 @@ class MonPolyMonitor:
         adds_last: whether a last time-point with the largest time-stamp follows the log, which
             has no rows and no answers.
 
-    Attributes:
-        point_count: the number of time-points that were read.
-        row_count: the number of valuations that were reported.
-
     Raises:
         MtlmonError: the formula cannot be evaluated.
     """
 
     def __init__(self, policy: MonPolyPolicy, *, adds_last: bool = True) -> None:
-        self.point_count = 0
-        self.row_count = 0
-        self._engine = make_engine(policy)
+        made = plan_of(policy)
+        engine = RelationalEngine(made, made.texts)
+        self._output = MonPolyOutput(made, policy.columns)
+        self._run = RelationalRun(engine, self._output)
+        self._feeder = PointFeeder(engine)
         self._adds_last = adds_last
-        self._names = [name for name, _ in policy.columns]
-        self._types = [kind for _, kind in policy.columns]
 
-    def step(self, point: TimePoint) -> Iterator[str]:
-        """Take a time-point; yield the lines about time-points that are decided now.
+    def step(self, point: TimePoint) -> str:
+        """Take a time-point; return lines about the time-points that are decided now.
 
         Raises:
             MtlmonError: arithmetic on the rows overflows, or the engine has reached a limit.
         """
-        self.point_count += 1
-        yield from self._lines(self._engine.step(point.time_stamp, point.rows))
+        self._feeder.add(point)
+        self._run.advance()
+        return self._output.writer.take().decode()
 
-    def finish(self) -> Iterator[str]:
-        """End the log; yield the lines that are left."""
+    def finish(self) -> str:
+        """End the log; return the lines that are left."""
         if self._adds_last:
-            yield from self._lines(self._engine.step(MAXIMUM_BOUND, {}))
-
-    def _lines(self, answers: Sequence[Answer]) -> Iterator[str]:
-        for number, own in groupby(answers, lambda answer: answer.point):
-            if number == self.point_count:
-                # the time-point that follows the log
-                continue
-            found = list(own)
-            rows = [tuple([one.valuation[name] for name in self._names]) for one in found]
-            self.row_count += len(rows)
-            yield line_of(found[0].time_stamp, number, rows, self._types)
+            self._run.end_with_point()
+        return self._output.writer.take().decode()

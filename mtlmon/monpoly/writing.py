@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
+
+from mtlmon.relational.cells import from_cell
+from mtlmon.relational.running import HOLDS
+from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
+
     Value = int | float | str
+
+
+class MonPolyOutput:
+    """Writes the answers about the only policy of a plan.
+
+    Args:
+        plan: the plan.
+        columns: the variables in the order of the values in rows, with their types.
+
+    Attributes:
+        writer: holds the lines.
+    """
+
+    def __init__(self, plan: Plan, columns: Sequence[tuple[str, str]]) -> None:
+        self.writer = ByteWriter()
+        (policy,) = plan.named_policies
+        self._texts = plan.texts
+        self._types = [kind for _, kind in columns]
+        places = [policy.variables.index(name) for name, _ in columns]
+        self._columns = [(place, policy.kinds[place]) for place in places]
+
+    def put(self, answers: AnswerBlock, /) -> None:
+        """Write the answers, and take them out of the block."""
+        found = [answer for answer in answers.take() if answer[1] != HOLDS]
+        for (time_stamp, point), own in groupby(found, itemgetter(2, 4)):
+            rows = [
+                tuple([from_cell(cells[place], kind, self._texts) for place, kind in self._columns])
+                for *_, cells in own
+            ]
+            self.writer.write(line_of(time_stamp, point, rows, self._types).encode())
+
+    def close(self) -> None:
+        """Do nothing: all lines are written."""
 
 
 def line_of(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import FirstAnswers
 
 if TYPE_CHECKING:
-    from mtlmon.relational.native import AnswerBlock, RelationalEngine
+    from mtlmon.relational.native import RelationalEngine
 
     EndTime = int | Literal["last", "inf"] | None
     Wanted = Literal["all", "boolean", "false", "first", "none"]
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
             """Take the answers out of the block."""
 
 
-__all__ = ["RelationalRun"]
+__all__ = ["HOLDS", "RelationalRun"]
+
+HOLDS = 1
+"""The kind of an answer of a policy that nothing violates; it has no values."""
 
 
 class RelationalRun:
@@ -40,6 +44,8 @@ class RelationalRun:
 
     Attributes:
         is_stopped: whether no more answers are wanted.
+        answered_points: for each policy, how many time-points of the log are answered.
+        found_points: for each policy, how many have a violation or match.
     """
 
     def __init__(
@@ -55,10 +61,13 @@ class RelationalRun:
         self._output = output
         self._memory = MemoryLimit() if memory is None else memory
         self._first: FirstAnswers | None = None
+        # The number of a time-point whose answers are left out, and the policies that found some.
+        self._added: int | None = None
+        self._found_at_added: set[int] = set()
         policies = engine.plan.named_policies
+        self._widths = array("I", [len(one.variables) for one in policies])
         if verdicts == "first":
-            widths = array("I", [len(one.variables) for one in policies])
-            self._first = FirstAnswers(widths, [one.is_find for one in policies])
+            self._first = FirstAnswers(self._widths, [one.is_find for one in policies])
         engine.wants_holding = verdicts in {"all", "boolean", "first"}
 
     def advance(self) -> None:
@@ -99,6 +108,25 @@ class RelationalRun:
         finally:
             self._deliver()
 
+    def end_with_point(self) -> None:
+        """End the log with a time-point that has no rows and the largest time-stamp.
+
+        What it decides about others is handed over; its own answers are left out.
+        """
+        self._added = self.engine.point_count
+        self.engine.points.add(LARGEST, ())
+        self.advance()
+
+    @property
+    def answered_points(self) -> list[int]:
+        counts = self.engine.answered_points
+        return counts if self._added is None else [min(one, self._added) for one in counts]
+
+    @property
+    def found_points(self) -> list[int]:
+        counts = self.engine.found_points
+        return [one - (number in self._found_at_added) for number, one in enumerate(counts)]
+
     @property
     def open_first(self) -> tuple[int, int] | None:
         """The first violation found, if one before it could still come; else None."""
@@ -113,9 +141,21 @@ class RelationalRun:
 
     def _deliver(self) -> None:
         answers = self.engine.answers
+        if self._added is not None:
+            answers = self._without_added(answers)
         if self._first is not None:
             if not self._first.put(answers) or self.is_stopped:
                 return
             self.is_stopped = True
             answers = self._first.found
         self._output.put(answers)
+
+    def _without_added(self, answers: AnswerBlock) -> AnswerBlock:
+        """Leave out the answers of the time-point that was added."""
+        kept = AnswerBlock(self._widths)
+        for answer in answers.take():
+            if answer[4] != self._added:
+                kept.add(*answer)
+            elif answer[1] != HOLDS:
+                self._found_at_added.add(answer[0])
+        return kept

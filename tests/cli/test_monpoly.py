@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlmon.monpoly import monitoring
 from tests.cli.process import Ended
-from tests.monpoly.oracle import ReferenceEngine
 from tests.monpoly.own_cases import CASES, SIGNATURE, Case, written
 
 Command = Callable[..., Ended]
@@ -29,13 +27,6 @@ def files(tmp_path: Path) -> tuple[str, str, str]:
     return signature, formula, log
 
 
-@pytest.fixture(params=["engine", "reference"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine, or the reference in its place."""
-    if request.param == "reference":
-        monkeypatch.setattr(monitoring, "make_engine", ReferenceEngine)
-
-
 def run_case(case: Case, folder: Path, command: Command, *arguments: str) -> Ended:
     for name, content in {"a.sig": SIGNATURE, "a.mfotl": case.formula, "a.log": case.log}.items():
         (folder / name).write_text(content)
@@ -45,7 +36,6 @@ def run_case(case: Case, folder: Path, command: Command, *arguments: str) -> End
     return command("--no-summary", *options, *given, *paths)
 
 
-@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, tmp_path: Path, command: Command) -> None:
     case = CASES[name]
@@ -55,14 +45,12 @@ def test_cases(name: str, tmp_path: Path, command: Command) -> None:
     assert ended.status == (1 if case.negate and case.output else 0)
 
 
-@pytest.mark.usefixtures("engine")
 def test_the_end_of_the_log_can_be_left_open(tmp_path: Path, command: Command) -> None:
     case = Case("EVENTUALLY[0,5] p(x)", "@0 p(1)\n@4\n@6\n", "")
     ended = run_case(case, tmp_path, command, "--nonewlastts")
     assert (ended.status, ended.output) == (0, "@0 (time point 0): (1)\n")
 
 
-@pytest.mark.usefixtures("engine")
 def test_what_is_earned_before_an_error_is_written(tmp_path: Path, command: Command) -> None:
     case = Case("p(x)", "@0 p(1)\n@4\n@3 p(2)\n@5 p(3)", "")
     ended = run_case(case, tmp_path, command)
@@ -76,7 +64,6 @@ def test_what_is_earned_before_an_error_is_written(tmp_path: Path, command: Comm
     assert "skipped 1 time-point that could not be read" in ended.errors
 
 
-@pytest.mark.usefixtures("engine")
 def test_wanted_verdicts_and_the_summary(tmp_path: Path, command: Command) -> None:
     case = Case("p(x) IMPLIES r()", "@0 p(1)\n@4 p(2) p(3)\n", "", negate=True)
     assert run_case(case, tmp_path, command, "--verdicts", "first")[:2] == (
@@ -86,7 +73,52 @@ def test_wanted_verdicts_and_the_summary(tmp_path: Path, command: Command) -> No
     assert run_case(case, tmp_path, command, "--verdicts", "none")[:2] == (1, "")
     ended = run_case(case, tmp_path, command, "--summary")
     assert "time-points         2\n" in ended.errors
-    assert "valuations          3\n" in ended.errors
+    assert "time-points  violated  matched\n                  2         2\n" in ended.errors
+
+
+def test_other_formats(tmp_path: Path, command: Command) -> None:
+    case = Case("t(y, x) SINCE t(y, x)", '@0 t("a b",1)\n@0 t(c,2)\n', "")
+
+    def output(*arguments: str) -> str:
+        return run_case(case, tmp_path, command, *arguments).output
+
+    assert output("--output-format", "text") == ('0:0 match (y="a b", x=1)\n0:1 match (y=c, x=2)\n')
+    assert output("--output-format", "csv").splitlines()[1:] == [
+        ',0,0,true,,"a b",1',
+        ',0,1,true,,"c",2',
+    ]
+    assert '"y":"c","x":2' in output("--output-format", "jsonl").replace(" ", "")
+
+
+def test_the_time_point_behind_the_log_has_no_answers(tmp_path: Path, command: Command) -> None:
+    """Nothing is violated in the log, but the time-point behind it would be."""
+    for formula in ("ONCE[0,5] r()", "ONCE[0,5] EXISTS x. p(x)"):
+        case = Case(formula, "@0 r() p(1)\n@4\n", "", negate=True)
+        for wanted in ("first", "false"):
+            ended = run_case(case, tmp_path, command, "--verdicts", wanted)
+            assert ended == (0, "", "")
+    case = Case("NOT ONCE[0,5] r()", "@0 r()\n@4\n", "")
+    for wanted in ("first", "all"):
+        assert run_case(case, tmp_path, command, "--verdicts", wanted) == (0, "", "")
+    ended = run_case(case, tmp_path, command, "--summary", "--output-format", "text")
+    assert "                  2                  0\n" in ended.errors
+
+
+def test_integers_that_overflow(tmp_path: Path, command: Command) -> None:
+    case = Case("p(x) AND y = x * x", f"@0 p(3)\n@4 p({2**62})\n@5 p(1)\n", "")
+    ended = run_case(case, tmp_path, command)
+    assert (ended.status, ended.output) == (2, "@0 (time point 0): (3,9)\n")
+    assert "overflows 64 bits" in ended.errors
+    ended = run_case(case, tmp_path, command, "--on-error", "skip")
+    assert ended.output == "@0 (time point 0): (3,9)\n@5 (time point 2): (1,1)\n"
+    assert "1 value left out" in ended.errors
+
+
+def test_dividing_by_zero_is_an_error(tmp_path: Path, command: Command) -> None:
+    case = Case("p(x) AND y = 6 / x", "@0 p(3)\n@4 p(0)\n@5 p(1)\n", "")
+    ended = run_case(case, tmp_path, command)
+    assert (ended.status, ended.output) == (2, "@0 (time point 0): (3,2)\n")
+    assert "cannot be computed" in ended.errors
 
 
 def test_a_formula_is_refused_with_its_place(files: tuple[str, str, str], command: Command) -> None:
@@ -121,10 +153,8 @@ def test_what_nothing_binds_is_refused(files: tuple[str, str, str], command: Com
         (["--end-time", "inf"], "--nonewlastts leaves the end of the log open"),
         (["--unit", "ms"], "time-stamps are seconds there"),
         (["--mode", "global"], "--mode does not work with --signature"),
-        (["--resolve"], "--resolve does not work with --signature"),
         (["--report", "r.html"], "--report does not work with --signature"),
         (["--format", "csv"], "not for tables"),
-        (["--output-format", "csv"], "--output-format csv does not work with --signature yet"),
     ],
 )
 def test_options_that_do_not_work(

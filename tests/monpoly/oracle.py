@@ -7,9 +7,9 @@ the columns and terms that it meets, which are all that it can have if the formu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from mtlmon.monpoly import MonPolyPolicy
 from mtlmon.monpoly.logs import TimePoint
@@ -78,38 +78,6 @@ def decided(policy: MonPolyPolicy, log: Log) -> list[list[tuple[Scalar, ...]] | 
                 assert not is_fresh(values), (values, number)
                 satisfying[number].append(values)
     return [None if number in undecided else satisfying[number] for number in points]
-
-
-class ReferenceAnswer(NamedTuple):
-    """What holds at a time-point, as an engine says it."""
-
-    time_stamp: int
-    valuation: dict[str, Scalar]
-    point: int
-
-
-class ReferenceEngine:
-    """Evaluates a formula from the beginning at each time-point."""
-
-    def __init__(self, policy: MonPolyPolicy) -> None:
-        self.policy = policy
-        self.points: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
-        self.answered = 0
-
-    def step(self, time_stamp: int, rows: Mapping[str, Sequence[Any]]) -> Sequence[ReferenceAnswer]:
-        """Take a time-point, and answer what is decided."""
-        self.points.append((time_stamp, rows))
-        found = decided(self.policy, Log(tuple(self.points), time_stamp, closed=False))
-        names = [name for name, _ in self.policy.columns]
-        answers: list[ReferenceAnswer] = []
-        while self.answered < len(found) and (now := found[self.answered]) is not None:
-            own, _ = self.points[self.answered]
-            answers += [
-                ReferenceAnswer(own, dict(zip(names, values, strict=True)), self.answered)
-                for values in now
-            ]
-            self.answered += 1
-        return answers
 
 
 class Domains:
