@@ -47,6 +47,10 @@ class RelationalMonitor:
         verdicts: "false" for violations and what a `find` finds, "all" for the time-points
             without violations, too.
 
+    Attributes:
+        plan: how the policies are evaluated.
+        engine: what evaluates them.
+
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.
 
@@ -72,8 +76,8 @@ class RelationalMonitor:
                 "the file has no policy with variables", hint="use Monitor for other policies"
             )
         self.plan = plan(policy, analysis)
-        self._engine = RelationalEngine(self.plan, self.plan.texts)
-        self._engine.wants_holding = verdicts == "all"
+        self.engine = RelationalEngine(self.plan, self.plan.texts)
+        self.engine.wants_holding = verdicts == "all"
         self._numbers = {atom.name: number for number, atom in enumerate(self.plan.named_atoms)}
 
     def step(
@@ -93,9 +97,9 @@ class RelationalMonitor:
             TimeStampError: the time-stamp is below that of an earlier time-point.
             TypeError, ValueError: a row does not have the arguments of its atom.
         """
-        if time_stamp < self._engine.clock:
+        if time_stamp < self.engine.clock:
             raise TimeStampError(
-                f"the time-stamp {time_stamp} is below {self._engine.clock}, that of an earlier "
+                f"the time-stamp {time_stamp} is below {self.engine.clock}, that of an earlier "
                 "time-point"
             )
         rows: list[tuple[int, list[int]]] = []
@@ -105,24 +109,37 @@ class RelationalMonitor:
                 continue
             rows += ((number, cells) for row in given if (cells := self._cells(number, row)))
             rows += ((number, []) for row in given if not self.plan.named_atoms[number].kinds)
-        self._engine.points.add(time_stamp, rows)
-        self._engine.advance()
+        self.engine.points.add(time_stamp, rows)
+        self.engine.advance()
         return self._answers()
 
     def advance(self, time_stamp: int) -> list[Answer]:
         """Say that no time-point with a lower time-stamp comes."""
-        self._engine.end(time_stamp, False)
+        self.engine.end(time_stamp, False)
         return self._answers()
 
     def finish(self) -> list[Answer]:
         """Say that no time-point comes any more; return what that decides."""
-        self._engine.end(self._engine.clock, True)
+        self.engine.end(self.engine.clock, True)
         return self._answers()
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes for `restore`."""
+        saved: bytes = self.engine.snapshot()
+        return saved
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot of a monitor of the same policies; this one must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        self.engine.restore(snapshot)
 
     @property
     def held_bytes(self) -> int:
         """The bytes that the monitor holds, without texts."""
-        held: int = self._engine.held_bytes
+        held: int = self.engine.held_bytes
         return held
 
     def _cells(self, number: int, row: Sequence[object]) -> list[int]:
@@ -140,7 +157,7 @@ class RelationalMonitor:
 
     def _answers(self) -> list[Answer]:
         found: list[Answer] = []
-        for policy, kind, time_stamp, offset, point, cells in self._engine.answers.take():
+        for policy, kind, time_stamp, offset, point, cells in self.engine.answers.take():
             known = self.plan.named_policies[policy]
             valuation = {
                 name: from_cell(cell, one, self.plan.texts)

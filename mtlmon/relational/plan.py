@@ -84,6 +84,7 @@ class LeftPlan(NamedTuple):
         block: the block of a filter.
         columns: for SINCE, where a row has the columns of the index; for UNTIL, which column of a
             slot each column of a row is.
+        texts: the columns of its rows that are texts.
     """
 
     kind: str
@@ -92,6 +93,7 @@ class LeftPlan(NamedTuple):
     key_index: int
     block: int
     columns: tuple[int, ...]
+    texts: tuple[int, ...]
 
 
 class StatePlan(NamedTuple):
@@ -104,6 +106,7 @@ class StatePlan(NamedTuple):
         lower: the lower bound of its interval.
         upper: the upper bound; None if there is none.
         width: the number of columns of its rows.
+        texts: the columns that are texts.
         operand: the query whose rows it takes.
         indexes: the columns of each index; the first has all.
         lefts: the conjuncts of the left side.
@@ -114,6 +117,7 @@ class StatePlan(NamedTuple):
     lower: int
     upper: int | None
     width: int
+    texts: tuple[int, ...]
     operand: int
     indexes: list[tuple[int, ...]]
     lefts: list[LeftPlan]
@@ -130,6 +134,7 @@ class QueryPlan(NamedTuple):
         is_find: whether that is a `find`.
         early_states: the states that the early block looks at, each behind those it needs.
         late_states: those that the late block looks at.
+        waiting_texts: the columns of the rows for the late block that are texts.
         kept: the atoms that the late block looks at.
         consumers: the states that take its rows: the number of each, and that of the conjunct of
             its left side, or None for its operand.
@@ -142,6 +147,7 @@ class QueryPlan(NamedTuple):
     is_find: bool
     early_states: list[int]
     late_states: list[int]
+    waiting_texts: tuple[int, ...]
     kept: list[int]
     consumers: list[tuple[int, int | None]]
 
@@ -199,10 +205,25 @@ class Plan(NamedTuple):
     groups: list[int]
     functions: list[Callable[[list[list[int]], int, KeyTable], list[int | None]]]
 
+    def digest(self) -> bytes:
+        """A digest of all but functions, which tells plans of other policies apart."""
+        from hashlib import blake2b
+
+        parts = self._replace(texts=None, functions=[len(self.functions)])  # type: ignore[arg-type]
+        return blake2b(repr(parts).encode(), digest_size=8).digest()
+
     @property
     def atoms(self) -> list[int]:
         """The number of arguments of each atom."""
         return [len(atom.kinds) for atom in self.named_atoms]
+
+    @property
+    def atom_texts(self) -> list[tuple[int, ...]]:
+        """The arguments of each atom that are texts."""
+        return [
+            tuple(place for place, kind in enumerate(atom.kinds) if cell_kind(kind) == "text")
+            for atom in self.named_atoms
+        ]
 
     @property
     def policies(self) -> list[list[str]]:

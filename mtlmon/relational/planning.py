@@ -68,7 +68,7 @@ Names = frozenset[str]
 _FUTURES = (ops.EVENTUALLY, ops.ALWAYS, ops.UNTIL, ops.NEXT)
 _COUNTED = (ops.HISTORICALLY, ops.ALWAYS)
 # The cost of a conjunct: what filters, from cheap to dear, then what adds rows.
-_COMPARES, _SCANS, _PROBES, _NESTED, _BINDS, _DRIVES, _JOINS, _LISTS = range(8)
+_COMPARES, _SCANS, _PROBES, _NESTED, _BINDS, _DRIVES, _JOINS, _CROSSES, _LISTS = range(9)
 
 
 class _Use(NamedTuple):
@@ -153,9 +153,13 @@ class Planner:
             self._texts, [], [], None, None, self._states, self._blocks, [], [], [], []
         )
         formulas = []
+        reported = []
         for one in analysis.policies:
-            body = self._expansion.expanded(one.body)
+            # policies can give one name to variables of different kinds
+            names = {name: self._expansion.fresh(name) for name in one.reported}
+            body = self._expansion.expanded(one.body, names)
             formulas.append(normal_form(body, negated=not one.policy.is_find))
+            reported.append(tuple(names.values()))
         self._kinds = kinds_of_variables(formulas, self._relations, self._environment)
         # The formulas keep their comparisons alive, so that no other has the same `id`.
         self._formulas = formulas
@@ -170,8 +174,8 @@ class Planner:
             self._plan.named_policies.append(
                 PolicyPlan(one.policy.name, one.policy.is_find, one.reported, found)
             )
-            self._kinds |= one.kinds
-            self._query(formula, one.reported, number, is_find=one.policy.is_find)
+            self._kinds |= dict(zip(reported[number], found, strict=True))
+            self._query(formula, reported[number], number, is_find=one.policy.is_find)
 
     @property
     def plan(self) -> Plan:
@@ -210,6 +214,7 @@ class Planner:
         block = _Block({}, 0)
         first: int | None = None
         second: int | None = None
+        waiting_texts: tuple[int, ...] = ()
         if not late_parts:
             self._conjunction(waiting, block, early)
             self._finish(block, names)
@@ -224,6 +229,9 @@ class Planner:
             self._conjunction([*rest, *late_parts], following, late)
             self._finish(following, names)
             second = self._finished(following)
+            waiting_texts = self._text_columns(
+                sorted(block.columns, key=lambda name: block.columns[name])
+            )
         self._plan.queries.append(
             QueryPlan(
                 first,
@@ -233,6 +241,7 @@ class Planner:
                 is_find,
                 list(early.states),
                 list(late.states),
+                waiting_texts,
                 list(late.atoms),
                 [],
             )
@@ -256,6 +265,12 @@ class Planner:
             block.steps.append(
                 StepPlan("project", len(columns), columns=columns, is_distinct=is_distinct)
             )
+
+    def _text_columns(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Which of the columns of some variables are texts."""
+        return tuple(
+            place for place, name in enumerate(names) if cell_kind(self._kinds[name]) == "text"
+        )
 
     def _finished(self, block: _Block) -> int:
         self._blocks.append(BlockPlan(block.given, block.steps))
@@ -311,7 +326,8 @@ class Planner:
             return _Use(_BINDS, binds)
         free = self._binding.free(node)
         if _is_driven(node):
-            return _Use(_DRIVES, binds)
+            # what shares no variable with the rows so far multiplies them
+            return _Use(_CROSSES if bound and not free & bound else _DRIVES, binds)
         return _Use(_JOINS if free & bound else _LISTS, binds)
 
     def _add(self, node: Formula, block: _Block, scope: _Scope) -> None:
@@ -744,6 +760,7 @@ class Planner:
                 interval.lower,
                 interval.upper,
                 len(names),
+                self._text_columns(names),
                 query,
                 indexes,
                 lefts,
@@ -777,15 +794,18 @@ class Planner:
                 own = free_variables(formula)[id(formula)]
                 query = self._operand(formula, own)
                 places = tuple(names.index(name) for name in own)
+                texts = self._text_columns(own)
                 if not is_since:
-                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, places)
+                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, places, texts)
                 if len(own) == len(names):
                     positions = tuple(own.index(name) for name in names)
-                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, positions)
+                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, positions, texts)
                 if places not in indexes[1:]:
                     indexes.append(places)
                 index = indexes.index(places, 1)
-                return LeftPlan(kind, query, len(own), index, NO_QUERY, tuple(range(len(own))))
+                return LeftPlan(
+                    kind, query, len(own), index, NO_QUERY, tuple(range(len(own))), texts
+                )
         if not is_since:
             raise self._error(
                 part,
@@ -794,7 +814,7 @@ class Planner:
             )
         block = _Block({name: place for place, name in enumerate(names)}, len(names) + 1)
         self._conjunction(conjuncts(part), block, scope)
-        return LeftPlan("filters", NO_QUERY, 0, 0, self._finished(block), ())
+        return LeftPlan("filters", NO_QUERY, 0, 0, self._finished(block), (), ())
 
     def _error(self, node: Formula, message: str, hint: str) -> PolicyError:
         from mtlmon.syntax.report import formula_error

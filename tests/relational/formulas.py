@@ -220,9 +220,9 @@ def _safe(draw: st.DrawFn, depth: int, *, aggregates: bool) -> Formula:
     return formula
 
 
-def safe_formulas(*, aggregates: bool = False) -> st.SearchStrategy[Formula]:
+def safe_formulas(depth: int = 3, *, aggregates: bool = False) -> st.SearchStrategy[Formula]:
     """Formulas that can be evaluated, but for a few."""
-    return _safe(4, aggregates=aggregates)
+    return _safe(depth, aggregates=aggregates)
 
 
 HALF = constant(Decimal("0.5"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+from hashlib import blake2b
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from mtlmon.errors import PolicyError
+from mtlmon.errors import FormulaError, LimitError, MtlmonError, SnapshotError
 from mtlmon.policy import parse_policies
-from mtlmon.relational import analyse
+from mtlmon.relational import RelationalMonitor, analyse
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.syntax.formula import Formula
@@ -17,42 +19,66 @@ from tests.reference.first_order import Log, Row, answers
 from tests.relational.formulas import formulas, logs, safe_formulas
 
 _DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
+# What a term is worth does not depend on its type here, so there are integers only.
+_TYPES = dict.fromkeys("xyz", int)
 
 
-def evaluated(formula: Formula, log: Log) -> tuple[tuple[str, ...], list[set[Row]], int]:
-    """What the engine answers: the variables, the rows of each time-point, how many are known."""
+def engine_for(formula: Formula) -> tuple[tuple[str, ...], RelationalEngine]:
+    """An engine, and the variables that it reports."""
     file = parse_policies(f"{_DECLARED}find f: {formula}\n")
+    # a comparison by itself is one of columns, not of variables
+    assume(file.policies[0].formula == formula)
     analysis = analyse(file)
     assume(not analysis.errors and analysis.policies)
     planned = plan(file, analysis)
-    engine = RelationalEngine(planned, planned.texts)
-    numbers = {atom.name: number for number, atom in enumerate(planned.named_atoms)}
-    for time_stamp, database in log.points:
-        rows = [
-            (numbers[name], list(row))
-            for name, found in database.items()
-            if name in numbers
-            for row in found
-        ]
-        engine.points.add(time_stamp, rows)  # type: ignore[arg-type]
-        engine.advance()
-    engine.end(max(log.clock, engine.clock), log.closed)
+    return analysis.policies[0].reported, RelationalEngine(planned, planned.texts)
+
+
+def evaluated(
+    formula: Formula, log: Log, cuts: frozenset[int] = frozenset()
+) -> tuple[tuple[str, ...], list[set[Row]], int]:
+    """What the engine answers: the variables, the rows of each time-point, how many are known.
+
+    Behind each time-point of `cuts`, it is saved and a new one goes on.
+    """
+    names, engine = engine_for(formula)
+    numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
     found: list[set[Row]] = [set() for _ in log.points]
-    for _, _, _, _, point, cells in engine.answers.take():
-        assert cells not in found[point], "an answer occurs twice"
-        found[point].add(cells)
-    return analysis.policies[0].reported, found, engine.answered_points[0]
+
+    def take() -> None:
+        for _, _, _, _, point, cells in engine.answers.take():
+            assert cells not in found[point], "an answer occurs twice"
+            found[point].add(cells)
+
+    for number, (time_stamp, database) in enumerate(log.points):
+        rows = [
+            (numbers[name], [int(value) for value in row])
+            for name, given_rows in database.items()
+            if name in numbers
+            for row in given_rows
+        ]
+        engine.points.add(time_stamp, rows)
+        engine.advance()
+        take()
+        if number in cuts:
+            saved = engine.snapshot()
+            _, engine = engine_for(formula)
+            engine.restore(saved)
+            assert engine.snapshot() == saved
+    engine.end(max(log.clock, engine.clock), log.closed)
+    take()
+    return names, found, engine.answered_points[0]
 
 
-def agree(formula: Formula, log: Log) -> None:
+def agree(formula: Formula, log: Log, cuts: frozenset[int] = frozenset()) -> None:
     """The engine answers what the reference does, as soon as it is decided by time-stamps."""
     try:
-        names, found, known = evaluated(formula, log)
-    except PolicyError:
+        names, found, known = evaluated(formula, log, cuts)
+    except FormulaError:
         # random formulas may have no quantifier or predicate, or look ahead without bound
         assume(False)
         return
-    expected = answers(formula, log, names, types=dict.fromkeys("xyz", int))
+    expected = answers(formula, log, names, types=_TYPES)
     for point, rows in enumerate(found):
         if point < known:
             assert not expected[point].undecided
@@ -62,19 +88,120 @@ def agree(formula: Formula, log: Log) -> None:
     assert known == len(log.points) or not log.closed
 
 
-@given(safe_formulas(), logs())
-def test_formulas_that_are_safe_by_construction(formula: Formula, log: Log) -> None:
-    agree(formula, log)
+_CUTS = st.frozensets(st.integers(0, 3))
 
 
-@given(safe_formulas(aggregates=True), logs())
-def test_formulas_with_aggregates(formula: Formula, log: Log) -> None:
-    agree(formula, log)
+@given(safe_formulas(), logs(), _CUTS)
+def test_formulas_that_are_safe_by_construction(
+    formula: Formula, log: Log, cuts: frozenset[int]
+) -> None:
+    agree(formula, log, cuts)
 
 
-@given(formulas(9), logs())
-def test_formulas_of_any_shape(formula: Formula, log: Log) -> None:
-    agree(formula, log)
+@given(safe_formulas(aggregates=True), logs(), _CUTS)
+def test_formulas_with_aggregates(formula: Formula, log: Log, cuts: frozenset[int]) -> None:
+    agree(formula, log, cuts)
+
+
+@given(formulas(9), logs(), _CUTS)
+def test_formulas_of_any_shape(formula: Formula, log: Log, cuts: frozenset[int]) -> None:
+    agree(formula, log, cuts)
+
+
+_REMEMBERING = """
+atom p(x: text)
+atom q(x: text, y: text)
+find window: p(x) AND ONCE[0,3] q(x, y)
+find since: p(x) AND (NOT q(x, _)) SINCE[0,9] q(y, x)
+find runs: p(x) AND p(y) SINCE[0,9] q(x, y)
+find until: p(x) AND (NOT q(x, x)) UNTIL[0,3] q(x, y)
+find before: p(x) AND PREVIOUS q(x, y)
+find counts: p(x) AND p(y) AND HISTORICALLY[0,4] q(x, y)
+find ahead: (ONCE[0,2] p(x)) AND EVENTUALLY[0,2] q(x, y)
+"""
+
+
+@st.composite
+def _text_logs(draw: st.DrawFn) -> list[tuple[int, dict[str, list[tuple[str, ...]]]]]:
+    """Logs with new texts all the time, and some that come again."""
+    points = []
+    time_stamp = 0
+    for number in range(draw(st.integers(1, 25))):
+        time_stamp += draw(st.integers(0, 2))
+        texts = st.sampled_from(["a", "b", "ä" * 40, f"new {number}", f"new {number - 1}"])
+        points.append(
+            (
+                time_stamp,
+                {
+                    "p": draw(st.lists(st.tuples(texts), max_size=2)),
+                    "q": draw(st.lists(st.tuples(texts, texts), max_size=2)),
+                },
+            )
+        )
+    return points
+
+
+@given(_text_logs())
+def test_texts_that_nothing_remembers_are_forgotten(
+    log: list[tuple[int, dict[str, list[tuple[str, ...]]]]],
+) -> None:
+    monitors = [RelationalMonitor(_REMEMBERING) for _ in "ab"]
+    frugal, lavish = (monitor.engine for monitor in monitors)
+    frugal.spare_texts = 0
+    lavish.keeps_texts = True
+    for time_stamp, database in log:
+        one, other = (monitor.step(time_stamp, database) for monitor in monitors)
+        assert one == other
+    assert monitors[0].finish() == monitors[1].finish()
+
+
+def test_texts_do_not_pile_up() -> None:
+    monitor = RelationalMonitor("atom p(x: text)\nfind again: p(x) AND ONCE[1,3] p(x)\n")
+    monitor.engine.spare_texts = 16
+    for number in range(2000):
+        monitor.step(number, {"p": [(f"text {number}",)]})
+        assert len(monitor.engine.texts) < 60
+
+
+@given(st.integers(0, 10**9), st.integers(0, 255), _text_logs())
+def test_damaged_snapshots_are_refused_or_harmless(
+    place: int, value: int, log: list[tuple[int, dict[str, list[tuple[str, ...]]]]]
+) -> None:
+    monitor = RelationalMonitor(_REMEMBERING)
+    for time_stamp, database in log:
+        monitor.step(time_stamp, database)
+    content = bytearray(monitor.engine.snapshot()[:-8])
+    content[place % len(content)] = value
+    forged = bytes(content) + blake2b(content, digest_size=8).digest()
+    other = RelationalMonitor(_REMEMBERING)
+    try:
+        other.engine.restore(forged)
+        other.engine.snapshot()
+        for time_stamp, database in log:
+            other.step(other.engine.clock + time_stamp, database)
+        other.finish()
+    except (MtlmonError, ValueError, IndexError, MemoryError, OverflowError):
+        pass
+
+
+def test_snapshots_of_other_policies_are_refused() -> None:
+    saved = RelationalMonitor("find f: p(x) AND ONCE q(x)").engine.snapshot()
+    other = RelationalMonitor("find f: p(x) AND ONCE[0,1] q(x)")
+    with pytest.raises(SnapshotError, match="other policies"):
+        other.engine.restore(saved)
+    with pytest.raises(SnapshotError, match="damaged"):
+        RelationalMonitor("find f: p(x) AND ONCE q(x)").engine.restore(saved[:-1])
+
+
+def test_policies_can_give_one_name_to_variables_of_different_kinds() -> None:
+    monitor = RelationalMonitor("atom p(x: text)\natom n(x: int)\nfind a: p(x)\nfind b: n(x)\n")
+    found = monitor.step(1, {"p": [("a",)], "n": [(7,)]})
+    assert [(one.policy, one.valuation) for one in found] == [("a", {"x": "a"}), ("b", {"x": 7})]
+
+
+def test_formulas_that_nest_too_deeply_are_refused() -> None:
+    with pytest.raises(LimitError, match="nests more than"):
+        RelationalMonitor("p(x) AND " + "ONCE " * 200 + "q(x)")
 
 
 def test_an_engine_whose_error_refers_to_it_is_freed() -> None:

@@ -19,6 +19,9 @@ cdef class RelationalEngine:
     cdef readonly AnswerBlock answers
     cdef public bint wants_holding      # whether time-points without violations are answered
     cdef public bint skips_overflows    # whether a term that overflows has no value instead
+    cdef public bint keeps_texts        # whether no text is forgotten, as others have its number
+    cdef public size_t spare_texts      # how many texts may always be kept
+    cdef size_t constants, kept_texts   # the texts of the plan; those that were kept last
     cdef readonly uint64_t overflows    # how many have been skipped
     cdef readonly object failure        # the error that ended it
     cdef Allocations allocations
@@ -30,6 +33,7 @@ cdef class RelationalEngine:
     cdef StepBlock *blocks
     cdef Program *programs
     cdef Query *queries
+    cdef Numbers *atom_texts            # the arguments of each atom that are texts
     cdef Numbers *kinds                 # of the cells of the answers of each policy
     # the present
     cdef Rows *database                 # the rows of each atom at the last time-point
@@ -56,6 +60,9 @@ cdef class RelationalEngine:
     cdef size_t chain_room, order_room, spare_room
 
     cdef int read_query(self, Query *query, plan) except -1
+    cdef int forget_texts(self) except -1
+    cdef void visit_texts(self, uint8_t *is_free, const TextUse *use) noexcept nogil
+    cdef size_t most_slots(self) noexcept nogil
     cdef int require_sound(self) except -1
     cdef void forget_times(self) noexcept nogil
     cdef PointTime *time_of(self, uint64_t point) noexcept nogil

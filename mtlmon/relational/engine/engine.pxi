@@ -14,7 +14,12 @@ from mtlmon.policy.predicates.operations cimport (
 )
 from mtlmon.arrays.native cimport KeyTable
 
-from mtlmon.errors import LimitError, RowError
+from mtlmon.engine.native cimport DIGEST_BYTES, as_bytes, digest
+
+from mtlmon.errors import LimitError, RowError, SnapshotError
+
+cdef enum:
+    SNAPSHOT_VERSION = 1
 
 
 # The collector of garbage would let go of `allocations` before the engine is freed.
@@ -60,6 +65,9 @@ cdef class RelationalEngine:
             self.allocations, self.policy_count, sizeof(Numbers)
         )
         self.database = <Rows *> allocated(self.allocations, self.atom_count, sizeof(Rows))
+        self.atom_texts = <Numbers *> allocated(
+            self.allocations, self.atom_count, sizeof(Numbers)
+        )
         self.kept = <Rows *> allocated(self.allocations, self.atom_count, sizeof(Rows))
         self.atoms = <Rows **> allocated(self.allocations, self.atom_count, sizeof(Rows *))
         self.groups = <Rows *> allocated(self.allocations, self.group_count, sizeof(Rows))
@@ -69,10 +77,17 @@ cdef class RelationalEngine:
         for k in range(self.atom_count):
             self.database[k].width = self.kept[k].width = plan.atoms[k]
             self.atoms[k] = &self.database[k]
+        # constants are texts that are never forgotten
+        self.constants = self.kept_texts = len(texts)
+        self.spare_texts = 4096
         self.point_atom = NONE if plan.point is None else plan.point
         self.time_atom = NONE if plan.time is None else plan.time
         for k in range(self.group_count):
             self.groups[k].width = plan.groups[k]
+        for k in range(self.atom_count):
+            self.atom_texts[k] = read_numbers(
+                self.allocations, plan.atom_texts[k], plan.atoms[k]
+            )
         for k in range(self.policy_count):
             self.kinds[k] = read_numbers(
                 self.allocations, [CELL_KINDS[kind] for kind in plan.policies[k]], 3
@@ -101,6 +116,9 @@ cdef class RelationalEngine:
         query.waiting.width = 0
         if query.late != NONE:
             query.waiting.width = self.blocks[query.late].width
+        query.waiting_texts = read_numbers(
+            self.allocations, plan.waiting_texts, query.waiting.width
+        )
         query.policy = NONE if plan.policy is None else plan.policy
         query.is_find = plan.is_find
         query.early_states = read_numbers(
@@ -197,6 +215,8 @@ cdef class RelationalEngine:
                     first = points.points[points.next].row_end
                     points.next += 1
                 points.clear()
+            if len(self.texts) > 2 * self.kept_texts + self.spare_texts and not self.keeps_texts:
+                self.forget_texts()
         except BaseException as error:
             self.failure = error
             raise
@@ -685,7 +705,7 @@ cdef class RelationalEngine:
         return 0
 
     cdef int compute(self, Step *step, Rows *given) except -1 nogil:
-        """Keep the rows for which a condition is true, or add its value to rows where it has one."""
+        """Keep rows for which a condition is true, or add its value to rows where it has one."""
         cdef Program *program = &self.programs[step.source]
         cdef Register result
         cdef size_t i
@@ -919,3 +939,203 @@ cdef class RelationalEngine:
             kept += 1
         groups.count = kept
         return 0
+
+    cdef size_t most_slots(self) noexcept nogil:
+        """The largest number of slots of a state or of a conjunct of a left side."""
+        cdef size_t most = 0
+        cdef size_t k, j
+        for k in range(self.state_count):
+            most = max(most, self.states[k].rows.count)
+            for j in range(self.states[k].left_count):
+                most = max(most, self.states[k].lefts[j].known.count)
+        return most
+
+    cdef void visit_texts(self, uint8_t *is_free, const TextUse *use) noexcept nogil:
+        """Visit all cells that are texts; points and databases have been read."""
+        cdef size_t k, j, c
+        cdef State *state
+        cdef Left *left
+        cdef Query *query
+        cdef Answer *answer
+        for k in range(self.state_count):
+            state = &self.states[k]
+            visit_queue(&state.inbox, &state.texts, use)
+            visit_slots(
+                &state.rows, state.free_slots, state.free_count, &state.texts, is_free, use
+            )
+            for j in range(state.left_count):
+                left = &state.lefts[j]
+                visit_queue(&left.inbox, &left.texts, use)
+                visit_queue(&left.expiring, &left.texts, use)
+                visit_slots(
+                    &left.known, left.free_slots, left.free_count, &left.texts, is_free, use
+                )
+        for k in range(self.query_count):
+            query = &self.queries[k]
+            visit_queue(&query.waiting, &query.waiting_texts, use)
+            for j in range(query.kept.count):
+                visit_queue(&query.kept_rows[j], &self.atom_texts[query.kept.of[j]], use)
+        for k in range(self.answers.count):
+            answer = &self.answers.answers[k]
+            if answer.kind == HOLDS:
+                continue
+            for c in range(self.kinds[answer.policy].count):
+                if self.kinds[answer.policy].of[c] == TEXT_CELL:
+                    visit_cell(self.answers.values + answer.start + c, use)
+
+    cdef int forget_texts(self) except -1:
+        """Forget the texts that nothing remembers, and give the others new numbers."""
+        cdef TextUse use
+        cdef uint8_t *flags = NULL
+        cdef uint8_t *is_free = NULL
+        cdef uint32_t *numbers = NULL
+        cdef size_t flag_room = 0, free_room = 0, number_room = 0
+        cdef size_t count = len(self.texts)
+        cdef size_t k, j
+        cdef uint32_t kept = 0
+        try:
+            make_room(<void **> &flags, &flag_room, count, 1)
+            make_room(<void **> &numbers, &number_room, count, sizeof(uint32_t))
+            make_room(<void **> &is_free, &free_room, self.most_slots(), 1)
+            memset(flags, 0, count)
+            memset(flags, 1, self.constants)
+            use.flags = flags
+            use.numbers = numbers
+            use.count = count
+            with nogil:
+                self.visit_texts(is_free, &use)
+                for k in range(count):
+                    numbers[k] = UINT32_MAX
+                    if flags[k]:
+                        numbers[k] = kept
+                        kept += 1
+            self.texts.keep((<const char *> numbers)[:count * sizeof(uint32_t)])
+            use.flags = NULL
+            with nogil:
+                self.visit_texts(is_free, &use)
+                for k in range(self.state_count):
+                    if self.states[k].texts.count:
+                        for j in range(self.states[k].index_count):
+                            build_again(&self.states[k].indexes[j], &self.states[k].rows)
+                    for j in range(self.states[k].left_count):
+                        if self.states[k].lefts[j].texts.count:
+                            build_again(
+                                &self.states[k].lefts[j].by_row, &self.states[k].lefts[j].known
+                            )
+            self.kept_texts = kept
+        finally:
+            free(flags)
+            free(numbers)
+            free(is_free)
+        return 0
+
+    def snapshot(self):
+        """Return the state as bytes for `restore`; all time-points and answers have been taken."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef size_t k, j
+        cdef Query *query
+        self.require_sound()
+        if len(self.points) or len(self.answers):
+            raise ValueError("time-points or answers wait to be taken")
+        writer.put(SNAPSHOT_VERSION)
+        writer.put_bytes(self.plan.digest())
+        writer.put_bytes(self.texts.snapshot())
+        writer.put(self.point_count)
+        writer.put(<uint64_t> self.clock)
+        writer.put(self.is_closed)
+        writer.put(self.overflows)
+        for k in range(self.policy_count):
+            writer.put(self.found[k])
+        writer.put(self.time_base + self.first_time)
+        for k in range(self.first_time, self.time_end):
+            writer.put(<uint64_t> self.times[k].time_stamp)
+        writer.put(self.times[self.first_time].offset if self.time_end else 0)
+        for k in range(self.state_count):
+            put_state(writer, &self.states[k])
+        for k in range(self.query_count):
+            query = &self.queries[k]
+            writer.put(query.position)
+            put_queue(writer, &query.waiting)
+            for j in range(query.kept.count):
+                put_queue(writer, &query.kept_rows[j])
+        data = writer.taken()
+        return data + digest(data)
+
+    def restore(self, snapshot):
+        """Continue from the snapshot of an engine with the same plan; this one must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot. The engine must not be used after
+                that.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef KeyTable texts = KeyTable(1)
+        cdef bytes data = as_bytes(snapshot)
+        cdef size_t k, j
+        cdef uint64_t points, base, offset
+        cdef Query *query
+        if self.point_count or self.clock:
+            raise ValueError("a snapshot can only be restored before the first time-point")
+        self.failure = damaged()
+        if len(data) < DIGEST_BYTES or digest(data[:-DIGEST_BYTES]) != data[-DIGEST_BYTES:]:
+            raise damaged()
+        reader.open(data[:-DIGEST_BYTES], 0)
+        if reader.get(UINT64_MAX) != SNAPSHOT_VERSION:
+            raise SnapshotError("the snapshot was made by another version of mtlmon")
+        if reader.get_bytes() != self.plan.digest():
+            raise SnapshotError("the snapshot is of other policies")
+        texts.restore(reader.get_bytes())
+        number_again(self.texts, texts)
+        points = self.point_count = reader.get(INT64_MAX)
+        self.clock = <int64_t> reader.get(INT64_MAX)
+        self.is_closed = reader.get(1)
+        self.overflows = reader.get(UINT64_MAX)
+        for k in range(self.policy_count):
+            self.found[k] = reader.get(points)
+        base = self.time_base = reader.get(points)
+        if points - base > reader.size - reader.place:
+            raise damaged()
+        make_room(
+            <void **> &self.times, &self.time_room, <size_t> (points - base) + 1, sizeof(PointTime)
+        )
+        for k in range(<size_t> (points - base)):
+            self.times[k].time_stamp = <int64_t> reader.get(INT64_MAX)
+            if k and self.times[k].time_stamp < self.times[k - 1].time_stamp:
+                raise damaged()
+        offset = reader.get(points)
+        for k in range(<size_t> (points - base)):
+            if k:
+                offset = (
+                    offset + 1
+                    if self.times[k].time_stamp == self.times[k - 1].time_stamp else 0
+                )
+            self.times[k].offset = offset
+        self.time_end = <size_t> (points - base)
+        if points and (
+            not self.time_end or self.times[self.time_end - 1].time_stamp > self.clock
+        ):
+            raise damaged()
+        for k in range(self.state_count):
+            get_state(reader, &self.states[k], points)
+        for k in range(self.query_count):
+            query = &self.queries[k]
+            query.position = reader.get(points)
+            if query.position < base:
+                raise damaged()
+            get_queue(reader, &query.waiting, points)
+            for j in range(query.kept.count):
+                get_queue(reader, &query.kept_rows[j], points)
+        reader.end()
+        self.kept_texts = max(self.constants, len(self.texts) // 2)
+        self.failure = None
+
+
+cdef int number_again(KeyTable texts, KeyTable others) except -1:
+    """Give texts the numbers that they have in another table; constants have them already."""
+    cdef size_t k
+    cdef Text text
+    for k in range(others.count):
+        text = others.column_text(k, 0)
+        if texts.number_of(text, texts.hash_of(text)) != k:
+            raise damaged()
+    return 0

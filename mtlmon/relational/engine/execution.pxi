@@ -66,7 +66,6 @@ cdef inline int put_joined(
     return 0
 
 
-
 cdef inline uint32_t comparison_of(int order) noexcept nogil:
     return IS_LESS if order < 0 else IS_GREATER if order > 0 else IS_EQUAL
 

@@ -116,6 +116,7 @@ cdef int read_state(State *state, Allocations allocations, plan) except -1:
     state.lower = plan.lower
     state.upper = -1 if plan.upper is None else plan.upper
     state.inbox.width = state.rows.width = state.current.width = plan.width
+    state.texts = read_numbers(allocations, plan.texts, plan.width)
     state.patience = 256
     state.first_live = NONE
     state.position = NOWHERE
@@ -132,6 +133,7 @@ cdef int read_state(State *state, Allocations allocations, plan) except -1:
         left.operand = one.operand
         left.inbox.width = left.known.width = left.expiring.width = one.width
         left.index = one.key_index
+        left.texts = read_numbers(allocations, one.texts, one.width)
         left.block = one.block
         numbers = read_numbers(allocations, one.columns, max(plan.width, one.width) + 1)
         left.columns = numbers.of

@@ -13,7 +13,6 @@ from mtlmon.arrays.native cimport Memory
 from cython cimport final
 
 
-
 cdef int make_room(void **block, size_t *room, size_t needed, size_t item_size) except -1 nogil:
     """Make room for `needed` items, at least doubling what there is."""
     cdef size_t wanted

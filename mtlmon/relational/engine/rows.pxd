@@ -5,6 +5,11 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stddef cimport size_t
 
 
+cdef struct Numbers:
+    uint32_t *of
+    uint32_t count
+
+
 cdef struct Rows:
     int64_t *cells              # row after row
     size_t count

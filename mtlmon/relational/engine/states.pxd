@@ -50,6 +50,7 @@ cdef struct Left:
     # column of a row is.
     uint32_t *columns
     uint32_t column_count
+    Numbers texts               # the columns of its rows that are texts
     # UNTIL: for each row when it came last, and for RUNS since when at each time-point
     Rows known
     Index by_row
@@ -68,6 +69,7 @@ cdef struct State:
     int64_t lower
     int64_t upper               # -1: no bound
     RowQueue inbox
+    Numbers texts               # the columns of its rows that are texts
     size_t patience             # how many time-points may wait in the inbox
     Left *lefts
     uint32_t left_count

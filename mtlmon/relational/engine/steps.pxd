@@ -45,11 +45,6 @@ cdef enum CellKind:
     TEXT_CELL
 
 
-cdef struct Numbers:
-    uint32_t *of
-    uint32_t count
-
-
 cdef struct Program:
     Instruction *code
     size_t size
@@ -113,4 +108,5 @@ cdef struct Query:
     Consumer *consumers
     uint32_t consumer_count
     RowQueue waiting            # the rows for the late block
+    Numbers waiting_texts       # the columns of those that are texts
     uint64_t position           # the time-points before it are answered
