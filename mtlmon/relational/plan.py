@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NO_QUERY = 2**32 - 1
 """Stands for no query, state or block."""
 
+_NOT_DIGESTED = ("texts", "functions")
+
 
 class ProgramPlan(NamedTuple):
     """An expression of the cells of a row.
@@ -209,7 +211,7 @@ class Plan(NamedTuple):
         """A digest of all but functions, which tells plans of other policies apart."""
         from hashlib import blake2b
 
-        parts = self._replace(texts=None, functions=[len(self.functions)])  # type: ignore[arg-type]
+        parts = [getattr(self, name) for name in self._fields if name not in _NOT_DIGESTED]
         return blake2b(repr(parts).encode(), digest_size=8).digest()
 
     @property

@@ -7,6 +7,7 @@ which looks at later time-points. Queries come after those whose rows they need.
 """
 
 from cython cimport final, no_gc_clear
+from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 from mtlmon.policy.predicates.operations cimport (

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Which texts states still need. Others are forgotten when there are twice as many as before."""
 
-from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stddef cimport size_t
 from libc.stdlib cimport free
 from libc.string cimport memset
