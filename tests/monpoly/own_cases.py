@@ -46,6 +46,12 @@ CASES = {
     "the right side of SINCE comes first": Case(
         "p(x) SINCE q(y, x)", "@1 q(7,1) p(1)\n@2 p(1)", "@1 (0): (7,1)\n@2 (1): (7,1)\n"
     ),
+    "the right side of UNTIL comes first": Case(
+        "p(x) UNTIL[0,5] q(y, x)", "@1 p(1)\n@2 q(7,1)", "@1 (0): (7,1)\n@2 (1): (7,1)\n"
+    ),
+    "the right side of > comes first": Case(
+        "x > y AND q(x, y)", "@0 q(2,1)(1,2)", "@0 (0): (1,2)\n"
+    ),
     "SINCE groups to the right": Case(
         # at 2, (NOT r() SINCE p(x)) does not hold, but p(x) SINCE q(x, x) did
         "NOT r() SINCE p(x) SINCE q(x, x)", "@1 q(1,1)\n@2\n@3 r()", "@1 (0): (1)\n@2 (1): (1)\n"
@@ -166,8 +172,6 @@ CASES = {
     "comparisons": Case(
         "p(x) AND 1 < x AND x <= 3 AND NOT x = 2", "@0 p(1)(2)(3)(4)", "@0 (0): (3)\n"
     ),
-    "the right side of > comes first": Case("p(x) AND q(x, y) AND x > y", "@0 p(2) q(2,1)",
-                                            "@0 (0): (2,1)\n"),
     "an equality binds": Case("y = x * 2 + 1 AND p(x)", "@0 p(3)", "@0 (0): (7,3)\n"),
     "an equality alone": Case("x = 1", "@0\n@5", "@0 (0): (1)\n@5 (1): (1)\n"),
     "* binds more tightly than -": Case("p(x) AND y = 10 - 2 * x", "@0 p(3)", "@0 (0): (3,4)\n"),
