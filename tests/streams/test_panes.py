@@ -47,7 +47,6 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     end = -(-time // width) * width
     points += [(end, number, None, True) for number in range(TRACES)]
     return {
-        "name": draw(st.sampled_from(NAMES)),
         "is_float": kind == "float",
         "width": width,
         "bounds": (lower, upper),
@@ -101,11 +100,11 @@ def merging(case: dict[str, Any]) -> native.Kernel:
     return kernel
 
 
+@pytest.mark.parametrize("name", NAMES)
 @given(cases())
 @example(
     {
         # more floats than there are rows would be needed to begin with the greatest bits
-        "name": "sum",
         "is_float": True,
         "width": 5,
         "bounds": (0, 5),
@@ -114,7 +113,8 @@ def merging(case: dict[str, Any]) -> native.Kernel:
         "actions": ["none", "none"],
     }
 )
-def test_merged_rows_have_the_results_of_all_rows(case: dict[str, Any]) -> None:
+def test_merged_rows_have_the_results_of_all_rows(name: str, case: dict[str, Any]) -> None:
+    case = {"name": name, **case}
     points = case["points"]
     wanted = expected(case)
     kernel = merging(case)
