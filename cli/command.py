@@ -202,9 +202,23 @@ def declared_policies(
 
     file = parsed(declared or LATER)
     if file.unit == LATER:
-        file = parsed(options.unit)
+        file = parsed(options.unit or unit_of_pattern(options.pattern or file.pattern))
     adopt_settings(file, options)
     return file
+
+
+def unit_of_pattern(pattern: str | None) -> str | None:
+    """Return the unit of time-stamps that a pattern implies: seconds, if times are of a calendar.
+
+    Raises:
+        MtlmonError: the pattern is for times without a year, and none is told.
+    """
+    if pattern is None:
+        return None
+    from mtlmon.tables.formats.ready_patterns import ready_pattern
+
+    ready = ready_pattern(pattern)
+    return None if ready is None or ready.time is None else "s"
 
 
 def formula_text(options: Options) -> tuple[str, str]:

@@ -353,3 +353,26 @@ def test_types_of_lines(tmp_path: Path) -> None:
     assert "policy p" in ended.output and ended.errors == ""
     ended = mtlmon("analyze", "--pattern", "(?P<x>zz)", str(policy), str(log))
     assert ended.status == 2 and "no line in its beginning matches" in ended.errors
+
+
+def test_durations_need_no_unit_where_the_pattern_has_a_name(tmp_path: Path) -> None:
+    """Time-stamps of such logs are in seconds, if nothing else is said."""
+    formula = "count[0,1s](status = 401) < 2"
+    lines = mtlmon("--pattern", "combined", "--verdicts", "false", "-e", formula, log=ACCESS)
+    assert lines.output == "1795406702:0 false\n1795406702:1 false\n"
+    file = tmp_path / "few.mtl"
+    file.write_text(f'pattern "combined"\npolicy few: {formula}\n')
+    lines = mtlmon("--verdicts", "false", str(file), log=ACCESS)
+    assert lines.output == "few\t1795406702:0 false\nfew\t1795406702:1 false\n"
+    file.write_text(f'unit ms\npattern "combined"\npolicy few: {formula}\n')
+    lines = mtlmon("--verdicts", "false", str(file), log=ACCESS)
+    assert lines.output == "few\t1795406702000:0 false\nfew\t1795406702000:1 false\n"
+    for pattern in (PATTERN, "logfmt"):
+        others = mtlmon("--pattern", pattern, "-e", "count[0,1s]() < 2", log="ts=1 a\n")
+        assert "unit of the stream's time-stamps is not declared" in others.errors
+
+
+def test_lines_whose_times_have_no_year() -> None:
+    ended = mtlmon("--pattern", "sshd", "-e", "true", log=BSD)
+    assert ended.status == 2
+    assert "rfc3164:YEAR is a pattern for lines whose times have no year" in ended.errors

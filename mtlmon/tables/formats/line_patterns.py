@@ -17,7 +17,7 @@ from pyarrow import csv
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.tables.formats.pairs import pair_names, pair_values
-from mtlmon.tables.formats.ready_patterns import NAMES, ready_pattern
+from mtlmon.tables.formats.ready_patterns import NAMES, READY, ready_pattern
 from mtlmon.tables.formats.rows import TextBlock, text_blocks
 
 if TYPE_CHECKING:
@@ -162,9 +162,10 @@ class LineReader:
         """
         if self._first is not None and not self._has_match:
             path, line, shown = self._first
-            raise TableError(
-                f"no line matches the pattern; the first one is {shown}", path=path, line=line
-            )
+            reason = f"no line matches the pattern; the first one is {shown}"
+            if re.match(READY["rfc3164"].regex or "", shown[1:]):
+                reason += "; rfc3164:YEAR is a pattern for lines whose times have no year"
+            raise TableError(reason, path=path, line=line)
         if self._has_match and self._absent:
             name = min(self._absent)
             raise TableError(f"no line has {name}=..., which is to be a column", path=self._path)
