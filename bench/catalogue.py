@@ -16,6 +16,7 @@ from bench.memory import memory
 from bench.piles import RATES, piles
 from bench.settings import Settings
 from bench.spark import spark, spark_memory, spark_steps, spark_trace
+from bench.stream_commands import stream_command, stream_rates
 from bench.streams import streams
 from bench.tables import tables
 from bench.targets import targets
@@ -147,6 +148,16 @@ MEASURES = {
         streams,
         "windows per key, beside Polars and DuckDB",
         replace(_THROUGHPUT, events=10_000_000, repeats=3),
+    ),
+    "stream-command": Measure(
+        stream_command,
+        "windows, a threshold and MTL on top, from Parquet to a table of verdicts",
+        replace(_THROUGHPUT, events=10_000_000, repeats=5),
+    ),
+    "stream-rates": Measure(
+        stream_rates,
+        "peak memory of streams of a fixed rate against the rate of rows",
+        replace(_THROUGHPUT, events=4_000_000, rates=(1000, 10_000, 100_000, 1_000_000), repeats=3),
     ),
     "first-verdict": Measure(
         first_verdict,

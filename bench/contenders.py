@@ -47,6 +47,11 @@ class Contender(Protocol):
         """
 
 
+def script() -> str:
+    """The installed command."""
+    return str(Path(sysconfig.get_path("scripts"), "mtlmon"))
+
+
 @dataclass(frozen=True)
 class Mtlmon:
     """The command `mtlmon`, which also reads `-`, standard input.
@@ -75,8 +80,7 @@ class Mtlmon:
         return ", ".join(parts)
 
     def command(self, formula: str, log: Path | str) -> list[str]:
-        script = str(Path(sysconfig.get_path("scripts"), "mtlmon"))
-        arguments = [script, "--mode", self.mode, *self.options, "-e", formula]
+        arguments = [script(), "--mode", self.mode, *self.options, "-e", formula]
         if self.redirected:
             redirection = f"> {shlex.quote(str(self.redirected))}"
             return [_path("sh"), "-c", f"exec {shlex.join([*arguments, str(log)])} {redirection}"]

@@ -62,7 +62,7 @@ def streams(settings: Settings) -> Result:
     """Rows per second of windows per key: whole numbers, of which all must find the same."""
     rows: list[Row] = []
     notes = ["Millions of rows in a second of processor time, of all threads."]
-    contenders: dict[str, Callable[[Log, str], NDArray[np.float64] | None]] = {"mtlmon": _mtlmon}
+    contenders: dict[str, Callable[[Log, str], Any]] = {"mtlmon": _mtlmon}
     for name, other in {"Polars": _polars, "DuckDB": _duckdb}.items():
         if find_spec(name.lower()) is None:
             notes.append(f"{name} is not installed.")
@@ -83,7 +83,7 @@ def streams(settings: Settings) -> Result:
                     result = run(log, window)
                     times.append(time.process_time() - start)
                     if result is not None:
-                        found[name] = result
+                        found[name] = np.asarray(result, np.float64)
                 if name in found:
                     row[f"{name} M rows/s"] = settings.events / min(times) / 1e6
             for name, result in found.items():
@@ -215,7 +215,7 @@ def _log(count: int, keys: int, seed: int) -> Log:
     }
 
 
-def _mtlmon(log: Log, window: str) -> NDArray[np.float64]:
+def _mtlmon(log: Log, window: str) -> pa.ChunkedArray:
     argument = "" if window == "count" else "value"
     text = f"{window}[0,{WIDTH * _UNITS}]({argument})"
     schema = pa.schema([("value", pa.int64())])
@@ -225,11 +225,11 @@ def _mtlmon(log: Log, window: str) -> NDArray[np.float64]:
         part = slice(start, start + BATCH)
         batch = pa.RecordBatch.from_arrays([pa.array(log["value"][part])], schema=schema)
         result = program.evaluate(batch, log["t"][part], log["key"][part])["x"]
-        found.append(result.to_numpy(zero_copy_only=False))
-    return np.concatenate(found).astype(np.float64)
+        found.append(result)
+    return pa.chunked_array(found)
 
 
-def _polars(log: Log, window: str) -> NDArray[np.float64] | None:
+def _polars(log: Log, window: str) -> Any:
     import polars
 
     method = WINDOWS[window][1]
@@ -238,11 +238,11 @@ def _polars(log: Log, window: str) -> NDArray[np.float64] | None:
     rolling = getattr(polars.col("value"), method)
     window_size = f"{WIDTH * _UNITS}i"
     expression = rolling(by="t", window_size=window_size, closed="both").over("key")
-    found = polars.DataFrame(log).select(expression).to_series().to_numpy()
-    return np.asarray(found, np.float64)
+    found = polars.DataFrame(log).select(expression).to_series()
+    return found
 
 
-def _duckdb(log: Log, window: str) -> NDArray[np.float64] | None:
+def _duckdb(log: Log, window: str) -> Any:
     import duckdb
 
     table = pa.table(log)
@@ -254,4 +254,4 @@ def _duckdb(log: Log, window: str) -> NDArray[np.float64] | None:
     )
     connection = duckdb.connect()
     connection.register("rows", table)
-    return np.asarray(connection.sql(query).fetchnumpy()["x"])
+    return connection.sql(query).fetchnumpy()["x"]
