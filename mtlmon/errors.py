@@ -97,7 +97,11 @@ class RowError(MtlmonError, ValueError):
         reason: what is wrong with the first of the rows, without the place.
         rows: their numbers in the batch, counted from 0, in increasing order; () for rows of atoms,
             which have no number.
+        is_of_argument: for an aggregate at other time-points than rows, whether the rows are those
+            of its argument.
     """
+
+    is_of_argument = False
 
     def __init__(self, reason: str, *, rows: tuple[int, ...] = (), atom: str | None = None) -> None:
         self.atom = atom

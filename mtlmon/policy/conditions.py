@@ -11,6 +11,7 @@ import re
 
 from mtlmon.errors import FormulaError
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.own_aggregates import registered
 from mtlmon.policy.predicates.parser import parse_comparison
 from mtlmon.syntax.lexer import ATOM, INVALID, Token, comment_end, skip_blanks
 from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS
@@ -108,7 +109,7 @@ class Conditions:
         if operator is not None and operator.arity:
             return _COMPARISON.match(text, following, end) is not None
         if following < end and text[following] == "[":
-            if word in ops.AGGREGATES:
+            if word in ops.AGGREGATES or registered(word) is not None:
                 return True
             behind_bracket = self._behind(text, following, end)
             return (

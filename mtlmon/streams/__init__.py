@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtlmon.policy.predicates.own_aggregates import register_aggregate
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
     from mtlmon.streams.compiled import CompiledStreams
 
-__all__ = ["compile"]
+__all__ = ["compile", "register_aggregate"]
 
 
 def compile(

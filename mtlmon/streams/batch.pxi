@@ -24,6 +24,7 @@ cdef class Batch:
     cdef readonly size_t count
     cdef readonly uint32_t traces       # all numbers are below this
     cdef readonly object times          # the array of time-stamps
+    cdef readonly object numbers_of_traces      # the array of numbers, or None
     cdef Memory time_memory, number_memory
     cdef const int64_t *time_stamps
     cdef const uint32_t *numbers        # NULL if there is only one trace
@@ -35,6 +36,7 @@ cdef class Batch:
         cdef bint is_ordered = clock >= 0
         self.count = count
         self.times = time_stamps
+        self.numbers_of_traces = numbers
         self.time_memory = contiguous(time_stamps, sizeof(int64_t), count)
         self.time_stamps = <const int64_t *> self.time_memory.buffer.buf
         self.numbers = NULL

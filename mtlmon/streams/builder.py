@@ -61,6 +61,7 @@ from mtlmon.streams.instances import (
 )
 from mtlmon.streams.kernels import Kernel, extent_of
 from mtlmon.streams.layer import ChoiceTask, KernelTask, Layer, Part, check_part
+from mtlmon.streams.own_windows import OwnKernel
 from mtlmon.streams.recursion import Member, Memory, Recursion
 from mtlmon.streams.waiting import (
     Held,
@@ -798,7 +799,8 @@ class Builder:
                 argument, layer = self._column(operand, origin, argument_period)
                 kind = kinds_of[id(operand.expression)]
             try:
-                kernel = Kernel(node, kind, kinds_of[id(replaced)], extent, self._texts, period)
+                make = OwnKernel if node.operator is ops.WINDOW_OWN else Kernel
+                kernel = make(node, kind, kinds_of[id(replaced)], extent, self._texts, period)
             except NotPossible as error:
                 raise self._error(origin, node, str(error)) from None
             column = self._new_column(column_type(kernel.kind))

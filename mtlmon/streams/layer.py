@@ -219,6 +219,8 @@ class Layer:
                 period = task.period
                 task.run(columns, points)
         except RowError as error:
+            if error.is_of_argument:
+                period = task.argument_period
             if period < ROWS:
                 error = points.error_of_rows(error, period)
                 period = ROWS

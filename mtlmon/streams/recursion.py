@@ -115,6 +115,13 @@ class Recursion(MachineCode):
         # The kinds of what stands for values of the group.
         self._own_kinds: dict[str, Kind] = {}
         self._infer()
+        for memory in memories:
+            own = memory.node.window.own if memory.node.operator is ops.WINDOW_OWN else None
+            if own is not None:
+                raise NotPossible(
+                    f"aggregate {own.name} is of Python, so it cannot be of a stream that reads "
+                    "itself"
+                )
         self._kernels = [
             Kernel(
                 one.node,

@@ -184,7 +184,12 @@ class _Checker:
             return self.with_default(node, self.kinds[id(operand)], node.offset.default)
         if operator is ops.OVER:
             return self.aggregate(node.over.aggregate, operand)
-        kind = self.aggregate(operator.word, operand)
+        own = node.window.own
+        if own is None:
+            kind = self.aggregate(operator.word, operand)
+        else:
+            is_usable = self.kinds[id(operand)].name != "other"
+            kind = own.kind if is_usable else self.unusable(operand)
         return self.with_default(node, kind, node.window.default)
 
     def aggregate(self, word: str, operand: Expression) -> Kind:

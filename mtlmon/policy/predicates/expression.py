@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtlmon.policy.predicates.operators import Operator
+    from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Span
     from mtlmon.syntax.interval import Interval
@@ -27,11 +28,13 @@ class Window(NamedTuple):
         parameters: the constants behind the argument.
         default: the value where nothing is in the window; None is null, and for `count`,
             `distinct`, `any` and `all` what they are of nothing.
+        own: the aggregate, if a program defines it.
     """
 
     interval: Interval
     parameters: tuple[Constant, ...] = ()
     default: Constant = None
+    own: OwnAggregate | None = None
 
 
 class Offset(NamedTuple):

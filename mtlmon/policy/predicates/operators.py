@@ -183,6 +183,8 @@ WINDOW_STDDEV = _aggregate("stddev")
 WINDOW_MEDIAN = _aggregate("median")
 WINDOW_QUANTILE = _aggregate("quantile", constants=1)
 WINDOW_INTEGRAL = _aggregate("integral")
+WINDOW_OWN = _aggregate("own aggregate")
+"""An aggregate that a program defines, `Window.own`."""
 COUNT_ROWS = Operator("COUNT_ROWS", "count", 0, OPERAND)
 """`count[0,5m]()`, the number of rows."""
 
@@ -259,7 +261,7 @@ AGGREGATES = {
 }
 """The aggregate with one argument for each word."""
 
-WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS})
+WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS, WINDOW_OWN})
 """The operators whose value is a `Window`."""
 
 OFFSETS = {offset.word: offset for offset in (LAST, NEXT, AT, HOLD)}

@@ -44,6 +44,7 @@ from mtlmon.policy.predicates.lexer import (
     is_temporal_word,
     scan,
 )
+from mtlmon.policy.predicates.own_aggregates import registered
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax.bounds import read_bound, read_interval
 from mtlmon.syntax.cursor import Cursor
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.operators import Operator
+    from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.interval import Interval
 
@@ -283,7 +285,7 @@ class _Parser:
                 elif self.ahead(1).kind != "[":
                     self.push_leaf(ops.COLUMN, token)
                     return
-                elif token.value in ops.AGGREGATES and self.text[token.start] != "`":
+                elif _is_aggregate(token.value) and self.text[token.start] != "`":
                     if self.open_window(token):
                         return
                 else:
@@ -374,7 +376,8 @@ class _Parser:
 
     def open_window(self, token: Token) -> bool:
         """Begin a call of an aggregate; return whether it is complete, as `count[0,5]()` is."""
-        aggregate = ops.AGGREGATES[str(token.value)]
+        word = str(token.value)
+        aggregate = ops.AGGREGATES.get(word, ops.WINDOW_OWN)
         bracket = self.ahead(1)
         match = _INTERVAL.match(self.text, bracket.start, self.end)
         assert match is not None
@@ -383,7 +386,7 @@ class _Parser:
         self.index += 1
         self.read_tokens_from(cursor.ahead(-1).end)
         if self.token.kind != "(":
-            hint = f"as in {aggregate.word}{interval}(column)"
+            hint = f"as in {word}{interval}(column)"
             raise self.expected("'(' after the window", hint)
         self.open(token, aggregate, interval)
         self.index += 1
@@ -391,7 +394,7 @@ class _Parser:
             return False
         if aggregate is not ops.WINDOW_COUNT:
             hint = f"only count has none: count{interval}() is the number of rows"
-            raise self.error(f"{aggregate.word} takes an argument", self.token, hint)
+            raise self.error(f"{word} takes an argument", self.token, hint)
         self.close_call((), ops.COUNT_ROWS, Window(interval))
         return True
 
@@ -657,7 +660,8 @@ class _Parser:
         if self.token.kind != ")":
             raise self.expected("')' at the end of the window", _window_hint(aggregate))
         self.require_parameters(aggregate, len(parameters))
-        window = Window(interval, tuple(parameters), default)
+        own = _own(aggregate, self.waiting[-1].token)
+        window = Window(interval, tuple(parameters), default, own)
         self.close_call(self.arguments(), aggregate, window)
 
     def read_parameter(self, aggregate: Operator) -> Constant:
@@ -694,7 +698,8 @@ class _Parser:
                 name = function.word
                 raise self.error(f"{name} has no window", opening.token, without_window(name))
             self.require_parameters(function, 0)
-            self.close_call(arguments, function, Window(opening.interval))
+            own = _own(function, opening.token)
+            self.close_call(arguments, function, Window(opening.interval, own=own))
             return
         if len(arguments) != function.arity:
             message = _count_message(function, len(arguments))
@@ -835,6 +840,16 @@ def _call_hint(function: Operator) -> str:
 
 def _window_hint(aggregate: Operator) -> str:
     return f"as in {aggregate.word}[0,5]({'x, 0.99' if aggregate.constants else 'x'})"
+
+
+def _is_aggregate(word: object) -> bool:
+    """Whether a word before a bracket is the name of an aggregate."""
+    return word in ops.AGGREGATES or (isinstance(word, str) and registered(word) is not None)
+
+
+def _own(function: Operator, token: Token) -> OwnAggregate | None:
+    """The aggregate that a call is of, if a program defines it."""
+    return registered(str(token.value)) if function is ops.WINDOW_OWN else None
 
 
 def _function_hint(name: str) -> str:

@@ -115,10 +115,11 @@ def _call(node: Expression) -> list[Expression | str]:
         name = f"`{node.name}`" if node.name in ops.AGGREGATES else column_text(node.name)
         return [f"{name}[", *_separated(node.operands), "]"]
     if operator in ops.WINDOWS:
-        interval, parameters, default = node.window
+        interval, parameters, default, own = node.window
+        word = operator.word if own is None else own.name
         constants = [", " + constant_text(value) for value in parameters]
         constants += [] if default is None else [f", or: {constant_text(default)}"]
-        return [f"{operator.word}{interval}(", *node.operands, *constants, ")"]
+        return [f"{word}{interval}(", *node.operands, *constants, ")"]
     return [operator.word, "(", *_separated(_arguments(node)), ")"]
 
 
