@@ -171,8 +171,13 @@ def function_of(
 
     Returns:
         The variables whose columns are taken, in order, and the function.
+
+    Raises:
+        MtlmonError: pyarrow is not installed.
     """
-    import pyarrow as pa
+    from mtlmon.support.extras import load_extra
+
+    pa = load_extra("pyarrow", "tables")
 
     from mtlmon.policy.predicates.compiling import CompiledExpressions, column_type
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tests.cli.process import Ended
+from tests.cli.process import Ended, Live
 from tests.monpoly.own_cases import CASES, SIGNATURE, Case, written
 
 Command = Callable[..., Ended]
@@ -119,6 +122,46 @@ def test_dividing_by_zero_is_an_error(tmp_path: Path, command: Command) -> None:
     ended = run_case(case, tmp_path, command)
     assert (ended.status, ended.output) == (2, "@0 (time point 0): (3,2)\n")
     assert "cannot be computed" in ended.errors
+
+
+def test_functions_that_need_arrow(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ended = run_case(CASES["conversions of texts"], tmp_path, command)
+    assert (ended.status, ended.output) == (2, "")
+    assert "pip install 'mtlmon[tables]'" in ended.errors
+    assert run_case(CASES["an atom"], tmp_path, command).status == 0
+
+
+def test_a_live_pipe(tmp_path: Path) -> None:
+    """A semicolon completes a time-point, else the next one does."""
+    for name, content in {"a.sig": SIGNATURE, "a.mfotl": "ONCE[0,5] p(x)"}.items():
+        (tmp_path / name).write_text(content)
+    files = ("--signature", str(tmp_path / "a.sig"), str(tmp_path / "a.mfotl"), "-")
+    with Live("--output-format", "monpoly", *files) as live:
+        live.send("@0 p(1);\n")
+        assert live.read_line() == "@0 (time point 0): (1)"
+        live.send("@1 p(2)\n")
+        live.send("p(3) @2\n")
+        assert live.read_line() == "@1 (time point 1): (1) (2) (3)"
+        assert live.end() == (0, "@2 (time point 2): (1) (2) (3)\n", "")
+
+
+@given(st.binary(max_size=30), st.binary(max_size=30))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_files_are_read_or_refused(
+    tmp_path: Path, command: Command, formula: bytes, log: bytes
+) -> None:
+    (tmp_path / "a.sig").write_text(SIGNATURE)
+    (tmp_path / "a.mfotl").write_bytes(b"p(x) AND " + formula)
+    (tmp_path / "a.log").write_bytes(b"@1 p(1)\n@" + log)
+    for name in ("a.mfotl", "good.mfotl"):
+        (tmp_path / "good.mfotl").write_text("p(x)")
+        paths = (str(tmp_path / name), str(tmp_path / "a.log"))
+        ended = command("--signature", str(tmp_path / "a.sig"), *paths)
+        assert ended.status in {0, 2}
+        assert "internal fault" not in ended.errors
 
 
 def test_a_formula_is_refused_with_its_place(files: tuple[str, str, str], command: Command) -> None:
