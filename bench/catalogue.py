@@ -14,6 +14,7 @@ from bench.length import length
 from bench.library import library
 from bench.memory import memory
 from bench.piles import RATES, piles
+from bench.relational import relational
 from bench.settings import Settings
 from bench.spark import spark, spark_memory, spark_steps, spark_trace
 from bench.stream_commands import stream_command, stream_rates
@@ -158,6 +159,10 @@ MEASURES = {
         stream_rates,
         "peak memory of streams of a fixed rate against the rate of rows",
         replace(_THROUGHPUT, events=4_000_000, rates=(1000, 10_000, 100_000, 1_000_000), repeats=3),
+    "relational": Measure(
+        relational,
+        "policies with variables: joins over windows, beside MonPoly given as a peer",
+        replace(_THROUGHPUT, events=300_000, repeats=3),
     ),
     "first-verdict": Measure(
         first_verdict,
