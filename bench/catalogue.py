@@ -159,6 +159,7 @@ MEASURES = {
         stream_rates,
         "peak memory of streams of a fixed rate against the rate of rows",
         replace(_THROUGHPUT, events=4_000_000, rates=(1000, 10_000, 100_000, 1_000_000), repeats=3),
+    ),
     "relational": Measure(
         relational,
         "policies with variables: joins over windows, beside MonPoly given as a peer",

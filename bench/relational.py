@@ -2,9 +2,9 @@
 
 The logs of star, linear and triangle are like those of J. Schneider, D. Basin, F. Brix, S. Krstić,
 D. Traytel, "Scalable Online First-Order Monitoring": three relations of pairs, one of them rare,
-and windows of ten seconds. Some events are given values of an earlier one, so that joins have results.
-A peer reads MonPoly's files: `--peer monpoly='monpoly -sig {signature} -formula {formula} -log
-{log}'`. Both leave out the start, measured on a log of one time-point.
+and windows of ten seconds. Some events are given values of an earlier one, so that joins have
+results. A peer reads MonPoly's files: `--peer monpoly='monpoly -sig {signature} -formula {formula}
+-log {log}'`. Both leave out the start, measured on a log of one time-point.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ CASES = {
     ),
     "approved by a manager": Case(
         {"publish": 2, "approve": 2, "began": 2, "ended": 2},
-        f"publish(u, f) AND NOT ONCE[0,604800] EXISTS m. (approve(m, f) AND {_MANAGES})",
+        f"publish(u, f) AND NOT ONCE[0,604800] EXISTS m. (approve(m, f) AND ({_MANAGES}))",
         f"publish(u, f) AND NOT ONCE[0,7d] EXISTS m. (approve(m, f) AND ({_MANAGES}))",
         (0,),
     ),

@@ -33,6 +33,7 @@ cdef class Scanner:
     cdef uint8_t *carry
     cdef size_t carry_size, carry_room
     cdef bint carry_is_line, in_long_line
+    cdef bint is_of_rows            # whether a semicolon may follow a time-stamp
 
     cdef LastTimeStamp last
     cdef TailMemo tails

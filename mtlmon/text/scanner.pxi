@@ -350,7 +350,9 @@ cdef class Scanner:
             value = 10 * value + (place[0] - c'0')
             too_large = too_large or value > LARGEST_TIME_STAMP
             place += 1
-        if not ends_item(self.items.classes, place):
+        if not ends_item(self.items.classes, place) and not (
+            self.is_of_rows and place[0] == c';'
+        ):
             if place == digits and self.items.classes[place[0]] == OTHER:
                 return self.fail(STRAY_BYTE, place)
             return self.fail(TIME_STAMP_NOT_INTEGER, digits)

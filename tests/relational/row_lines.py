@@ -23,7 +23,7 @@ QUOTED = r'"(?:[^"\\\n]|\\["\\])*"'
 BARE = r'[^\x00-\x20\x7f()",]+'
 VALUE = re.compile(rf"{QUOTED}|{BARE}")
 NAME = re.compile(r'"(?:[^"\\\n]|\\["\\])+"|[^\x00-\x20\x7f()",;]+')
-STAMP = re.compile(r"@([0-9]+)(?=[ \t]|\Z)")
+STAMP = re.compile(r"@([0-9]+)(?=[ \t;]|\Z)")
 INTEGER = re.compile(r"-?[0-9]+")
 FLOAT = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

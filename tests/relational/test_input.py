@@ -104,6 +104,11 @@ def test_errors_have_a_place(line: str, column: int, message: str) -> None:
     assert len(bad) == 1
 
 
+def test_a_semicolon_can_follow_a_time_stamp() -> None:
+    assert read(b"@3;\n@3 ;\n@4; tick\n") == ([(3, []), (3, [])], [3])
+    assert read(b"@3;\n@4;") == ([(3, []), (4, [])], [])
+
+
 def test_a_time_stamp_that_decreases_is_an_error() -> None:
     assert read(b"@5 tick\n@4 tick\n@6 tick\n")[1] == [2]
     assert read(b"@5 tick\n@4 tick\n@6 tick\n", skip_errors=True)[1] == [0]

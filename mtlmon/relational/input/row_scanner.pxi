@@ -55,6 +55,7 @@ cdef class RowScanner:
     ):
         cdef size_t k
         self.lines = Scanner((), path=path, skip_errors=skip_errors)
+        self.lines.is_of_rows = True
         self.table = RelationTable(relations)
         self.points = points
         self.texts = texts
