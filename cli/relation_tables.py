@@ -21,16 +21,17 @@ from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import RelationRows, TableAtom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import Writer
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational.plan import Plan
     from mtlmon.tables import TableEvents
     from mtlmon.tables.events import EventBatch
 
-__all__ = ["check_tables"]
+__all__ = ["check_tables", "rows_of_batches", "shown_arguments"]
 
 
 class TableWork(LogWork["EventBatch"]):
@@ -83,16 +84,7 @@ class TableWork(LogWork["EventBatch"]):
             made = plan(self.file, valid_analysis(self.file, self.source.schema))
             self.check = Check(made, self.options, self.memory, self.source.times)
             self.writer = self.check.output.writer
-            atoms = []
-            for name, kinds in named_rows(made):
-                values = zip(self.shown.get(name, ()), kinds, strict=False)
-                atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
-            self.rows = RelationRows(
-                atoms,
-                self.check.engine.points,
-                made.texts,
-                by_stamp=self.options.time_points == "stamp",
-            )
+            self.rows = rows_of_batches(made, self.check, self.shown, self.options)
         return self.check, self.rows
 
     def read(self) -> Iterator[None]:
@@ -143,12 +135,16 @@ class TableWork(LogWork["EventBatch"]):
         """Do nothing: the source is closed by its opener."""
 
 
-def check_tables(file: PolicyFile, options: Options) -> int:
-    """Check the policies on tables; return the exit status."""
-    names = used_atoms(file)
-    require_rows_of_tables(file, names)
-    if options.time_points == "stamp":
-        refuse_points(file)
+def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[str]]:
+    """Declare atoms with arguments as atoms of rows, and their arguments as values to show.
+
+    Args:
+        file: the policies, which get the declarations.
+        names: the atoms that are used.
+
+    Returns:
+        For each atom with arguments, the names of their values in `PolicyFile.shown`.
+    """
     shown: dict[str, list[str]] = {}
     for name in names:
         relation = file.relations.get(name)
@@ -161,6 +157,35 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             for argument in relation.arguments
             if argument.expression is not None
         ]
+    return shown
+
+
+def rows_of_batches(
+    made: Plan, check: Check, shown: Mapping[str, Sequence[str]], options: Options
+) -> RelationRows:
+    """Return what makes time-points of batches.
+
+    Args:
+        made: the plan of the policies.
+        check: takes the time-points.
+        shown: for each atom, the names that batches show the values of its arguments under.
+        options: the options of the command line.
+    """
+    atoms = []
+    for name, kinds in named_rows(made):
+        values = zip(shown.get(name, ()), kinds, strict=False)
+        atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
+    by_stamp = options.time_points == "stamp"
+    return RelationRows(atoms, check.engine.points, made.texts, by_stamp=by_stamp)
+
+
+def check_tables(file: PolicyFile, options: Options) -> int:
+    """Check the policies on tables; return the exit status."""
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    if options.time_points == "stamp":
+        refuse_points(file)
+    shown = shown_arguments(file, names)
     memory = MemoryLimit(options.max_memory, COMMAND)
     every_shown = [one for some in shown.values() for one in some]
     with closing(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.output.native import AnswerQueue
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.columns.times import Times
 
@@ -74,6 +75,10 @@ def check_relations(file: PolicyFile, options: Options) -> int:
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
     valid_analysis(file, None)
+    if not all(map(is_first_order, file.policies)):
+        from mtlmon.cli.mixed_policies import check_mixed
+
+        return check_mixed(file, options)
     if options.is_table:
         from mtlmon.cli.relation_tables import check_tables
 
@@ -83,12 +88,6 @@ def check_relations(file: PolicyFile, options: Options) -> int:
 
 def check_options(file: PolicyFile, options: Options) -> None:
     """Raise Failure if an option does not work with variables."""
-    for policy in file.policies:
-        if not is_first_order(policy):
-            raise Failure(
-                f"policy {policy.name} has no variables, but others of {options.formula_file} do, "
-                "and they cannot be run together yet: write them in two files"
-            )
     given = {
         "--checkpoint": options.checkpoint is not None,
         "--report": options.report is not None,
@@ -130,6 +129,22 @@ def valid_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis:
     return analysis
 
 
+def require_no_conditions(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if policies need the columns of a table, which a text log does not have."""
+    if file.columns:
+        from mtlmon.cli.policies import require_no_columns
+
+        require_no_columns(file, options)
+    for name in used_atoms(file):
+        relation = file.relations.get(name)
+        if relation is not None and relation.condition is not None:
+            raise Failure(
+                f"{options.formula_file} says which rows of a table are rows of {name}, but the "
+                "log is read as text: add its format, for instance --format csv, or leave out the "
+                "condition"
+            )
+
+
 class Check:
     """The run of an engine, and what its answers are written to.
 
@@ -138,16 +153,24 @@ class Check:
         options: the options of the command line.
         memory: the memory limit of the run.
         times: the log's notation of times, or None if it has the time-stamps.
+        queue: takes the answers instead of the output, until other verdicts have come as far.
     """
 
     def __init__(
-        self, made: Plan, options: Options, memory: MemoryLimit, times: Times | None = None
+        self,
+        made: Plan,
+        options: Options,
+        memory: MemoryLimit,
+        times: Times | None = None,
+        queue: AnswerQueue | None = None,
     ) -> None:
         self.plan = made
         self.engine = RelationalEngine(made, made.texts)
         self.engine.skips_overflows = options.on_error == "skip"
         self.output = self.make_output(options, times)
-        self.run = RelationalRun(self.engine, self.output, verdicts=options.verdicts, memory=memory)
+        self.run = RelationalRun(
+            self.engine, queue or self.output, verdicts=options.verdicts, memory=memory
+        )
 
     def make_output(self, options: Options, times: Times | None) -> Output:
         """Return what takes the answers, in the format that the options ask for."""
@@ -207,7 +230,11 @@ class Check:
         rows.append(
             ("peak memory", self.run.memory.peak >> 10, "KiB, without Python's and Arrow's")
         )
-        lines = [table(rows, rows[0][1], what, seconds), ""]
+        return f"{table(rows, rows[0][1], what, seconds)}\n\n{self.counts_table()}"
+
+    def counts_table(self) -> str:
+        """Return the counts of the policies, aligned."""
+        lines = []
         cells = [["policy", "time-points", "violated", "matched"]]
         counts = self.run.answered_points, self.run.found_points
         for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
@@ -287,18 +314,7 @@ class RowWork(TextWork):
 
 def check_text(file: PolicyFile, options: Options) -> int:
     """Check the policies on a text log; return the exit status."""
-    if file.columns:
-        from mtlmon.cli.policies import require_no_columns
-
-        require_no_columns(file, options)
-    for name in used_atoms(file):
-        relation = file.relations.get(name)
-        if relation is not None and relation.condition is not None:
-            raise Failure(
-                f"{options.formula_file} says which rows of a table are rows of {name}, but the "
-                "log is read as text: add its format, for instance --format csv, or leave out the "
-                "condition"
-            )
+    require_no_conditions(file, options)
     made = plan(file, valid_analysis(file, None))
     log = open_log(options.log)
     check = Check(made, options, MemoryLimit(options.max_memory, COMMAND))

@@ -21,7 +21,7 @@ from mtlmon.policy.definitions import Clock
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from concurrent.futures import ThreadPoolExecutor
     from typing import SupportsIndex
 
@@ -482,7 +482,9 @@ class LogCheck:
         finally:
             self.close()
 
-    def feed(self, batch: EventBatch, source: EventSource) -> Generator[None, None, None]:
+    def feed(
+        self, batch: EventBatch, source: EventSource, cuts: Iterable[int] = ()
+    ) -> Generator[None, None, None]:
         """Check the next events of the log, for callers that replace `run` by their own loop.
 
         Whenever this yields, there may be verdicts to take out. Once they are taken out, `snapshot`
@@ -492,6 +494,7 @@ class LogCheck:
         Args:
             batch: the events.
             source: the log that the events come from.
+            cuts: numbers of events of the batch: this yields after so many of them, too.
         """
         if self._native.first is not None and any(one is not None for one in source.key_tables):
             self._native.first.with_keys()
@@ -512,8 +515,11 @@ class LogCheck:
         self.is_within_row = not count
         if self._threads != 1 and not self._may_forget(source):
             source.prepare_next()
-        for first in range(0, max(count, 1), self.slice_events):
-            time_stamps = batch.time_stamps[first : first + self.slice_events]
+        starts = {*range(0, max(count, 1), self.slice_events)}
+        starts.update(cut for cut in cuts if 0 < cut < count)
+        ends = iter([*sorted(starts)[1:], count])
+        for first in sorted(starts):
+            time_stamps = batch.time_stamps[first : next(ends)]
             if self.first_time_stamp is None and count:
                 self.first_time_stamp = int(time_stamps[0])
             keys = self.key_counts

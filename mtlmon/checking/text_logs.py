@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational.input.native import RowEvents
     from mtlmon.streams.atoms import TickAtoms
 
 __all__ = ["TextLog"]
@@ -148,6 +149,7 @@ class TextLog(BatchReader[TextBatch]):
         skip_errors: whether to skip lines that cannot be read.
         memory: the memory limit of the run, which also counts the memory of this object.
         streams: computes the other atoms of all policies, or None if there are none.
+        events: what reads the lines; by default, a `TextEvents`.
 
     Attributes:
         descriptor: as given.
@@ -175,13 +177,18 @@ class TextLog(BatchReader[TextBatch]):
         skip_errors: bool = False,
         memory: MemoryLimit | None = None,
         streams: TextStreams | None = None,
+        events: RowEvents | None = None,
     ) -> None:
         super().__init__(self._read())
         self._streams = streams
         self.descriptor = descriptor
         self.name = name
         self._atoms = tuple(atoms)
-        self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
+        self._events: TextEvents | RowEvents
+        if events is None:
+            self._events = TextEvents(self._atoms, path=name, skip_errors=skip_errors)
+        else:
+            self._events = events
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
         self.bytes_read = 0

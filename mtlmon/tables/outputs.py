@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.outputs import Output
     from mtlmon.tables.verdicts import VerdictTable
 
-__all__ = ["OUTPUTS", "CsvOutput", "ParquetOutput", "RowTable"]
+__all__ = ["OUTPUTS", "ByteWriter", "CsvOutput", "ParquetOutput", "RowTable"]
 
 _Rows = TypeVar("_Rows")
 _Rows_contra = TypeVar("_Rows_contra", contravariant=True)

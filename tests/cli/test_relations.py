@@ -299,7 +299,6 @@ def test_what_does_not_work_on_tables_yet_is_refused(
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ("policy a: NOT p(x)\npolicy b: q\n", "policy b has no variables, but others of"),
         ("policy a per user: NOT p(x)\n", "policy a has variables, so it is over the whole log"),
         ("assume keys <= 3\npolicy a: NOT p(x)\n", "assumptions about text logs do not work"),
         ("atom p(x) = y > 3\npolicy a: NOT p(x)\n", "says which rows of a table are rows of p"),

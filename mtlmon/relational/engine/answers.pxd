@@ -17,6 +17,7 @@ cdef struct Answer:
     int64_t time_stamp
     uint64_t offset         # of the time-point, among those of its time-stamp
     uint64_t point          # the number of the time-point in the log
+    uint64_t known          # how many time-points had been read when it was found
     size_t start            # of its values
 
 

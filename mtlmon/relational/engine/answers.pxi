@@ -79,6 +79,7 @@ cdef class AnswerBlock:
             raise ValueError(f"policy {policy} has another number of variables")
         answer.policy, answer.kind = policy, <AnswerKind> <int> kind
         answer.time_stamp, answer.offset, answer.point = time_stamp, offset, point
+        answer.known = point + 1
         answer.start = 0
         values = <int64_t *> malloc((len(cells) + 1) * sizeof(int64_t))
         if values == NULL:

@@ -500,6 +500,7 @@ cdef class RelationalEngine:
         found.time_stamp = self.now
         found.point = self.here
         found.offset = self.time_of(self.here).offset
+        found.known = self.point_count
         found.start = 0
         if rows.count == 0:
             if self.wants_holding and not query.is_find:

@@ -2,11 +2,11 @@
 """Declarations for the reader of the rows on a line."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from mtlmon.arrays.native cimport KeyTable
 from mtlmon.relational.native cimport PointBlock
-from mtlmon.text.native cimport ItemReader
+from mtlmon.text.native cimport AtomTable, ItemReader
 
 
 cdef enum RowFault:
@@ -27,6 +27,9 @@ cdef class RowReader:
     cdef PointBlock points
     cdef KeyTable texts
     cdef ItemReader items
+    # atoms without arguments, and the letter that they are added to; None if none are asked for
+    cdef AtomTable marks
+    cdef uint64_t *letter
     # the bytes of bare values, and of bare names
     cdef uint8_t in_value[256]
     cdef uint8_t in_name[256]
@@ -45,6 +48,7 @@ cdef class RowReader:
         self, ReadRelation *relation, size_t argument, int64_t *cells, const uint8_t *place,
         const uint8_t *text, size_t length
     ) except -1 nogil
+    cdef bint is_without_values(self, const uint8_t *place) noexcept nogil
     cdef const uint8_t *read_end(self, const uint8_t *place) noexcept nogil
     cdef const uint8_t *read_quoted(
         self, const uint8_t *place, const uint8_t **text, size_t *length

@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from mtlmon.arrays.native cimport KeyTable, Text
 from mtlmon.relational.native cimport PointBlock
-from mtlmon.text.native cimport ATOM, BLANK, ItemReader, ends_item
+from mtlmon.text.native cimport ATOM, BLANK, AtomTable, ItemReader, ends_item
 
 
 @final
@@ -23,11 +23,12 @@ cdef class RowReader:
     points: gets the rows, at the time-point begun last.
     texts: numbers the texts.
     items: reads quoted text, and says what class of byte each is.
+    marks: atoms without arguments, which are added to `letter`; None if none are asked for.
     """
 
     def __cinit__(
         self, RelationTable table not None, PointBlock points not None, KeyTable texts not None,
-        ItemReader items not None
+        ItemReader items not None, AtomTable marks=None
     ):
         cdef size_t byte
         if texts.columns != 1:
@@ -36,6 +37,7 @@ cdef class RowReader:
         self.points = points
         self.texts = texts
         self.items = items
+        self.marks = marks
         for byte in range(256):
             self.in_value[byte] = items.classes[byte] == ATOM
             self.in_name[byte] = self.in_value[byte] and byte != c';'
@@ -47,6 +49,7 @@ cdef class RowReader:
         """
         cdef const uint8_t *classes = self.items.classes
         cdef const uint8_t *name
+        cdef const uint8_t *end
         cdef size_t length, k
         cdef uint64_t hash
         cdef ReadRelation *relation
@@ -75,24 +78,33 @@ cdef class RowReader:
             else:
                 return self.fail(NOT_A_NAME, place)
             relation = self.table.find(name, length, finished_hash(hash))
-            name = place
+            end = place
             while classes[place[0]] == BLANK:
                 place += 1
+            if self.marks is not None and (place[0] != c'(' or self.is_without_values(place)):
+                # the name may be unescaped, so this comes before anything else is read
+                self.marks.add(name, length, self.letter)
             if place[0] == c'(':
                 while place[0] == c'(':
                     place = self.read_row(place, relation)
                     if place == NULL:
                         return NULL
-                    name = place
                     while classes[place[0]] == BLANK:
                         place += 1
             elif relation != NULL:
                 if relation.width:
                     self.fault_relation = relation
                     self.fault_count = 0
-                    return self.fail(WRONG_COUNT, name)
+                    return self.fail(WRONG_COUNT, end)
                 self.points.row(relation.number)
                 relation.is_seen = True
+
+    cdef bint is_without_values(self, const uint8_t *place) noexcept nogil:
+        """Whether the row that begins at a place is `()`."""
+        place += 1
+        while self.items.classes[place[0]] == BLANK:
+            place += 1
+        return place[0] == c')'
 
     cdef const uint8_t *read_end(self, const uint8_t *place) noexcept nogil:
         """Read blanks or a comment behind a semicolon; return the start of the next line."""

@@ -2,11 +2,11 @@
 """Declarations for the reader of logs of relations."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport Block, KeyTable
 from mtlmon.relational.native cimport PointBlock
-from mtlmon.text.native cimport ScanStatus, Scanner
+from mtlmon.text.native cimport AtomTable, ScanStatus, Scanner
 
 
 cdef class RowScanner:
@@ -17,6 +17,10 @@ cdef class RowScanner:
     cdef readonly KeyTable texts
     cdef readonly uint64_t point_count
     cdef RowReader reader
+    # for each time-point that was read last, the letter of its atoms without arguments
+    cdef AtomTable marks
+    cdef uint64_t *letters
+    cdef uint32_t letter_room
     cdef Block block
     cdef ScanStatus status
 

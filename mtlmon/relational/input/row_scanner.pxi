@@ -8,11 +8,13 @@ errors are those of other text logs: a `Scanner` reads them.
 from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memchr
+from libc.stdlib cimport free
+from libc.string cimport memchr, memset
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from mtlmon.arrays.native cimport Block, KeyTable
+from mtlmon.engine.native cimport reserve
 from mtlmon.relational.native cimport PointBlock
 from mtlmon.text.native cimport (
     BLANK,
@@ -23,6 +25,7 @@ from mtlmon.text.native cimport (
     SCAN_ERROR,
     SCAN_FULL,
     STRAY_BYTE,
+    AtomTable,
     LastTimeStamp,
     ScanStatus,
     Scanner,
@@ -47,25 +50,30 @@ cdef class RowScanner:
     texts: numbers the texts.
     path: the log's name in error messages.
     skip_errors: pass over lines that cannot be read and count them in `lines.skipped_count`.
+    marks: names of atoms without arguments, which time-points have letters of; None for no letters.
     """
 
     def __cinit__(
         self, relations, PointBlock points not None, KeyTable texts not None, *,
-        str path="<log>", bint skip_errors=False
+        str path="<log>", bint skip_errors=False, marks=None
     ):
         cdef size_t k
+        self.marks = None if marks is None else AtomTable(marks)
         self.lines = Scanner((), path=path, skip_errors=skip_errors)
         self.lines.is_of_rows = True
         self.table = RelationTable(relations)
         self.points = points
         self.texts = texts
-        self.reader = RowReader(self.table, points, texts, self.lines.items)
+        self.reader = RowReader(self.table, points, texts, self.lines.items, self.marks)
         self.status = SCAN_EMPTY
         if self.table.count != points.atom_count:
             raise ValueError("expected a relation for each atom of the time-points")
         for k in range(self.table.count):
             if self.table.entries[k].width != points.widths[k]:
                 raise ValueError(f"relation {k} has another number of arguments")
+
+    def __dealloc__(self):
+        free(self.letters)
 
     def load(self, block):
         """Load a block of bytes for `read`; the block must not change until it has been read."""
@@ -110,6 +118,11 @@ cdef class RowScanner:
         cdef const uint8_t *place = self.lines.cursor
         cdef const uint8_t *line
         cdef size_t n = 0
+        if self.marks is not None:
+            reserve(
+                <void **> &self.letters, &self.letter_room, most * self.marks.letter_words,
+                sizeof(uint64_t)
+            )
         if self.lines.error != NO_ERROR:
             return SCAN_ERROR
         while n < most:
@@ -127,6 +140,9 @@ cdef class RowScanner:
             if place[0] == c'\n':
                 place += 1
                 continue
+            if self.marks is not None:
+                self.reader.letter = self.letters + n * self.marks.letter_words
+                memset(self.reader.letter, 0, self.marks.letter_words * sizeof(uint64_t))
             place = self.scan_point(place)
             if place != NULL:
                 self.point_count += 1

@@ -4,3 +4,4 @@
 include "value_texts.pxd"
 include "answer_lines.pxd"
 include "first_answers.pxd"
+include "answer_queue.pxd"

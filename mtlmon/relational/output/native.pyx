@@ -4,3 +4,4 @@
 include "value_texts.pxi"
 include "answer_lines.pxi"
 include "first_answers.pxi"
+include "answer_queue.pxi"

@@ -1,0 +1,326 @@
+"""Check policies with variables and others on one log, in one pass.
+
+The lines come event by event, as if all policies were of one kind: those of policies without
+variables, then those of the others.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import LogCheck, TextLog
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.policies import (
+    assumption_watch,
+    is_violated,
+    note_modes,
+    open_table_source,
+    report_end,
+    statuses,
+    text_atoms,
+)
+from mtlmon.cli.policy_work import PolicyWork
+from mtlmon.cli.pump import Pump
+from mtlmon.cli.relation_tables import rows_of_batches, shown_arguments
+from mtlmon.cli.relations import Check, require_no_conditions, valid_analysis
+from mtlmon.cli.report import plural, policies_summary, progress_for
+from mtlmon.cli.running import run_to_end
+from mtlmon.cli.signals import Signals
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.relational.atoms import is_first_order, named_rows, require_rows_of_tables, used_atoms
+from mtlmon.relational.input.native import RowEvents, RowScanner
+from mtlmon.relational.native import AnswerBlock
+from mtlmon.relational.output.native import AnswerQueue
+from mtlmon.relational.planning import plan
+from mtlmon.support.option_names import COMMAND
+from mtlmon.tables.outputs import ByteWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from os import stat_result
+
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.policy_work import Source
+    from mtlmon.cli.pump import EndTime
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.plan import Plan
+    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.relations import RelationRows
+
+__all__ = ["check_mixed"]
+
+
+def check_mixed(file: PolicyFile, options: Options) -> int:
+    """Check the policies on the log; return the exit status.
+
+    Args:
+        file: the policies, some of which have variables.
+        options: the options of the command line, which `check_relations` has accepted.
+
+    Raises:
+        Failure: a file cannot be read or written, or an option does not work for such files.
+        MtlmonError: a line or row cannot be read, or an engine has reached a limit.
+    """
+    check_mixed_options(options)
+    options.verdicts = options.given_verdicts or "all"
+    memory = MemoryLimit(options.max_memory, COMMAND)
+    check = LogCheck(
+        [policy for policy in file.policies if not is_first_order(policy)],
+        options.mode,
+        key=(),
+        bdd=options.bdd,
+        verdicts=options.verdicts,
+        resolve=options.resolve,
+        max_memory=memory,
+        threads=options.threads,
+    )
+    if check.partitions.all_columns or file.key:
+        raise Failure(
+            "policies with keys and policies with variables cannot be run together yet: write "
+            "them in two files"
+        )
+    note_modes(check, options)
+    if options.is_table:
+        return check_mixed_tables(file, check, options, memory)
+    return check_mixed_text(file, check, options, memory)
+
+
+def check_mixed_options(options: Options) -> None:
+    """Raise Failure if an option does not work for files with policies of both kinds."""
+    given = {
+        "--verdicts first": options.given_verdicts == "first",
+        "--time-points stamp": options.time_points == "stamp",
+        f"--output-format {options.output_format}": options.output_format != "text",
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise Failure(
+                f"{name} does not work yet for a file with policies with variables and without: "
+                "write them in two files"
+            )
+
+
+class Part:
+    """The policies with variables.
+
+    Args:
+        made: their plan.
+        options: the options of the command line.
+        memory: the memory limit of the run.
+        rows: makes time-points of batches of tables; None if the batches' scanner does.
+    """
+
+    def __init__(self, made: Plan, options: Options, memory: MemoryLimit) -> None:
+        widths = array("I", [len(one.variables) for one in made.named_policies])
+        self.queue = AnswerQueue(widths)
+        self.ready = AnswerBlock(widths)
+        options.verdicts = options.given_verdicts or "false"
+        self.check = Check(made, options, memory, queue=self.queue)
+        options.verdicts = options.given_verdicts or "all"
+        self.rows: RelationRows | None = None
+
+    def feed(self, batch: TextBatch | EventBatch) -> list[int]:
+        """Check a batch; return after how many events there are answers."""
+        before = self.check.engine.point_count
+        if self.rows is None:
+            self.check.run.advance()
+        else:
+            self.rows.load(batch)  # type: ignore[arg-type]
+            more = True
+            while more:
+                more = self.rows.read()
+                self.check.run.advance()
+        return [known - before for known in self.queue.known()]
+
+    def take(self, position: int | None = None) -> bytes:
+        """Return the lines of the first events, or of all that is answered."""
+        self.queue.take(self.ready, (1 << 64) - 1 if position is None else position)
+        self.check.output.put(self.ready)
+        return self.check.output.writer.take()
+
+
+class MixedWork(PolicyWork):
+    """Reads the events of a log, and checks the policies of both kinds.
+
+    Args:
+        check: the check of the policies without variables.
+        source: the log.
+        parts: returns the policies with variables, whose plan needs the types of columns.
+        logs: the status of the log's files by name.
+        options: the options of the command line.
+        file: the policies.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: Source,
+        part: Part | None,
+        logs: Mapping[str, stat_result],
+        options: Options,
+        file: PolicyFile,
+    ) -> None:
+        output = TextOutput([policy.name for policy in check.policies])
+        watch = assumption_watch(file, source, options)
+        super().__init__(check, source, output, None, logs, options, watch)
+        self.lines = output
+        self.part = part
+        self.joined = ByteWriter()
+        self.writer = self.joined
+
+    def make_part(self) -> Part:
+        """Make the policies with variables once the types of columns are known."""
+        raise NotImplementedError
+
+    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Check the events of a batch; yield now and then."""
+        if self.part is None:
+            self.part = self.make_part()
+        cuts = self.part.feed(batch)
+        for _ in self.check.feed(batch, self.source, cuts):
+            self.take()
+            yield
+
+    def take(self) -> None:
+        """Take the lines of all policies, up to the events that all have seen."""
+        super().take()
+        self.joined.write(self.lines.writer.take())
+        if self.part is not None:
+            self.joined.write(self.part.take(self.check.position))
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """Check a last row without a line feed, and end the log; yield now and then."""
+        yield from super().end(end_time)
+        if self.part is not None:
+            self.part.check.run.end(end_time)
+
+    def finish(self) -> None:
+        """Convert what is left."""
+        super().finish()
+        self.joined.write(self.lines.writer.take())
+        if self.part is not None:
+            self.joined.write(self.part.take())
+
+
+class MixedTableWork(MixedWork):
+    """Likewise, for tables.
+
+    Args:
+        shown: for each atom, the names that batches show the values of its arguments under.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: Source,
+        shown: dict[str, list[str]],
+        logs: Mapping[str, stat_result],
+        options: Options,
+        file: PolicyFile,
+    ) -> None:
+        super().__init__(check, source, None, logs, options, file)
+        self.file = file
+        self.shown = shown
+
+    def make_part(self) -> Part:
+        assert not isinstance(self.source, TextLog)
+        made = plan(self.file, valid_analysis(self.file, self.source.schema))
+        part = Part(made, self.options, self.check.memory)
+        part.rows = rows_of_batches(made, part.check, self.shown, self.options)
+        return part
+
+
+def check_mixed_text(
+    file: PolicyFile, check: LogCheck, options: Options, memory: MemoryLimit
+) -> int:
+    """Check the policies on a text log; return the exit status."""
+    require_no_conditions(file, options)
+    log = open_log(options.log)
+    atoms, streams = text_atoms(check, file, log.name, {}, options.on_error)
+    if streams is not None:
+        raise Failure(
+            "atoms and streams that are computed cannot be run together with policies with "
+            "variables on a text log yet: write them in two files"
+        )
+    part = Part(plan(file, valid_analysis(file, None)), options, memory)
+    made = part.check.plan
+    rows = RowScanner(
+        named_rows(made),
+        part.check.engine.points,
+        made.texts,
+        path=log.name,
+        skip_errors=options.on_error == "skip",
+        marks=atoms,
+    )
+    source = TextLog(log.descriptor, log.name, atoms, memory=memory, events=RowEvents(rows))
+    return run_mixed(MixedWork(check, source, part, statuses(source), options, file), file, options)
+
+
+def check_mixed_tables(
+    file: PolicyFile, check: LogCheck, options: Options, memory: MemoryLimit
+) -> int:
+    """Check the policies on tables; return the exit status."""
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    shown = shown_arguments(file, names)
+    every_shown = [one for some in shown.values() for one in some]
+    needed = [
+        {period: list(some) for period, some in one.items()} for one in check.atoms_of_partitions
+    ]
+    needed[0][0] = list(dict.fromkeys([*needed[0].get(0, ()), *names]))
+    with closing(
+        open_table_source(
+            options,
+            list(dict.fromkeys([*check.atoms, *names])),
+            file,
+            check.partitions.columns,
+            memory,
+            atoms_of_partitions=needed,
+            shown=[{0: every_shown}],
+        )
+    ) as source:
+        work = MixedTableWork(check, source, shown, statuses(source), options, file)
+        return run_mixed(work, file, options)
+
+
+def run_mixed(work: MixedWork, file: PolicyFile, options: Options) -> int:
+    """Run the work; return the exit status."""
+    check, source = work.check, work.source
+    verdicts = open_verdicts(options.output, statuses(source), options.formula_file)
+    pump = Pump(
+        work, verdicts, Signals(verdicts), progress_for(source.size or 0, verdicts, options)
+    )
+
+    def has_violation() -> bool:
+        if any(map(is_violated, check.policies, check.counts)):
+            return True
+        return work.part is not None and work.part.check.has_violation(file)
+
+    def report(_status: int, _seconds: float) -> None:
+        report_end(work)
+        if work.part is not None:
+            rows = work.part.rows
+            if rows is not None and rows.left_out:
+                what = plural(rows.left_out, "row")
+                note(f"left out {what} of atoms, as an argument is null or no number")
+            work.part.check.report_end()
+
+    def summary(seconds: float) -> str:
+        lines = policies_summary(check, source, seconds, work.assumptions)
+        if work.part is None:
+            return lines
+        return f"{lines}\n\n{work.part.check.counts_table()}"
+
+    return run_to_end(
+        pump,
+        has_violation=has_violation,
+        report=report,
+        summary=summary,
+        wants_summary=options.summary,
+        end_time=options.end_time,
+    )

@@ -1,0 +1,10 @@
+# cython: language_level=3
+"""Declarations for logs of relations as events."""
+
+from libc.stdint cimport uint64_t
+
+
+cdef class RowEvents:
+    cdef readonly RowScanner rows
+    cdef readonly tuple atoms
+    cdef bytearray seen

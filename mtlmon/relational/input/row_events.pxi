@@ -1,0 +1,89 @@
+# cython: language_level=3
+"""Reads a log of relations as events for policies without variables, too."""
+
+from cython cimport final
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
+
+cdef enum:
+    MOST_EVENTS = 1 << 13
+
+
+@final
+cdef class RowEvents:
+    """Reads events as `TextEvents` does; their rows are in the time-points of a scanner.
+
+    rows: reads the log, with `atoms` as its marks. Its time-points must have been read before each
+        call of `read`.
+    """
+
+    def __cinit__(self, RowScanner rows not None):
+        if rows.marks is None:
+            raise ValueError("the scanner has no atoms without arguments")
+        self.rows = rows
+        self.atoms = rows.marks.atoms
+        self.seen = bytearray(len(self.atoms))
+
+    @property
+    def scanner(self):
+        """What knows what was read: this object."""
+        return self
+
+    @property
+    def last_time_stamp(self):
+        """The time-stamp of the last line read, or None before the first line."""
+        return self.rows.lines.last_time_stamp
+
+    @property
+    def skipped_count(self):
+        """The number of lines that cannot be read."""
+        return self.rows.lines.skipped_count
+
+    @property
+    def absent(self):
+        """The atoms that have not occurred so far."""
+        absent = [name for name, is_seen in zip(self.atoms, self.seen) if not is_seen]
+        absent += [name for name in self.rows.table.absent if not name.startswith("\n")]
+        return tuple(dict.fromkeys(absent))
+
+    @property
+    def held_bytes(self):
+        """The bytes of memory that reading takes, not including the block."""
+        return self.rows.lines.held_bytes() + self.rows.letter_room * sizeof(uint64_t)
+
+    def load(self, block):
+        """Load a block of bytes for `read`; the block must not change until it has been read."""
+        self.rows.load(block)
+
+    def load_end(self):
+        """End the log: `read` then returns a last line that has no line feed."""
+        self.rows.load_end()
+
+    def read(self):
+        """Return the next events of the block, as `TextEvents.read` does.
+
+        Raises:
+            LogError: the next line cannot be read.
+        """
+        cdef PointBlock points = self.rows.points
+        cdef size_t words = self.rows.marks.letter_words
+        cdef size_t count = 0
+        cdef size_t k, atom
+        cdef int64_t *times
+        cdef bint has_more = True
+        while has_more and count == 0:
+            has_more = self.rows.read(MOST_EVENTS)
+            count = points.point_count - points.next
+        time_stamps = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
+        times = <int64_t *> PyBytes_AS_STRING(time_stamps)
+        for k in range(count):
+            times[k] = points.points[points.next + k].time_stamp
+            for atom in range(<size_t> len(self.atoms)):
+                if self.rows.letters[k * words + atom // 64] >> (atom % 64) & 1:
+                    self.seen[atom] = 1
+        letters = PyBytes_FromStringAndSize(
+            <const char *> self.rows.letters, count * words * sizeof(uint64_t)
+        )
+        return time_stamps, letters

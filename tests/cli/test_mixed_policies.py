@@ -1,0 +1,180 @@
+"""The command on files with policies with variables and without."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from mtlmon.checking import LogCheck
+from tests.cli.process import Ended, shell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Command = Callable[..., Ended]
+
+ORDINARY = ["policy answered: ask IMPLIES EVENTUALLY[0,2] reply", "policy quiet: NOT noise"]
+WITH_VARIABLES = [
+    "policy known: p(x) IMPLIES ONCE[0,5] q(x)",
+    "find soon: p(x) AND EVENTUALLY[0,3] q(x)",
+    "find noisy: noise AND EXISTS x. p(x)",
+]
+MIXED = [ORDINARY[0], *WITH_VARIABLES, ORDINARY[1]]
+TABLE_ATOMS = ['atom p(x) = kind = "p"', 'atom q(x) = kind = "q"']
+
+
+def text_lines(seed: int, count: int) -> list[str]:
+    source = random.Random(seed)
+    lines = []
+    time_stamp = 0
+    for _ in range(count):
+        time_stamp += source.choice([0, 0, 1, 3])
+        items = [name for name in ("ask", "reply", "noise()", "other") if source.random() < 0.3]
+        items += [f"{name}({source.choice('ab')})" for name in "pqr" if source.random() < 0.4]
+        source.shuffle(items)
+        lines.append(f"@{time_stamp} {' '.join(items)}")
+    return lines
+
+
+def table_lines(seed: int, count: int) -> list[str]:
+    source = random.Random(seed)
+    lines = ["ts,kind,x,ask,reply,noise"]
+    time_stamp = 0
+    for _ in range(count):
+        time_stamp += source.choice([0, 0, 1, 3])
+        marks = [source.choice(["true", "false"]) for _ in range(3)]
+        lines.append(",".join([str(time_stamp), source.choice("pqr"), source.choice("ab"), *marks]))
+    return lines
+
+
+def outputs(command: Command, folder: Path, rules: list[str], lines: list[str], *given: str) -> str:
+    file = folder / "rules.mtl"
+    log = folder / ("log.csv" if lines[0].startswith("ts,") else "log")
+    declared = TABLE_ATOMS if log.suffix else []
+    file.write_text("\n".join([*declared, *rules, ""]))
+    log.write_text("\n".join([*lines, ""]))
+    done = command(*given, file, log)
+    assert done.status in (0, 1), done.errors
+    return done.output
+
+
+@pytest.mark.parametrize("lines", [text_lines(1, 14), table_lines(2, 14)], ids=["text", "table"])
+@pytest.mark.parametrize("given", [[], ["--verdicts", "all"], ["--end-time", "inf"]])
+def test_lines_come_event_by_event(
+    command: Command, tmp_path: Path, lines: list[str], given: list[str]
+) -> None:
+    """What is new at an event is new of the policies without variables, then of the others."""
+    header = int(lines[0].startswith("ts,"))
+    before = {"ordinary": "", "others": "", "mixed": ""}
+    for count in range(header + 1, len(lines) + 1):
+        is_end = count == len(lines)
+        if given[:1] == ["--end-time"] and not is_end:
+            continue
+        parts = {"ordinary": ORDINARY, "others": WITH_VARIABLES, "mixed": MIXED}
+        plain = [re.sub(r"[pqr]\([ab]\)", "", line) for line in lines]
+        now = {
+            name: outputs(
+                command,
+                tmp_path,
+                rules,
+                (plain if name == "ordinary" else lines)[:count],
+                *given,
+            )
+            for name, rules in parts.items()
+        }
+        if given[:1] == ["--end-time"]:
+            assert sorted(now["mixed"].splitlines()) == sorted(
+                (now["ordinary"] + now["others"]).splitlines()
+            )
+            return
+        new = {name: now[name].removeprefix(before[name]) for name in now}
+        assert new["mixed"] == new["ordinary"] + new["others"]
+        before = now
+
+
+def test_pieces_change_nothing(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = text_lines(3, 60)
+    whole = outputs(command, tmp_path, MIXED, lines, "--verdicts", "all")
+    made = LogCheck.__init__
+
+    def in_small_slices(self: LogCheck, *arguments: object, **named: object) -> None:
+        made(self, *arguments, **named)  # type: ignore[arg-type]
+        self.slice_events = 7
+
+    monkeypatch.setattr(LogCheck, "__init__", in_small_slices)
+    assert outputs(command, tmp_path, MIXED, lines, "--verdicts", "all") == whole
+    script = "(head -c 100 $2; sleep 0.2; tail -c +101 $2) | $M --verdicts all $1"
+    piped = shell(script, str(tmp_path / "rules.mtl"), str(tmp_path / "log"))
+    assert piped.output == whole
+
+
+def test_each_kind_has_its_default_of_verdicts(command: Command, tmp_path: Path) -> None:
+    lines = ["@1 p(a) q(a) ask reply", "@9 p(b)"]
+    wanted = ["answered\t1:0 true", "answered\t9:0 true", "known\t9:0 false (x=b)"]
+    assert outputs(command, tmp_path, MIXED[:2], lines).splitlines() == wanted
+    wanted.insert(1, "known\t1:0 true")
+    for verdicts in "all", "boolean":
+        found = outputs(command, tmp_path, MIXED[:2], lines, "--verdicts", verdicts)
+        assert found.splitlines() == wanted
+    found = outputs(command, tmp_path, MIXED[:2], lines, "--verdicts", "false")
+    assert found.splitlines() == wanted[-1:]
+
+
+def test_any_violation_is_one(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("\n".join([*MIXED, ""]))
+    for line, status in [("p(a) q(a)", 0), ("noise", 1), ("p(a)", 1)]:
+        log.write_text(f"@1 {line}\n")
+        assert command("--verdicts", "none", rules, log).status == status
+
+
+def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("\n".join([*MIXED, ""]))
+    log.write_text("@1 p(a) typo\n@2 x(\n")
+    done = command("--summary", "--on-error", "skip", rules, log)
+    assert "skipped 1 line that could not be read" in done.errors
+    assert "no event has the atoms ask, reply, noise, q" in done.errors
+    words = [line.split()[:1] for line in done.errors.splitlines()]
+    for name in ("answered", "quiet", "known", "soon", "noisy"):
+        assert [name] in words
+
+
+@pytest.mark.parametrize(
+    ("given", "rules", "message"),
+    [
+        (["--verdicts", "first"], [], "--verdicts first does not work yet for a file with"),
+        (["--output-format", "jsonl"], [], "--output-format jsonl does not work yet"),
+        ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
+        (
+            [],
+            ["policy late: count[0,3](ask) > 1"],
+            "atoms and streams that are computed cannot be run together with policies with",
+        ),
+    ],
+)
+def test_what_does_not_work_yet_is_refused(
+    command: Command, tmp_path: Path, given: list[str], rules: list[str], message: str
+) -> None:
+    file, log = tmp_path / "rules.mtl", tmp_path / "log"
+    file.write_text("\n".join([*MIXED, *rules, ""]))
+    log.write_text("@1 p(a)\n")
+    done = command(*given, file, log)
+    assert done.status == 2
+    assert message in done.errors
+
+
+def test_keys_are_refused(command: Command, tmp_path: Path) -> None:
+    file, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    file.write_text("\n".join([*TABLE_ATOMS, *WITH_VARIABLES, "policy a per user: NOT ask", ""]))
+    log.write_text("ts,kind,x,ask,user,noise\n1,p,a,true,eve,false\n")
+    done = command(file, log)
+    assert "policies with keys and policies with variables cannot be run together" in done.errors
