@@ -134,7 +134,7 @@ class Part:
             more = True
             while more:
                 more = self.rows.read()
-                self.check.run.advance()
+                self.check.run.advance(keeps_texts=more or len(self.queue) > 0)
         return [known - before for known in self.queue.known()]
 
     def take(self, position: int | None = None) -> bytes:

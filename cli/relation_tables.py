@@ -108,7 +108,7 @@ class TableWork(LogWork["EventBatch"]):
         more = True
         while more and not self.is_stopped:
             more = rows.read()
-            check.run.advance()
+            check.run.advance(keeps_texts=more)
             yield
 
     def end(self, end_time: EndTime) -> Iterator[None]:

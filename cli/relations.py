@@ -169,7 +169,10 @@ class Check:
         self.engine.skips_overflows = options.on_error == "skip"
         self.output = self.make_output(options, times)
         self.run = RelationalRun(
-            self.engine, queue or self.output, verdicts=options.verdicts, memory=memory
+            self.engine,
+            self.output if queue is None else queue,
+            verdicts=options.verdicts,
+            memory=memory,
         )
 
     def make_output(self, options: Options, times: Times | None) -> Output:

@@ -70,8 +70,12 @@ class RelationalRun:
             self._first = FirstAnswers(self._widths, [one.is_find for one in policies])
         engine.wants_holding = verdicts in {"all", "boolean", "first"}
 
-    def advance(self) -> None:
+    def advance(self, *, keeps_texts: bool = False) -> None:
         """Take in the time-points, and hand over what they answer.
+
+        Args:
+            keeps_texts: whether texts keep their numbers, because answers or rows that are not
+                among the time-points yet have some.
 
         Raises:
             MtlmonError: integers overflow, or an operator would remember too much. What was
@@ -79,6 +83,8 @@ class RelationalRun:
         """
         if self.engine.is_closed:
             return
+        has_first = self._first is not None and self._first.has_candidate
+        self.engine.keeps_texts = keeps_texts or has_first
         try:
             self.engine.advance()
         except RowError as error:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mtlmon.relational.native import PointBlock
     from mtlmon.tables.events import EventBatch
 
-    Rows = tuple[NDArray[np.uint32], NDArray[np.int64]]
+    # the indices of rows, and the values of each argument there
+    Rows = tuple[NDArray[np.uint32], list[pa.Array]]
 
 __all__ = ["RelationRows", "TableAtom"]
 
@@ -121,9 +122,14 @@ class RelationRows:
         return self._rows.read(most)
 
     def _load(self, piece: _Piece) -> None:
-        self._rows.load(
-            piece.time_stamps, [(rows, cells.reshape(-1)) for rows, cells in piece.atoms]
-        )
+        # Only now do texts get numbers, as those of texts that nothing remembers change.
+        atoms = []
+        for atom, (rows, columns) in zip(self._atoms, piece.atoms, strict=True):
+            cells = np.empty((len(rows), len(columns)), np.int64)
+            for place, (column, (_, kind)) in enumerate(zip(columns, atom.arguments, strict=True)):
+                cells[:, place] = self._cells(column, kind, atom.name or "")
+            atoms.append((rows, cells.reshape(-1)))
+        self._rows.load(piece.time_stamps, atoms)
 
     def _rows_of(
         self,
@@ -132,9 +138,9 @@ class RelationRows:
         letters: NDArray[np.uint64],
         shown: Mapping[str, pa.Array],
     ) -> Rows:
-        """The rows of an atom: their indices in the batch, and their cells."""
+        """The rows of an atom: their indices in the batch, and their values."""
         if atom.name is None:
-            return np.zeros(0, np.uint32), np.zeros((0, len(atom.arguments)), np.int64)
+            return np.zeros(0, np.uint32), [pa.array([], pa.int64())] * len(atom.arguments)
         number = names.index(atom.name)
         held = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
         rows = np.flatnonzero(held)
@@ -151,12 +157,10 @@ class RelationRows:
             self.left_out += len(rows) - int(np.count_nonzero(has_values))
             rows = rows[has_values]
             columns = [column.filter(pa.array(has_values)) for column in columns]
-        cells = np.empty((len(rows), len(columns)), np.int64)
-        for place, (column, (name, kind)) in enumerate(zip(columns, atom.arguments, strict=True)):
+        for column, (name, _) in zip(columns, atom.arguments, strict=True):
             if len(rows):
                 self._require_same_type(atom.name, name, column.type)
-            cells[:, place] = self._cells(column, kind, atom.name)
-        return rows.astype(np.uint32), cells
+        return rows.astype(np.uint32), columns
 
     def _require_same_type(self, atom: str, name: str, kind: pa.DataType) -> None:
         """Raise MtlmonError if values had another type before."""
@@ -193,9 +197,10 @@ class RelationRows:
 def _part(piece: _Piece, start: int, end: int) -> _Piece:
     """Some rows of a piece."""
     atoms = []
-    for rows, cells in piece.atoms:
-        first, last = np.searchsorted(rows, [start, end])
-        atoms.append((rows[first:last] - np.uint32(start), cells[first:last]))
+    for rows, columns in piece.atoms:
+        first, last = np.searchsorted(rows, [start, end]).tolist()
+        values = [column.slice(first, last - first) for column in columns]
+        atoms.append((rows[first:last] - np.uint32(start), values))
     return _Piece(piece.time_stamps[start:end], atoms)
 
 
@@ -208,8 +213,14 @@ def _joined(pieces: Sequence[_Piece]) -> _Piece:
     atoms = [
         (
             np.concatenate([rows + start for (rows, _), start in zip(parts, starts, strict=True)]),
-            np.concatenate([cells for _, cells in parts]),
+            [_concatenated(columns) for columns in zip(*(own for _, own in parts), strict=True)],
         )
         for parts in zip(*(piece.atoms for piece in pieces), strict=True)
     ]
     return _Piece(np.concatenate([piece.time_stamps for piece in pieces]), atoms)
+
+
+def _concatenated(columns: Sequence[pa.Array]) -> pa.Array:
+    """The values of columns; those without values may have another type."""
+    filled = [column for column in columns if len(column)]
+    return pa.concat_arrays(filled) if filled else columns[0]

@@ -480,3 +480,45 @@ def test_pieces_of_a_pipe_change_nothing(published: tuple[Path, Path]) -> None:
     rules, log = published
     slow = "(head -c 30 $2; sleep 0.2; tail -c +31 $2) | $M $1"
     assert shell(slow, str(rules), str(log)).output == VIOLATION + MATCH
+
+
+MANY = 12_000
+
+
+def many_rows(folder: Path) -> Path:
+    """A table with more texts than are kept, several of them at each time-stamp."""
+    log = folder / "many.csv"
+    rows = [f"{k // 3},{'qp'[k % 2]},user {k // 7}" for k in range(MANY)]
+    log.write_text("\n".join(["ts,kind,x", *rows, ""]))
+    return log
+
+
+@pytest.mark.parametrize("more", ["", "policy plain: kind = 'q' IMPLIES ONCE kind = 'q'\n"])
+@pytest.mark.parametrize("given", [[], ["--time-points", "stamp"], ["--verdicts", "first"]])
+def test_texts_that_are_forgotten_change_nothing(
+    command: Command, tmp_path: Path, given: list[str], more: str
+) -> None:
+    if more and given:
+        return
+    rules = tmp_path / "many.mtl"
+    rules.write_text(
+        'atom p(x) = kind = "p"\natom q(x) = kind = "q"\n'
+        "policy other: p(x) IMPLIES EVENTUALLY[0,3] (q(x) AND NOT q(x))\n"
+        "policy late: p(x) IMPLIES EVENTUALLY[0,900] q(x)\n" + more.replace("'", '"')
+    )
+    done = command("--end-time", "inf", *given, rules, many_rows(tmp_path))
+    found = [line.split(" (x=")[1][:-1] for line in done.output.splitlines() if "(x=" in line]
+    of_other = [
+        line.split(" (x=")[1][:-1]
+        for line in done.output.splitlines()
+        if line.startswith("other") and "(x=" in line
+    ]
+    violating = [(k // 3, f'"user {k // 7}"') for k in range(MANY) if k % 2]
+    if given == ["--time-points", "stamp"]:
+        # equal rows are one, and those of a time-point are sorted
+        violating = sorted(set(violating), key=lambda one: (one[0], one[1]))
+    users = [user for _, user in violating]
+    if given == ["--verdicts", "first"]:
+        assert found == users[:1]
+    else:
+        assert of_other == users

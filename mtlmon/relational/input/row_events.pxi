@@ -5,7 +5,6 @@ from cython cimport final
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
 
 cdef enum:
     MOST_EVENTS = 1 << 13

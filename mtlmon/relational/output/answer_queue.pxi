@@ -18,6 +18,9 @@ cdef class AnswerQueue:
     def __cinit__(self, widths):
         self.waiting = AnswerBlock(widths)
 
+    def __len__(self):
+        return self.waiting.count - self.next
+
     def put(self, AnswerBlock answers not None):
         """Add answers, and forget them."""
         cdef size_t k
