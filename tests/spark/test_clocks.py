@@ -27,6 +27,7 @@ from mtlmon.spark import (
 from mtlmon.spark.common.monitoring import OrderedRows
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.streams import atoms as stream_atoms
+from tests.cli.process import mtlmon
 from tests.spark.streams import put, state_store, streaming
 from tests.spark.test_key_streams import Query
 from tests.spark.test_trace_streams import (
@@ -382,6 +383,40 @@ def test_text_logs(spark: SparkSession, tmp_path: Path) -> None:
         ("pause", 2, 0, False),
     ]
     assert {row["message"] for row in found} == {None, "2 at 2"}
+
+
+@spark_group
+def test_lines_of_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    """They are those of the command on the same log."""
+    generator = random.Random(3)
+    time, lines = 1_700_000_001, []
+    for _ in range(60):
+        time += generator.choice([0, 0, 1, 2, 5, 30])
+        names = [name for name in ("failed", "ok") if generator.random() < 0.5]
+        lines.append(" ".join([f"@{time}", *names]))
+    text = """
+        unit s
+        policy alive on every 10s: count[0,10s](failed) > 0
+        policy pause on rows where failed: NOT PREVIOUS[0,1s] true
+        policy early: minute(ts) in (13, 14, 15) OR EVENTUALLY[0,3s] failed
+        policy row: count[0,20s](ok) < 5
+    """
+    (tmp_path / "x.mtl").write_text(text)
+    (tmp_path / "x.log").write_text("\n".join(lines))
+    asked = [str(tmp_path / "x.mtl"), str(tmp_path / "x.log")]
+    for end_time in ("last", "inf"):
+        wanted = mtlmon("--resolve", "--end-time", end_time, *asked).output.splitlines()
+        for elements in (lines, [line.encode() for line in lines]):
+            log: Any = spark.sparkContext.parallelize(elements, 1)
+            found = monitor_partitions(log, text, end_time=end_time).collect()
+            plain = [one.decode() if isinstance(one, bytes) else one for one in found]
+            assert sorted(plain) == sorted(wanted)
+        assert {line.split("\t")[0] for line in wanted if "false" in line} == {
+            "alive",
+            "pause",
+            "early",
+            "row",
+        }
 
 
 @spark_group

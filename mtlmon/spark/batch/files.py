@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.checking.text_logs import TextBatch
-from mtlmon.checking.text_streams import TextStreams
-from mtlmon.drive.native import TextEvents
 from mtlmon.errors import MtlmonError
-from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.spark.batch.frames import in_partitions
+from mtlmon.spark.batch.text_traces import TextTrace
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.trace_monitors import EndTime, TraceMonitors, monitors_of, tick_limit
 from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema
@@ -106,39 +103,13 @@ class FileTraces:
         return LOG if told is None else told[0]
 
     def _log(self, path: str) -> Iterator[PointBatch]:
-        """Yield the events and ticks of a text log, which is scanned once for all policies."""
-        policies = self._policies
-        named, streams = policies.atoms, None
-        file = policies.file
-        at_ticks = {period: names for period, names in policies.wanted.items() if period != ROWS}
-        if file is not None:
-            computed = [name for name in named if name in file.atoms]
-            if computed or policies.has_streams:
-                names = [*computed, *(name for some in at_ticks.values() for name in some)]
-                shown = [name for some in policies.shown.values() for name in some]
-                log_atoms = needs_of(file, names, shown).log_atoms
-                streams = TextStreams(
-                    file, computed, at_ticks, log_atoms, policies.unit, path, policies.shown
-                )
-                named = tuple(name for name in named if name not in file.atoms)
-        events = TextEvents(named, path=path)
+        """Yield the events and ticks of a text log."""
+        trace = TextTrace(self._policies, path)
         room = np.empty(_BLOCK_BYTES, np.uint8)
-        clock = None
         with ByteStream(TableFile(path, path, LOG)) as stream:
-            while True:
-                count = stream.read_into(room)
-                if count:
-                    events.load(room.data[:count])
-                else:
-                    events.load_end()
-                for part in _loaded(events, streams):
-                    if len(part.time_stamps):
-                        clock = part.time_stamps[-1]
-                    yield part
-                if not count:
-                    break
-        if streams is not None and clock is not None:
-            yield from streams.ticks_until(tick_limit(clock, self._end_time))
+            while count := stream.read_into(room):
+                yield from trace.load(room.data[:count])
+        yield from trace.end(self._end_time)
 
     def _table(self, path: str) -> Iterator[PointBatch]:
         """Yield the events and ticks of a table."""
@@ -168,18 +139,6 @@ class FileTraces:
             yield from tables
             if policies.has_ticks and tables.clock is not None:
                 yield from tables.ticks_until(tick_limit(tables.clock, self._end_time))
-
-
-def _loaded(events: TextEvents, streams: TextStreams | None) -> Iterator[TextBatch]:
-    """Yield the events of the loaded part of a log."""
-    while True:
-        times, masks = events.read()
-        if not times:
-            return
-        batch = TextBatch(times, masks, events.scanner.atoms)
-        yield from [batch] if streams is None else streams.pieces(batch)
-        if streams is not None and streams.error is not None:
-            raise streams.error
 
 
 def monitor_files(

@@ -11,8 +11,10 @@ import pyarrow as pa
 from mtlmon._core import Monitor
 from mtlmon.drive.native import TextMonitor
 from mtlmon.errors import EventTypeError, MtlmonError, TableError
+from mtlmon.spark.batch.text_traces import TextTrace
 from mtlmon.spark.common.events import event_source
 from mtlmon.spark.common.monitoring import RowMonitors
+from mtlmon.spark.common.trace_monitors import TraceMonitors
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
 from mtlmon.verdicts.native import Resolution
 
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon._core import Verdict
+    from mtlmon.checking.text_logs import TextBatch
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
-    from mtlmon.spark.common.trace_monitors import EndTime
+    from mtlmon.spark.common.trace_monitors import EndTime, Found
 
 # The number of elements that are taken from Spark at a time.
 _BLOCK = 4096
+
+_NO_STARTS = np.array([], np.uint32)
 
 
 class Columns(NamedTuple):
@@ -95,24 +100,45 @@ class PartitionTrace:
     def _lines(self, lines: Iterator[Any], place: str, is_text: bool) -> Iterator[Any]:
         """Convert lines of a log to lines of verdicts: texts to texts, and bytes to bytes."""
         policies = self._policies
-        policies.refuse_streams("monitor_partitions on lines")
+        blocks = _loads(lines, place, is_text)
+        if policies.has_conditions:
+            yield from self._computed_lines(blocks, place, is_text)
+            return
         monitors = []
         for policy in policies.policies:
             monitor = Monitor(policy.program, policies.mode)
             text = TextMonitor(monitor, path=place, resolve=self._resolve)
             monitors.append((_prefix(policies, policy.name), text))
-        done = 0
-        kinds = (str,) if is_text else (bytes, bytearray)
-        while block := list(islice(lines, _BLOCK)):
-            _check_types(block, kinds, "line of text" if is_text else "line of bytes", place, done)
-            done += len(block)
-            loaded = "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
+        for loaded in blocks:
             for prefix, text in monitors:
                 text.load(loaded)
                 yield from _written(text, prefix, is_text)
         for prefix, text in monitors:
             text.end(self._end_time)
             yield from _written(text, prefix, is_text)
+
+    def _computed_lines(self, blocks: Iterator[bytes], place: str, is_text: bool) -> Iterator[Any]:
+        """Do the same where conditions, streams or ticks have to be computed."""
+        policies = self._policies
+        monitors = TraceMonitors(policies, self._resolve, self._end_time)
+        trace = TextTrace(policies, place)
+
+        def written(found: Found) -> Iterator[Any]:
+            prefix = _prefix(policies, found.name)
+            for verdict in VerdictArray(np.frombuffer(found.records, verdict_type())):
+                line = f"{prefix}{verdict}"
+                yield line if is_text else line.encode()
+
+        for part in chain(
+            (one for loaded in blocks for one in trace.load(loaded)), self._end(trace)
+        ):
+            for found in monitors.feed(part, _NO_STARTS):
+                yield from written(found)
+        for found in monitors.finish(trace.clock or 0):
+            yield from written(found)
+
+    def _end(self, trace: TextTrace) -> Iterator[TextBatch]:
+        yield from trace.end(self._end_time)
 
     def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
         """Convert pairs to verdicts, with the name of the policy if there are several."""
@@ -190,6 +216,20 @@ class PartitionTrace:
             place=place,
             on_error=columns.on_error,
         )
+
+
+def _loads(lines: Iterator[Any], place: str, is_text: bool) -> Iterator[bytes]:
+    """Yield parts of a log of lines.
+
+    Raises:
+        EventTypeError: a line has another type than the first one.
+    """
+    kinds = (str,) if is_text else (bytes, bytearray)
+    done = 0
+    while block := list(islice(lines, _BLOCK)):
+        _check_types(block, kinds, "line of text" if is_text else "line of bytes", place, done)
+        done += len(block)
+        yield "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
 
 
 def _check_types(

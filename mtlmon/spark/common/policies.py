@@ -143,6 +143,12 @@ class Policies(NamedTuple):
         return {period: tuple(names) for period, names in found.items() if names}
 
     @property
+    def has_conditions(self) -> bool:
+        """Whether atoms have to be computed, or policies are on other time-points than all rows."""
+        defined = () if self.file is None else self.file.atoms
+        return self.has_clocks or self.has_streams or any(name in defined for name in self.atoms)
+
+    @property
     def has_streams(self) -> bool:
         """Whether anything is computed from several rows, or only for messages."""
         return self.has_ticks or any(self.wanted.values()) or any(self.shown.values())
