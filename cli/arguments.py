@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, NoReturn, TypeVar
 
+    from mtlmon.syntax.durations import Duration
+
     Space = TypeVar("Space", bound=argparse.Namespace)
 
 __all__ = [
@@ -136,6 +138,7 @@ class Options(argparse.Namespace):
     time_points: Literal["row", "stamp"]
     sort: bool
     advance_every: int | None
+    idle: Duration | None
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"]
     signature: str | None
     negate: bool
@@ -267,6 +270,8 @@ def is_directory(path: str) -> bool:
 
 def check_table_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options of tables contradict each other."""
+    if options.idle is not None and options.sort:
+        parser.error("--idle does not work with --sort: no row is checked before all are read")
     if options.pattern is not None and options.format is not None:
         parser.error("--pattern reads lines of text: leave out --format")
     if (
@@ -314,6 +319,7 @@ def check_text_options(options: Options) -> None:
         "--key": options.keys,
         "--sort": options.sort,
         "--advance-every": options.advance_every,
+        "--idle": options.idle,
     }
     for name, value in for_tables.items():
         if value:
@@ -338,6 +344,11 @@ def check_checkpoint_options(parser: Parser, options: Options) -> None:
             parser.error("--resume needs a checkpoint to go on from: add --checkpoint FILE")
         if options.checkpoint_every is not None:
             parser.error("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
+    elif options.idle is not None:
+        parser.error(
+            "--idle does not work with --checkpoint: a later run cannot repeat what the clock of "
+            "the machine has decided"
+        )
     elif options.output is None:
         parser.error("--checkpoint needs a file for the verdicts: add -o FILE")
     elif options.output_format == "parquet":
@@ -468,6 +479,13 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="whenever N time units have passed, give the verdicts that time alone decides for all "
         "keys, not just at each key's next event",
+    )
+    group.add_argument(
+        "--idle",
+        type=idle_time,
+        metavar="D",
+        help="when a pipe has brought nothing for D, as in 10s, let time pass with the machine's "
+        "clock, less D; rows below that time come too late",
     )
 
 
@@ -692,6 +710,16 @@ def positive(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= LARGEST_DIGITS and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not an integer from 1 on")
+
+
+def idle_time(text: str) -> Duration:
+    """Parse the argument of --idle."""
+    found = re.fullmatch(r"([0-9]{1,9})(ms|s|min|m|h|d)", text)
+    if found is not None and int(found[1]):
+        from mtlmon.syntax.durations import Duration
+
+        return Duration(int(found[1]), "m" if found[2] == "min" else found[2])
+    raise argparse.ArgumentTypeError(f"'{text}' is not a length of time, as 500ms, 10s or 5m")
 
 
 def checkpoint_interval(text: str) -> tuple[str, float]:

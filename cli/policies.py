@@ -78,6 +78,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         max_memory=MemoryLimit(options.max_memory, COMMAND),
         threads=options.threads,
         loses_ticks=options.on_error == "skip",
+        passes_time=options.idle is not None,
     )
     if check.partitions.all_columns and not options.is_table:
         raise Failure(
@@ -191,6 +192,10 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
         Failure: the files are not suitable for checkpoints.
     """
     progress = progress_for(work.source.size or 0, verdicts, options)
+    if options.idle is not None:
+        from mtlmon.cli.idle import IdlePump
+
+        return IdlePump(work, verdicts, signals, progress, options.idle)
     if options.checkpoint is None:
         return Pump(work, verdicts, signals, progress)
     from mtlmon.checking.event_digest import EventDigest

@@ -93,6 +93,7 @@ def check_options(file: PolicyFile, options: Options) -> None:
         "--report": options.report is not None,
         "--explain": options.explain,
         "--advance-every": options.advance_every is not None,
+        "--idle": options.idle is not None,
     }
     for name, is_given in given.items():
         if is_given:

@@ -96,10 +96,10 @@ def _period_of(clock: Clock | None) -> int | None:
     return period if isinstance(period, int) else None
 
 
-def _refuse_waiting(verdicts: str, advance_every: int | None) -> None:
+def _refuse_waiting(verdicts: str, *, advances: bool) -> None:
     """Refuse what is about the time of the whole log, where rows wait for later values."""
     what = "the first violation" if verdicts == "first" else None
-    if advance_every is not None:
+    if advances:
         what = "advancing all keys with time"
     if what is not None:
         raise MtlmonError(
@@ -234,6 +234,7 @@ class LogCheck:
             one, the batches of the log are not prepared by another thread either.
 
         loses_ticks: whether the source leaves out ticks at which integers overflow.
+        passes_time: whether `pass_time` will be called.
 
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
@@ -274,6 +275,7 @@ class LogCheck:
         max_memory: SupportsIndex | str | MemoryLimit | None = None,
         threads: int | None = None,
         loses_ticks: bool = False,
+        passes_time: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         if any(policy.is_find or policy.formula.is_first_order for policy in policies):
@@ -287,7 +289,7 @@ class LogCheck:
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
-            _refuse_waiting(verdicts, advance_every)
+            _refuse_waiting(verdicts, advances=advance_every is not None or passes_time)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
@@ -322,7 +324,7 @@ class LogCheck:
         self._may_share = len(self.monitors) > 1
         self._threads = threads
         delays = None
-        if advance_every is not None:
+        if advance_every is not None or passes_time:
             delays = [decision_delay(policy.formula) for policy in policies]
         self._native = PolicyMonitors(
             self.monitors,
@@ -352,6 +354,8 @@ class LogCheck:
                 from mtlmon.checking.row_offsets import RowOffsets
 
                 self._row_offsets[partition] = RowOffsets()
+        # Time has passed up to here without events: no later one is below it.
+        self._passed = 0
         # All ticks below this time have been checked.
         self._ticks_done = 0
         # Whether some ticks before the next row have been checked; there is no snapshot then.
@@ -549,6 +553,23 @@ class LogCheck:
         # Only now have all verdicts with numbers of keys been taken out.
         self._forget_idle(source)
 
+    def pass_time(self, source: EventSource, time_stamp: int) -> Generator[None, None, None]:
+        """Declare that no later event is below a time; whenever this yields, there may be verdicts.
+
+        Args:
+            source: the log, which refuses such events from now on.
+            time_stamp: the time, which is above the last event.
+        """
+        if self._has_ticks:
+            for batch in source.ticks_until(time_stamp):
+                yield from self.feed(batch, source)
+                if self.is_stopped:
+                    return
+        self._passed = max(self._passed, time_stamp)
+        self._native.advance(self._passed)
+        self._look_for_first()
+        yield
+
     def end(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """End the log: no more events come. Whenever this yields, there may be verdicts.
 
@@ -569,7 +590,7 @@ class LogCheck:
         if self._has_waiting and following is None:
             for batch in source.released():
                 yield from self.feed(batch, source)
-        self._end_clock = clock if following is None else following
+        self._end_clock = max(clock if following is None else following, self._passed)
         self._native.finish(self._end_clock, following is None)
         self._clock = None
         self._look_for_first()
@@ -739,7 +760,7 @@ class LogCheck:
             if start in changes:
                 # Ticks that come with this row are below it.
                 bound = self._clock if self._has_ticks else int(time_stamps[start])
-                self._native.advance(bound or 0)
+                self._native.advance(max(bound or 0, self._passed))
             row = first + start
             rows = range(row, row + end - start)
             yield from self._feed_rows(events, numbers, rows, points, batch)

@@ -589,6 +589,15 @@ class TableEvents(BatchReader[EventBatch]):
                 assert batch is not None
                 yield batch
 
+    @property
+    def passed(self) -> int:
+        """The time below which no row comes any more, if that is later than the last row."""
+        return self._check.passed
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no row below a time comes any more; such rows are not usable."""
+        self._check.passed = max(self._check.passed, time_stamp)
+
     def released(self) -> Generator[EventBatch, None, None]:
         """Yield a batch without rows, with those that wait for later values: no more rows come.
 

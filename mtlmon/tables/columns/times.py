@@ -144,6 +144,11 @@ class Times:
         return f"{shown} is not a number"
 
     @property
+    def known_unit(self) -> str | None:
+        """The unit of the time-stamps, once a column has been read; None if it is not known."""
+        return self.resolution or self.unit or (None if self._is_number else "s")
+
+    @property
     def is_plain(self) -> bool:
         """Whether the table has the time-stamps themselves: whole numbers in their own unit."""
         return self._is_number and (self.unit is None or self.resolution in (None, self.unit))

@@ -132,6 +132,7 @@ class RowCheck:
         skipped: the number of skipped rows.
         errors: the errors of the first skipped rows.
         clock: the largest time-stamp of usable rows, or None before the first one.
+        passed: time has passed up to here without rows: rows below it come too late.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class RowCheck:
         # the errors in rows of the current block, in the order in which they were found
         self._found: list[TableError] = []
         self.clock: int | None = None
+        self.passed = 0
 
     def refuse(self, row: BadRow) -> None:
         """Refuse a row that cannot be read at all."""
@@ -248,7 +250,7 @@ class RowCheck:
     def _check_order(self, rows: UsableRows) -> None:
         """Remove events before the latest event so far."""
         stamps = rows.time_stamps
-        clock = self.clock or 0
+        clock = max(self.clock or 0, self.passed)
         if not len(stamps) or (stamps[0] >= clock and not (stamps[1:] < stamps[:-1]).any()):
             return
         latest = np.maximum.accumulate(np.concatenate([[clock], stamps]))[:-1]
@@ -258,8 +260,13 @@ class RowCheck:
         def error_at(row: int) -> TableError:
             message = (
                 f"time-stamp {stamps[row]} comes after {latest[row]}, so the rows are out of order"
-            )
-            return rows.block.error(rows.place(row), message + advice, self._selection.time_name)
+            ) + advice
+            if latest[row] == self.passed > (self.clock or 0):
+                message = (
+                    f"time-stamp {stamps[row]} comes too late: nothing came for some time, and so "
+                    f"time has passed up to {self.passed}"
+                )
+            return rows.block.error(rows.place(row), message, self._selection.time_name)
 
         self._drop(rows, stamps < latest, error_at, has_advice=True)
 

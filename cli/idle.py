@@ -1,0 +1,77 @@
+"""Let time pass for a log that brings nothing: its clock follows that of the machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.failure import Failure
+from mtlmon.cli.pump import Pump
+from mtlmon.syntax.bounds import UNITS
+from mtlmon.tables import TableEvents
+
+if TYPE_CHECKING:
+    from mtlmon.cli.files import VerdictFile
+    from mtlmon.cli.policy_work import PolicyWork
+    from mtlmon.cli.report import Progress
+    from mtlmon.cli.signals import Signals
+    from mtlmon.syntax.durations import Duration
+
+__all__ = ["IdlePump"]
+
+# How often time passes while a log is silent, in seconds.
+STEP = 0.25
+
+
+class IdlePump(Pump):
+    """A pump that lets time pass while the log brings nothing.
+
+    Args:
+        work: the log, which is a table, and its monitors.
+        verdicts: the file for the verdicts.
+        signals: the signals that can interrupt the run.
+        progress: shows how far the run has come.
+        idle: for how long the log must be silent; time then passes up to so long ago.
+    """
+
+    def __init__(
+        self,
+        work: PolicyWork,
+        verdicts: VerdictFile,
+        signals: Signals,
+        progress: Progress,
+        idle: Duration,
+    ) -> None:
+        super().__init__(work, verdicts, signals, progress)
+        self.policy_work = work
+        self.idle = idle
+
+    def wait_for_log(self, descriptor: int) -> None:
+        seconds = self.idle.nanoseconds / UNITS["s"]
+        while not self.signals.wait(descriptor, seconds):
+            self.pass_time()
+            self.flush()
+            seconds = min(STEP, seconds)
+
+    def pass_time(self) -> None:
+        """Let time pass up to the present, less the time that the log has been silent for.
+
+        Raises:
+            Failure: the unit of the time-stamps is not known.
+        """
+        source, check = self.policy_work.source, self.policy_work.check
+        assert isinstance(source, TableEvents)
+        if source.clock is None or check.is_stopped:
+            return
+        unit = source.times.known_unit
+        if unit is None:
+            raise Failure(
+                "--idle needs the unit of the time-stamps, which count from 1970: add "
+                "--time-unit s, for instance"
+            )
+        time_stamp = (time.time_ns() - self.idle.nanoseconds) // UNITS[unit]
+        if time_stamp <= max(source.clock, source.passed):
+            return
+        for _ in check.pass_time(source, time_stamp):
+            self.policy_work.take()
+        source.pass_time(time_stamp)

@@ -1,0 +1,115 @@
+"""Pipes that fall silent: with --idle, time goes on by the clock of the machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.process import Live, mtlmon
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# what a busy machine may add
+SLACK = 15.0
+
+
+def row(time_stamp: float, **cells: object) -> str:
+    return json.dumps({"ts": int(time_stamp), **cells}) + "\n"
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> str:
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\nkey k\n"
+        "policy alive on every 1s: count[0,2s]() > 0\n"
+        "policy answered: p IMPLIES EVENTUALLY[0,2s] q\n"
+    )
+    return str(path)
+
+
+def test_ticks_and_deadlines_come_while_a_pipe_is_silent(policies: str) -> None:
+    asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "1s", "--verdicts", "false"]
+    with Live(*asked, policies) as live:
+        now = int(time.time())
+        live.send(row(now, k="a", p=True, q=False))
+        live.send(row(now, k="b", p=True, q=True))
+        found = [live.read_line(SLACK) for _ in range(3)]
+        # 3 s later, less the second of silence
+        assert time.time() >= now + 4
+        assert f"answered\ta\t{now}:0 false" in found
+        assert f"alive\ta\t{now + 3}:0 false" in found
+        assert f"alive\tb\t{now + 3}:0 false" in found
+        again = int(time.time())
+        live.send(row(again, k="a", p=False, q=False))
+        # ticks before the row came or come all the same, and each once
+        times: list[int] = []
+        while not times or times[-1] < again + 4:
+            line = live.read_line(SLACK)
+            assert line is not None
+            if "\ta\t" in line and int(line.split("\t")[2].partition(":")[0]) > now + 3:
+                times.append(int(line.split("\t")[2].partition(":")[0]))
+        assert times == [one for one in range(now + 4, again + 5) if not 0 <= one - again <= 2]
+        live.send(row(now + 2, k="a", p=False, q=False))
+        ended = live.end()
+        assert ended.status == 2
+        assert f"time-stamp {now + 2} comes too late: nothing came for some time" in ended.errors
+        assert "--sort" not in ended.errors
+
+
+def test_late_rows_are_left_out(policies: str) -> None:
+    asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "500ms", "--on-error", "skip"]
+    with Live(*asked, "--verdicts", "false", policies) as live:
+        now = int(time.time())
+        live.send(row(now - 100, k="a", p=False, q=False))
+        assert live.read_line(SLACK) == f"alive\ta\t{now - 97}:0 false"
+        live.send(row(now - 50, k="c", p=True, q=False))
+        ended = live.end()
+        assert ended.status == 1
+        assert "\tc\t" not in ended.output
+        assert "skipped" in ended.errors or "left out" in ended.errors
+
+
+def test_a_file_is_read_as_ever(policies: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(row(5, k="a", p=True, q=False) + row(9, k="b", p=False, q=False))
+    plain = mtlmon(policies, str(log))
+    assert plain.status == 1
+    assert mtlmon("--idle", "1s", policies, str(log)) == plain
+
+
+def test_what_does_not_go_together(policies: str, tmp_path: Path) -> None:
+    table = ["--format", "jsonl", policies]
+    for arguments, words in [
+        (["--idle", "10", *table], "argument --idle: '10' is not a length of time"),
+        (["--idle", "0s", *table], "argument --idle: '0s' is not a length of time"),
+        (["--idle", "1s", "--sort", *table], "--idle does not work with --sort"),
+        (
+            [
+                "--idle",
+                "1s",
+                "--checkpoint",
+                str(tmp_path / "c"),
+                "-o",
+                str(tmp_path / "o"),
+                *table,
+            ],
+            "--idle does not work with --checkpoint",
+        ),
+        (["--idle", "1s", "-e", "p"], "--idle works on tables"),
+    ]:
+        done = mtlmon(*arguments)
+        assert done.status == 2
+        assert words in done.errors
+
+
+def test_the_unit_of_time_stamps_must_be_known() -> None:
+    with Live("--format", "jsonl", "--idle", "200ms", "-e", "EVENTUALLY[0,5] p") as live:
+        live.send(row(time.time(), p=False))
+        assert live.read_error().startswith("mtlmon: --idle needs the unit of the time-stamps")
