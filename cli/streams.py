@@ -195,19 +195,30 @@ class StreamWork(LogWork["EventBatch"]):
     def read(self) -> Iterator[None]:
         """Convert the values at all rows; yield now and then."""
         while (batch := self.next_batch()) is not None:
-            self.source.prepare_next()
+            has_many_keys = self.has_many_keys
+            if not has_many_keys:
+                self.source.prepare_next()
             self.memory.check()
             self.output.put(batch)
             self.event_count += len(batch)
             self.note_absent()
-            self.forget_keys()
+            if has_many_keys:
+                self.forget_keys()
             yield
 
-    def forget_keys(self) -> None:
-        """Forget the keys that streams do not remember any more, if there are many keys."""
+    @property
+    def has_many_keys(self) -> bool:
+        """Whether there are so many keys that those to forget are looked for.
+
+        Then the next batch must not be prepared yet, as it uses the numbers that keys have then.
+        """
         keys = self.log.keys
-        if keys is None or len(keys) < self._most_keys or not self.log.can_forget_keys:
-            return
+        return keys is not None and len(keys) >= self._most_keys and self.log.can_forget_keys
+
+    def forget_keys(self) -> None:
+        """Forget the keys that streams do not remember any more."""
+        keys = self.log.keys
+        assert keys is not None
         count = len(keys)
         settled = self.log.settled_traces(0, count)
         assert settled is not None

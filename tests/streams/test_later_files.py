@@ -9,13 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mtlmon import streams
+from mtlmon.checking.bounds import bounds_of
 from mtlmon.errors import MtlmonError
+from mtlmon.policy import parse_policies
+from mtlmon.policy.predicates.time_points import Waiting
+from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.syntax.parser import parse
 from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
@@ -250,3 +255,57 @@ def test_streams_from_python() -> None:
         {"time": 2, "k": "b", "d": -5},
         {"time": 3, "k": "a", "d": -7},
     ]
+
+
+def test_memory_of_rows_that_wait_has_a_bound_where_values_are_never_null(tmp_path: Path) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    text = "unit s\nkey k\nassume keys <= 3\npolicy p: {} > 2\n"
+    log.write_text(LOG)
+    file.write_text(text.format("coalesce(x, 0).next(2)"))
+    done = mtlmon("analyze", str(file), str(log))
+    assert done.status == 0, done.output
+    assert "coalesce(x, 0).next(2)  rows that wait, 2 values of each column" in done.output
+    file.write_text(text.format("x.next()"))
+    done = mtlmon("analyze", str(file), str(log))
+    assert done.status == 1
+    assert "a row waits until x is not null: write coalesce(x, ...).next()" in done.output
+
+
+def test_what_rows_that_wait_take_is_within_its_bound() -> None:
+    text = 'key k\npolicy p: (coalesce(x, 0).next(3) > 2) OR coalesce(s, "").next() = s'
+    count, keys = 20_000, 50
+    table = pa.table(
+        {
+            "ts": range(count),
+            "k": [f"k{number % keys}" for number in range(count)],
+            "x": [number % 7 for number in range(count)],
+            "s": [f"s{number % 11}" for number in range(count)],
+        }
+    )
+    file = parse_policies(f"assume keys <= {keys}\n{text}")
+    (bound,) = [one for one in bounds_of(file, table.schema).bounds if one.kind == "policy"]
+    (kept,) = [one for one in bound.kept if ".next" in one.expression]
+    assert kept.total is not None
+    program = StreamAtoms(
+        file, [{Waiting(("w",)): file.policies[0].formula.atoms}], (), file.environment
+    )
+    batch = table.combine_chunks().to_batches()[0]
+    numbers = np.arange(count, dtype=np.uint32) % keys
+    for first in range(0, count, 5_000):
+        part = batch.slice(first, 5_000)
+        times = np.arange(first, first + len(part), dtype=np.int64)
+        own = np.ascontiguousarray(numbers[first : first + len(part)])
+        program.evaluate(program.prepared(part, {}), times, [own])
+        assert program.held_bytes <= kept.total
+    assert program.waiting_rows == 3 * keys
+
+
+def test_keys_that_streams_do_not_remember_are_forgotten(tmp_path: Path) -> None:
+    file, log = tmp_path / "s.mtl", tmp_path / "log.csv"
+    file.write_text("key k\nstream n = count[0,5]()\n")
+    count = 300_000
+    log.write_text("ts,k\n" + "".join(f"{time},{time // 2}\n" for time in range(count)))
+    done = mtlmon("streams", "--summary", "--output-format", "csv", str(file), str(log))
+    values = [line.rsplit(",", 1)[1] for line in done.output.splitlines()[1:]]
+    assert values == ["1", "2"] * (count // 2)
+    assert "idle ones were forgotten" in done.errors
