@@ -55,7 +55,7 @@ class MonPolyMonitor:
         Raises:
             MtlmonError: arithmetic on the rows overflows, or the engine has reached a limit.
         """
-        self._feeder.add(point)
+        self._feeder.add([point])
         self._run.advance()
         return self._output.writer.take().decode()
 

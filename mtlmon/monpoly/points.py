@@ -6,12 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import LogError
-from mtlmon.relational.cells import to_cell
+from mtlmon.relational.cells import number_texts, to_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.monpoly.logs import LogReader, TimePoint
+    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.native import RelationalEngine
 
 _AT_ONCE = 256
@@ -27,26 +28,42 @@ class PointFeeder:
     def __init__(self, engine: RelationalEngine) -> None:
         self._points = engine.points
         self._texts = engine.texts
-        self._atoms = {
-            atom.name: (number, atom.kinds) for number, atom in enumerate(engine.plan.named_atoms)
-        }
+        # The number of each atom, the kinds of its arguments, and which of these are texts.
+        self._atoms: dict[str, tuple[int, tuple[Kind, ...], list[int]]] = {}
+        for number, atom in enumerate(engine.plan.named_atoms):
+            places = [place for place, kind in enumerate(atom.kinds) if kind.name == "text"]
+            self._atoms[atom.name] = number, atom.kinds, places
 
-    def add(self, point: TimePoint) -> None:
-        """Add a time-point."""
-        rows: list[tuple[int, list[int]]] = []
-        for name, given in point.rows.items():
-            if name not in self._atoms:
-                # only a LET that nothing uses has it
-                continue
-            number, kinds = self._atoms[name]
-            for row in given:
-                cells = [
-                    to_cell(value, kind, self._texts)
-                    for value, kind in zip(row, kinds, strict=True)
-                ]
-                # the reader of the log lets nothing pass that has no cell
-                rows.append((number, [cell for cell in cells if cell is not None]))
-        self._points.add(point.time_stamp, rows)
+    def add(self, points: Sequence[TimePoint]) -> None:
+        """Add time-points.
+
+        PERF: 100,000 time-points with four texts take a whole run of the command 1.45 s of processor
+        time this way, and 1.75 s if each text is numbered by itself.
+        """
+        texts = [
+            str(row[place])
+            for point in points
+            for name, given in point.rows.items()
+            if name in self._atoms
+            for row in given
+            for place in self._atoms[name][2]
+        ]
+        numbers = iter(number_texts(self._texts, texts))
+        for point in points:
+            rows: list[tuple[int, list[int]]] = []
+            for name, given in point.rows.items():
+                if name not in self._atoms:
+                    # only a LET that nothing uses has it
+                    continue
+                atom, kinds, _ = self._atoms[name]
+                for row in given:
+                    cells = [
+                        next(numbers) if kind.name == "text" else to_cell(value, kind, self._texts)
+                        for value, kind in zip(row, kinds, strict=True)
+                    ]
+                    # the reader of the log lets nothing pass that has no cell
+                    rows.append((atom, [cell for cell in cells if cell is not None]))
+            self._points.add(point.time_stamp, rows)
 
 
 class PointReader:
@@ -86,14 +103,14 @@ class PointReader:
         """
         if self._error is not None:
             raise self._error
-        count = self.point_count
+        points: list[TimePoint] = []
         try:
-            for point in islice(self._points, _AT_ONCE):
-                self._feeder.add(point)
-                self.point_count += 1
+            points.extend(islice(self._points, _AT_ONCE))
         except LogError as error:
-            if count == self.point_count:
-                raise
             # what comes before is checked first
             self._error = error
-        return self.point_count - count == _AT_ONCE or self._error is not None
+        if self._error is not None and not points:
+            raise self._error
+        self._feeder.add(points)
+        self.point_count += len(points)
+        return len(points) == _AT_ONCE or self._error is not None

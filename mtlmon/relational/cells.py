@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from math import isnan
 from struct import pack, unpack
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from mtlmon.arrays.native import KeyTable, TextCells
 from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.policy.predicates.kinds import Kind
 
 Value = bool | int | float | str
@@ -18,11 +21,18 @@ Value = bool | int | float | str
 
 def number_text(texts: KeyTable, text: str) -> int:
     """The number of a text, a new one if it has none."""
-    content = text.encode("utf-8", "replace")
-    cells = TextCells(1, 0, None, pack("<2q", 0, len(content)), content, True)
-    numbers = array("I", [0])
-    texts.number_rows([cells], numbers)
-    return numbers[0]
+    return number_texts(texts, [text])[0]
+
+
+def number_texts(texts: KeyTable, given: Sequence[str]) -> Sequence[int]:
+    """The numbers of texts; those that have none get new ones."""
+    parts = [text.encode("utf-8", "replace") for text in given]
+    ends = array("q", accumulate(map(len, parts), initial=0))
+    cells = TextCells(len(parts), 0, None, ends.tobytes(), b"".join(parts), True)
+    numbers = array("I", bytes(4 * len(parts)))
+    if parts:
+        texts.number_rows([cells], numbers)
+    return numbers
 
 
 def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
