@@ -56,6 +56,8 @@ verdicts, one a line:
   10:0 true       the policy holds at the first time-point of time-stamp 10
   10:1 false      it is violated at the second one
   10:2 = 10:1     not known yet, but the same as that of the earlier time-point 10:1
+  10:3 false (u=ann, f=report)
+                  a policy with variables is violated by these values
 before the time-point, each followed by a tab: the policy's name, if it has one, and the key
 
 examples:

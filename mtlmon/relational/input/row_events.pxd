@@ -7,4 +7,5 @@ from libc.stdint cimport uint64_t
 cdef class RowEvents:
     cdef readonly RowScanner rows
     cdef readonly tuple atoms
-    cdef bytearray seen
+    # the atoms that have occurred, as a letter
+    cdef uint64_t *seen

@@ -5,6 +5,7 @@ from cython cimport final
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
 
 cdef enum:
     MOST_EVENTS = 1 << 13
@@ -23,7 +24,12 @@ cdef class RowEvents:
             raise ValueError("the scanner has no atoms without arguments")
         self.rows = rows
         self.atoms = rows.marks.atoms
-        self.seen = bytearray(len(self.atoms))
+        self.seen = <uint64_t *> calloc(rows.marks.letter_words, sizeof(uint64_t))
+        if self.seen == NULL:
+            raise MemoryError("mtlmon: out of memory")
+
+    def __dealloc__(self):
+        free(self.seen)
 
     @property
     def scanner(self):
@@ -43,7 +49,12 @@ cdef class RowEvents:
     @property
     def absent(self):
         """The atoms that have not occurred so far."""
-        absent = [name for name, is_seen in zip(self.atoms, self.seen) if not is_seen]
+        cdef size_t k
+        absent = [
+            name
+            for k, name in enumerate(self.atoms)
+            if not self.seen[k // 64] >> (k % 64) & 1
+        ]
         absent += [name for name in self.rows.table.absent if not name.startswith("\n")]
         return tuple(dict.fromkeys(absent))
 
@@ -69,7 +80,7 @@ cdef class RowEvents:
         cdef PointBlock points = self.rows.points
         cdef size_t words = self.rows.marks.letter_words
         cdef size_t count = 0
-        cdef size_t k, atom
+        cdef size_t k, word
         cdef int64_t *times
         cdef bint has_more = True
         while has_more and count == 0:
@@ -77,11 +88,11 @@ cdef class RowEvents:
             count = points.point_count - points.next
         time_stamps = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
         times = <int64_t *> PyBytes_AS_STRING(time_stamps)
-        for k in range(count):
-            times[k] = points.points[points.next + k].time_stamp
-            for atom in range(<size_t> len(self.atoms)):
-                if self.rows.letters[k * words + atom // 64] >> (atom % 64) & 1:
-                    self.seen[atom] = 1
+        with nogil:
+            for k in range(count):
+                times[k] = points.points[points.next + k].time_stamp
+                for word in range(words):
+                    self.seen[word] |= self.rows.letters[k * words + word]
         letters = PyBytes_FromStringAndSize(
             <const char *> self.rows.letters, count * words * sizeof(uint64_t)
         )
