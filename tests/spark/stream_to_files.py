@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 FORMULA = "request IMPLIES (NOT error UNTIL[0,9] response) AND ONCE[0,30] login"
 WINDOW = "count[0,9](request) + count[0,30](error) < 5"
-POLICIES = f"policy formula: {FORMULA}\npolicy window: {WINDOW}"
+POLICIES = f"""
+policy formula: {FORMULA}
+policy window: {WINDOW}
+policy ticks on every 10: count[0,19](request) > 0
+policy chosen on rows where error: NOT PREVIOUS[0,9] true
+"""
 SCHEMA = "key string, ts bigint, what string, number int"
 DELAY = 4
 STALLING_TIME = 1000

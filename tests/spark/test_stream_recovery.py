@@ -91,7 +91,8 @@ def truth(
             for one in resolve(found)
         }
         due = [row for row in rows if row["ts"] < horizon]
-        verdicts |= windows(key, sorted(due, key=lambda row: (row["ts"], row["number"])))
+        due.sort(key=lambda row: (row["ts"], row["number"]))
+        verdicts |= windows(key, due) | chosen_rows(key, due) | ticks(key, due, horizon)
     return verdicts, sorted(late)
 
 
@@ -107,6 +108,29 @@ def windows(key: str, rows: Sequence[dict[str, Any]]) -> set[Verdict]:
         offset = sum(before["ts"] == row["ts"] for before in rows[:place])
         verdicts.add(Verdict("window", key, row["ts"], offset, count < 5))
     return verdicts
+
+
+def chosen_rows(key: str, rows: Sequence[dict[str, Any]]) -> set[Verdict]:
+    """The verdicts of the policy on rows with errors."""
+    verdicts = set()
+    previous = None
+    for place, row in enumerate(rows):
+        if "error" in row["what"].split("|"):
+            offset = sum(before["ts"] == row["ts"] for before in rows[:place])
+            is_close = previous is not None and row["ts"] - previous <= 9
+            verdicts.add(Verdict("chosen", key, row["ts"], offset, not is_close))
+            previous = row["ts"]
+    return verdicts
+
+
+def ticks(key: str, rows: Sequence[dict[str, Any]], horizon: int) -> set[Verdict]:
+    """The verdicts of the policy on ticks, from the first row on."""
+    requests = [row["ts"] for row in rows if "request" in row["what"].split("|")]
+    return {
+        Verdict("ticks", key, tick, 0, any(0 <= tick - time <= 19 for time in requests))
+        for tick in range(0, horizon, 10)
+        if rows and rows[0]["ts"] <= tick
+    }
 
 
 def resolved(rows: Sequence[dict[str, Any]]) -> list[Verdict]:
@@ -183,7 +207,8 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     assert len(names) == len(set(names))
     assert set(resolved(found)) == verdicts
     assert Verdict("formula", "idle", STALLING_TIME, 1, False) in verdicts
-    assert {one.value for one in verdicts if one.policy == "window"} == {True, False}
+    for name in ("window", "ticks", "chosen"):
+        assert {one.value for one in verdicts if one.policy == name} == {True, False}
     assert any(row["verdict"] is None for row in found)
 
 
