@@ -57,6 +57,9 @@ _LITERAL_BYTES = 64
 _MOST_LITERALS = 64
 # What a policy takes besides: the transition table, memo tables and buffers.
 _POLICY_BYTES = 6 << 20
+# The same for a policy that remembers nothing and waits for nothing, and for each of its atoms.
+_LEAST_POLICY_BYTES = 1 << 19
+_BYTES_OF_ATOM = 4_096
 # Verdicts of one slice of events; see `LogCheck.slice_events`.
 _SLICE_BYTES = 100 << 16
 _NO_RATE = "nothing limits the rows of a window: add assume rate per key <= N/s"
@@ -302,7 +305,10 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
     )
     if load.traces is None:
         return Kept(text, words, per_key, None, _NO_KEYS)
-    return Kept(text, words, per_key, _POLICY_BYTES + load.traces * per_key)
+    shared = _POLICY_BYTES
+    if not memories + waiting + pending:
+        shared = _LEAST_POLICY_BYTES + _BYTES_OF_ATOM * len(formula.atoms)
+    return Kept(text, words, per_key, shared + load.traces * per_key)
 
 
 def _positions(interval: Interval, load: Load) -> int:

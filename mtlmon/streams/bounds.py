@@ -41,6 +41,8 @@ _MANY_TEXTS = 65_536
 # What a table of texts takes for a text: its place in a hash table that is at least a quarter full,
 # and the end of its text.
 _SLOT_BYTES = 64
+# Tables of keys have room for so many.
+_LEAST_KEYS = 64
 # So many keys that what does not depend on their number does not matter.
 _MANY_KEYS = 1_000
 # These keep what is in the window until it leaves, so without an upper bound they keep everything.
@@ -280,8 +282,10 @@ def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Ke
 
 def key_bytes(columns: int, keys: int) -> int:
     """Return the most bytes that the texts of so many keys take, in a number of columns."""
-    # arrays have room for half as many more, and the hash table for four times as many
-    return (keys + LARGEST_BATCH) * (_SLOT_BYTES + columns * (16 + 2 * TEXT_BYTES))
+    # Arrays have room for half as many more. While other threads read them, those that they have
+    # grown from are kept, which are twice as much together.
+    text = 5 * (TEXT_BYTES + 8)
+    return (keys + _LEAST_KEYS) * (_SLOT_BYTES + columns * text)
 
 
 def _text_bytes(count: int) -> int:

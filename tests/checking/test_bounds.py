@@ -60,6 +60,7 @@ def test_monitors_hold_no_more_than_their_bound(formula: Formula, seed: int) -> 
         "ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,10] q)",
         "(p UNTIL[0,*) q) OR PREVIOUS p",
         "NEXT NEXT EVENTUALLY[0,9] p",
+        " OR ".join(f"(p{number} AND NOT q{number})" for number in range(20)),
     ],
 )
 @pytest.mark.parametrize("keys", [1, 3000])
@@ -68,6 +69,14 @@ def test_the_bound_covers_few_and_many_keys(text: str, keys: int) -> None:
     bound = monitors_kept(parse(text), load).total
     assert bound is not None
     assert peak(parse(text), 1, keys, 30) <= bound
+
+
+def test_the_bound_of_conditions_alone_is_small() -> None:
+    """A policy without memory has little more than its keys."""
+    load = Load([], None, has_keys=False)
+    bound = monitors_kept(parse("p IMPLIES q"), load).total
+    assert bound is not None
+    assert bound < 5 * peak(parse("p IMPLIES q"), 1, 1)
 
 
 def test_a_rate_limits_what_waits() -> None:

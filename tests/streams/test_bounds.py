@@ -11,13 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import mtlmon.streams.bounds as bounds_module
+from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.bounds import bounds_of
 from mtlmon.errors import PolicyError, TickError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.definitions import Assumption
 from mtlmon.streams import cells, native
-from mtlmon.streams.bounds import Load, kept_by, length_text
+from mtlmon.streams.bounds import TEXT_BYTES, Load, kept_by, key_bytes, length_text
 from mtlmon.streams.program import StreamProgram
+from mtlmon.tables.columns.keys import number_rows
 from tests.streams.programs import (
     SCHEMA,
     Row,
@@ -353,3 +355,16 @@ def test_rows_that_ticks_cannot_tell_apart_need_no_rate(
     of_traces = kept_by(kernel, Load([], "s", has_keys=True), "s", period, has_ticks=True)
     assert of_traces.total is None
     assert ("keys" in of_traces.reason) == has_limit
+
+
+@pytest.mark.parametrize("is_read_beside", [False, True])
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("keys", [1, 70, 1000, 70_000])
+def test_keys_hold_no_more_than_their_bound(keys: int, columns: int, is_read_beside: bool) -> None:
+    """Also where all of them come in one batch, and no memory is given back during it."""
+    table = KeyTable(columns)
+    table.read_beside(is_read_beside)
+    texts = pa.array([f"{number:0{TEXT_BYTES}}" for number in range(keys)])
+    number_rows(table, [texts] * columns)
+    assert len(table) == keys
+    assert table.held_bytes <= key_bytes(columns, keys) <= 5 * table.held_bytes + 100_000
