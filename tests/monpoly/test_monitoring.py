@@ -104,3 +104,16 @@ def test_random_formulas(text: str, negate: bool, data: st.DataObject) -> None:
         # the engine cannot follow every left side of UNTIL
         reject()
     assert found == expected_output(policy, points)
+
+
+def test_texts_that_are_forgotten() -> None:
+    """The engine forgets texts that no window holds any more, and gives their numbers to others."""
+    policy = read_policy("t(x, y) AND NOT ONCE[1,3] EXISTS y. t(x, y)", _SIGNATURE)
+    monitor = MonPolyMonitor(policy)
+    for number in range(3000):
+        names = [f"n{number}", f"n{number - 2}", f"n{number - 9}"]
+        point = TimePoint(number, {"t": [(name, 1) for name in names]})
+        # the second was there two time-units ago, and the third is so late that it is new again
+        expected = sorted(names if number < 2 else [names[0], names[2]])
+        rows = " ".join(f'("{name}",1)' for name in expected)
+        assert monitor.step(point) == f"@{number} (time point {number}): {rows}\n"
