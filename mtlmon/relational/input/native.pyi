@@ -20,6 +20,9 @@ class RelationTable:
     def absent(self) -> tuple[str, ...]: ...
 
 @final
+class RowReader: ...
+
+@final
 class RowScanner:
     """Reads a log of relations, block by block."""
 
