@@ -276,7 +276,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     add_options(parser)
     options = parser.read(arguments, Options())
     options.constants = dict(options.settings)
-    options.sort = options.explain_formula = False
+    options.explain_formula = False
     if not options.files:
         parser.error("no policy file: name one")
     options.formula_file, *options.logs = options.files
@@ -315,6 +315,7 @@ def add_options(parser: Parser) -> None:
     add_pattern_option(parser)
     add_column_options(parser)
     add_unit_options(parser)
+    parser.add_argument("--sort", action="store_true", help="sort rows by time first")
     add_end_option(parser)
     add_error_option(parser)
     add_memory_option(parser, "streams and keys")

@@ -28,7 +28,7 @@ from mtlmon.syntax.report import visible
 from mtlmon.tables.columns.keys import number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
-from mtlmon.tables.columns.usable import RowCheck, UsableRows
+from mtlmon.tables.columns.usable import RowCheck, SortedBlock, UsableRows, with_places
 from mtlmon.tables.columns.wanted import Selection
 from mtlmon.tables.formats.binary import BinaryReader
 from mtlmon.tables.formats.blocks import BadRow, Block
@@ -42,6 +42,7 @@ from mtlmon.tables.formats.files import (
 )
 from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.formats.line_patterns import LinePattern, LineReader, line_pattern
+from mtlmon.tables.row_store import RowStore
 from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
 
 if TYPE_CHECKING:
@@ -198,7 +199,12 @@ class TableEvents(BatchReader[EventBatch]):
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
-        super().__init__(self._ordered() if sort_memory is None else self._sorted(sort_memory))
+        batches = self._ordered()
+        if sort_memory is not None:
+            batches = self._sorted(sort_memory)
+            if streams is not None:
+                batches = self._sorted_with_streams(sort_memory, streams)
+        super().__init__(batches)
         self.sources = tuple(sources)
         self.files = tuple(one for one in sources if isinstance(one, TableFile))
         self._atoms = tuple(atoms)
@@ -468,8 +474,8 @@ class TableEvents(BatchReader[EventBatch]):
             self._atoms,
             rows.time_stamps,
             numbers,
-            block.path,
-            rows.numbers,
+            None if self._is_sorted else block.path,
+            None if self._is_sorted else rows.numbers,
             block.is_tail,
             rows.values,
             rows.tick_end,
@@ -674,6 +680,35 @@ class TableEvents(BatchReader[EventBatch]):
                 self._memory.note("sorting", sorter.held_bytes)
                 yield EventBatch(letters, self._atoms, time_stamps, numbers, None, None)
 
+    def _sorted_with_streams(
+        self, memory: int, streams: StreamAtoms
+    ) -> Generator[EventBatch | None, None, None]:
+        """Sort the rows themselves, and compute then what depends on other rows."""
+        with closing(RowStore(memory // 2)) as store, EventSorter(1, memory // 2, 0) as sorter:
+            with closing(self._usable()) as usable:
+                for rows in usable:
+                    if self._unseen:
+                        self._note_seen(rows)
+                    count = len(rows.time_stamps)
+                    words = np.arange(store.count, store.count + count, dtype=np.uint64)
+                    sorter.add(rows.time_stamps, [], words[:, np.newaxis])
+                    store.add(with_places(rows))
+                    self._memory.note("sorting", sorter.held_bytes + store.held_bytes)
+                    # No other code checks the limit before the last row is read.
+                    self._memory.check()
+            for records in sorter.sorted():
+                if not len(records):
+                    continue
+                batch = store.take(records["words"][:, 0].astype(np.int64))
+                block = SortedBlock(batch, self.sources[0].name, 1, None)
+                rows = UsableRows(block, np.ascontiguousarray(records["time_stamp"]))
+                self._check.read_letters(rows)
+                self._last_block = block._replace(batch=batch.slice(0, 0))
+                self._memory.note("sorting", sorter.held_bytes + store.held_bytes)
+                yield from self._with_streams(rows, streams)
+                if rows.error is not None:
+                    raise rows.error
+
     def _new_key_tables(self) -> tuple[KeyTable | None, ...]:
         """Return an empty table for each partition that has keys."""
         return tuple(KeyTable(len(columns)) if columns else None for columns in self.partitions)
@@ -871,17 +906,7 @@ def open_tables(
     stream_atoms = None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
     has_shown = any(names for some in shown or () for names in some.values())
-    if sort and has_shown:
-        raise MtlmonError(
-            "values in messages are those of rows in the order of the log, before they are sorted: "
-            "sort the log first"
-        )
     if policies is not None and needs and (needs.remembering or streams or has_ticks or has_shown):
-        if sort:
-            raise MtlmonError(
-                "windows and streams look at rows in the order of the log, before they are sorted: "
-                "sort the log first"
-            )
         wanted = [
             {
                 period: [name for name in names if period or name in needs.remembering]

@@ -213,9 +213,13 @@ def test_batches(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_rows_that_are_sorted_are_refused() -> None:
-    with pytest.raises(MtlmonError, match="sort the log first"):
-        check_tables(table_of(ROWS), POLICIES, sort=True)
+def test_rows_can_be_sorted() -> None:
+    times = [row["ts"] for row in ROWS]
+    # rows with equal times keep their order
+    order = sorted(range(len(ROWS)), key=lambda place: -times[place])
+    table = table_of([ROWS[place] for place in order])
+    found = check_tables(table, POLICIES, resolve=True, end_time="inf", sort=True).to_arrow()
+    assert verdicts(found) == EXPECTED
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])

@@ -12,6 +12,7 @@ from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickEr
 from mtlmon.tables.columns.arrow_text import shown_value
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.times import MISSING
+from mtlmon.tables.formats.blocks import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.letters import LetterReader
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.columns.wanted import Selection
-    from mtlmon.tables.formats.blocks import BadRow, Block
+    from mtlmon.tables.formats.blocks import BadRow
 
 # How many unusable rows are kept for messages.
 _KEPT_ERRORS = 10
@@ -117,6 +118,32 @@ class UsableRows:
         self._places = places if self._places is None else self._places[is_kept]
 
 
+_PATH, _ROW, _LINE = "\0path", "\0row", "\0line"
+
+
+def with_places(rows: UsableRows) -> pa.RecordBatch:
+    """Return the rows with columns that say where they come from, for `SortedBlock`."""
+    block, count = rows.block, len(rows.time_stamps)
+    numbers = np.asarray(rows.numbers, np.int64)
+    lines = pa.nulls(count, pa.int64())
+    if block.line_of is not None:
+        lines = pa.array([block.line_of(rows.place(row)) for row in range(count)], pa.int64())
+    paths = pa.array([block.path] * count, pa.string())
+    batch = rows.batch
+    for name, column in ((_PATH, paths), (_ROW, pa.array(numbers)), (_LINE, lines)):
+        batch = batch.append_column(name, column)
+    return batch
+
+
+class SortedBlock(Block):
+    """Rows that have been sorted, with the columns of `with_places`."""
+
+    def error(self, place: int, message: str, column: str | None = None) -> TableError:
+        """Create the error of the row at an index in the batch."""
+        path, row, line = (self.batch.column(name)[place].as_py() for name in (_PATH, _ROW, _LINE))
+        return TableError(message, path=path, row=row, line=line, column=column)
+
+
 class RowCheck:
     """Finds the unusable rows: those without a time or a key, or with an unreadable cell.
 
@@ -193,7 +220,7 @@ class RowCheck:
             self._check_cells(rows, faults)
             if self._is_ordered:
                 self._check_order(rows)
-            self._read_letters(rows)
+            self.read_letters(rows)
         except (PolicyError, TableError):
             raise
         except MtlmonError as error:
@@ -270,7 +297,7 @@ class RowCheck:
 
         self._drop(rows, stamps < latest, error_at, has_advice=True)
 
-    def _read_letters(self, rows: UsableRows) -> None:
+    def read_letters(self, rows: UsableRows) -> None:
         """Read the atoms, and remove rows on which a predicate has no value."""
         while True:
             try:
