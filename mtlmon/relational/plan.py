@@ -102,8 +102,8 @@ class StatePlan(NamedTuple):
     """The state of a temporal operator.
 
     Attributes:
-        kind: "window" (ONCE, EVENTUALLY), "counts" (HISTORICALLY, ALWAYS), "since", "until" or
-            "neighbour" (PREVIOUS, NEXT).
+        kind: "window" (ONCE, EVENTUALLY), "counts" (HISTORICALLY, ALWAYS), "since", "until",
+            "neighbour" (PREVIOUS, NEXT) or "groups" (counts and sums of another state's rows).
         is_future: whether it looks ahead.
         lower: the lower bound of its interval.
         upper: the upper bound; None if there is none.
@@ -112,6 +112,9 @@ class StatePlan(NamedTuple):
         operand: the query whose rows it takes.
         indexes: the columns of each index; the first has all.
         lefts: the conjuncts of the left side.
+        grouped_by: for "groups", whose operand is a state, the columns of its rows that tell
+            groups apart.
+        summed: for "groups", the column that is summed, or None for a count.
     """
 
     kind: str
@@ -123,6 +126,8 @@ class StatePlan(NamedTuple):
     operand: int
     indexes: list[tuple[int, ...]]
     lefts: list[LeftPlan]
+    grouped_by: tuple[int, ...] = ()
+    summed: int | None = None
 
 
 class QueryPlan(NamedTuple):
@@ -189,7 +194,8 @@ class Plan(NamedTuple):
         texts: the numbers of texts, those of constants among them.
         named_atoms: the atoms, in the order of their numbers.
         named_policies: the policies, in the order of their numbers.
-        point, time: the numbers of the built-in atoms, or None.
+        point: the number of the built-in atom `point`, or None.
+        time: the number of the built-in atom `time`, or None.
         functions: what Python computes: takes columns of cells, the number of rows and the texts,
             and returns a cell or None for each row.
         groups: the number of columns of each group.

@@ -596,6 +596,8 @@ class Planner:
         word, _, by = term.aggregate
         formula = normal_form(formula)
         groups = by or ()
+        if self._running(term, formula, target, block, scope):
+            return
         bound = [name for name in groups if name in block.columns]
         inner = _Block({name: place for place, name in enumerate(bound)}, len(bound))
         self._conjunction(conjuncts(formula), inner, scope)
@@ -638,6 +640,79 @@ class Planner:
         taken = {name: place for place, name in enumerate(groups) if name not in block.columns}
         taken[target] = len(groups)
         self._join("scan", "group", number, len(groups) + 1, block, "join", keys, taken, [], [])
+
+    def _running(
+        self, term: Expression, formula: Formula, target: str, block: _Block, scope: _Scope
+    ) -> bool:
+        """Add an aggregate that is kept up to date with the rows that an operator remembers.
+
+        Returns:
+            Whether it can be kept so: a count, or the sum or mean of a variable that is an integer.
+        """
+        word, _, by = term.aggregate
+        operator = formula.operator
+        if word not in {"COUNT", "SUM", "AVG"}:
+            return False
+        if operator not in (ops.ONCE, ops.EVENTUALLY, ops.SINCE):
+            return False
+        if operator is ops.SINCE and (
+            _without_static(formula) is not formula
+            or (formula.interval is not None and formula.interval.lower > 0)
+        ):
+            return False
+        operand = formula.operands[-1]
+        names = free_variables(operand)[id(operand)]
+        summed: int | None = None
+        if term.operands:
+            (value,) = term.operands
+            if value.operator is not terms.VARIABLE or self._kinds[value.name].name != "integer":
+                return False
+            summed = names.index(value.name)
+        groups = tuple(by or ())
+        parent = self._state(formula, operand, names, scope)
+        places = tuple(names.index(name) for name in groups)
+        key = ("groups", parent, places, summed)
+        if key not in self._known_states:
+            self._states.append(
+                StatePlan(
+                    "groups",
+                    operator.is_future,
+                    0,
+                    None,
+                    len(groups),
+                    self._text_columns(groups),
+                    parent,
+                    [tuple(range(len(groups)))],
+                    [],
+                    places,
+                    summed,
+                )
+            )
+            self._known_states[key] = len(self._states) - 1
+            self._needed.append([*self._needed[parent], parent])
+        number = self._known_states[key]
+        scope.states[number] = None
+        self._kinds[target] = kinds.FLOAT if word == "AVG" else kinds.INTEGER
+        keys = [
+            (block.columns[name], at) for at, name in enumerate(groups) if name in block.columns
+        ]
+        taken = {name: at for at, name in enumerate(groups) if name not in block.columns}
+        index = 0 if not taken else self._index(number, tuple(place for _, place in keys))
+        block.add(
+            StepPlan(
+                "probe",
+                block.width + len(taken) + 1,
+                source=number,
+                key_index=index,
+                keys=tuple(key for key, _ in keys),
+                matched=tuple(place for _, place in keys),
+                takes=tuple(taken.values()),
+                aggregate=word,
+            ),
+            *taken,
+            target,
+        )
+        return True
 
     def _simple(self, value: Expression, kind: Kind, block: _Block) -> Expression:
         """A term as one that machines compute; others become a variable that Python computes."""

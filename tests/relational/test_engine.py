@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mtlmon.errors import FormulaError, LimitError, MtlmonError, SnapshotError
+from mtlmon.errors import FormulaError, LimitError, MtlmonError, RowError, SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import RelationalMonitor, analyse
 from mtlmon.relational.native import RelationalEngine
@@ -218,3 +218,45 @@ def test_an_engine_whose_error_refers_to_it_is_freed() -> None:
     for _ in range(50):
         fail()
         gc.collect()
+
+
+def test_running_counts_and_sums() -> None:
+    monitor = RelationalMonitor(
+        "atom w(u: text, a: int)\n"
+        "find large: SUM(a OVER ONCE[0,30] (w(u, a) AND point(i)) BY u) > 10\n"
+        "find third: w(u, _) AND COUNT(ONCE[0,30] (w(u, a) AND point(i)) BY u) > 2\n"
+        "find none: COUNT(ONCE[0,3] w(u, a)) = 0\n"
+        "find mean: m = AVG(a OVER ONCE[0,30] w(u, a) BY u) AND m > 6\n"
+    )
+    found = [
+        [
+            (answer.policy, *answer.valuation.values())
+            for answer in monitor.step(time_stamp, {"w": rows})
+        ]
+        for time_stamp, rows in [
+            (0, [("x", 5)]),
+            (1, [("x", 5), ("y", 50)]),
+            (2, [("x", 5)]),
+            (20, [("y", 0)]),
+            (33, []),
+        ]
+    ]
+    assert found == [
+        [],
+        [("large", "y"), ("mean", 50.0, "y")],
+        [("large", "x"), ("large", "y"), ("third", "x"), ("mean", 50.0, "y")],
+        [("large", "x"), ("large", "y"), ("mean", 25.0, "y")],
+        [("none",)],
+    ]
+
+
+def test_a_sum_that_overflows_is_an_error_of_its_row() -> None:
+    text = "atom w(a: int)\nfind all: s = SUM(a OVER ONCE[0,1] w(a))\n"
+    monitor = RelationalMonitor(text)
+    with pytest.raises(RowError, match="SUM overflows"):
+        monitor.step(0, {"w": [(2**63 - 1,), (1,)]})
+    lenient = RelationalMonitor(text)
+    lenient.engine.skips_overflows = True
+    assert lenient.step(0, {"w": [(2**63 - 1,), (1,)]}) == []
+    assert lenient.engine.overflows == 1
+    assert [one.valuation for one in lenient.step(9, {"w": [(1,)]})] == [{"s": 1}]

@@ -71,6 +71,12 @@ cdef class RelationalEngine:
     cdef Rows *source_of(self, Step *step) except NULL nogil
     cdef int scan(self, Step *step, Rows *given) except -1 nogil
     cdef int scan_hashed(self, Step *step, Rows *given, Rows *source) except -1 nogil
+    cdef int read_groups(self, State *state, plan) except -1
+    cdef int note_wide_sum(self) except -1 nogil
+    cdef int probe_groups(self, Step *step, Rows *given) except -1 nogil
+    cdef bint value_of_group(
+        self, Step *step, State *state, uint32_t slot, int64_t *value
+    ) except -1 nogil
     cdef int probe(self, Step *step, Rows *given) except -1 nogil
     cdef int compute(self, Step *step, Rows *given) except -1 nogil
     cdef int evaluate(

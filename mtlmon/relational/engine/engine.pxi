@@ -22,6 +22,9 @@ from mtlmon.errors import LimitError, RowError, SnapshotError
 cdef enum:
     SNAPSHOT_VERSION = 1
 
+# Up to here, integers are floats without rounding.
+cdef int64_t MOST_EXACT = 1 << 53
+
 
 # The collector of garbage would let go of `allocations` before the engine is freed.
 @no_gc_clear
@@ -98,6 +101,7 @@ cdef class RelationalEngine:
             self.programs[k].description = <uint32_t> k
         for k in range(self.state_count):
             read_state(&self.states[k], self.allocations, plan.states[k])
+            self.read_groups(&self.states[k], plan.states[k])
         for k in range(self.block_count):
             block = &self.blocks[k]
             block.width = plan.blocks[k].width
@@ -543,7 +547,10 @@ cdef class RelationalEngine:
         if step.kind == SCAN:
             self.scan(step, given)
         elif step.kind == PROBE:
-            self.probe(step, given)
+            if self.states[step.source].kind == GROUPS:
+                self.probe_groups(step, given)
+            else:
+                self.probe(step, given)
         elif step.kind == COMPUTE:
             self.compute(step, given)
         elif step.kind == PROJECT:
@@ -630,6 +637,90 @@ cdef class RelationalEngine:
             if step.mode != JOIN and is_found == (step.mode == SEMI):
                 copy_cells(new_row(&step.rows), row, given.width)
         return 0
+
+    cdef int read_groups(self, State *state, plan) except -1:
+        """Let a state of groups hear of the rows of its parent, which comes before it."""
+        cdef State *parent
+        cdef size_t room
+        if state.kind != GROUPS:
+            return 0
+        parent = &self.states[plan.operand]
+        if not self.states <= parent < state:
+            raise ValueError("a plan names a state that does not exist")
+        state.operand = NONE
+        state.parent = parent
+        state.grouped_by = read_numbers(self.allocations, plan.grouped_by, parent.rows.width)
+        if plan.width != state.grouped_by.count:
+            raise ValueError("groups have the columns by which rows are grouped")
+        state.summed = NONE if plan.summed is None else plan.summed
+        if state.summed != NONE and state.summed >= parent.rows.width:
+            raise ValueError("a plan names a column that does not exist")
+        room = parent.grouping_count
+        make_room(
+            <void **> &parent.groupings, &room, parent.grouping_count + 1, sizeof(State *)
+        )
+        parent.groupings[parent.grouping_count] = state
+        parent.grouping_count += 1
+        return 0
+
+    cdef int note_wide_sum(self) except -1 nogil:
+        """A sum does not fit 64 bits: an error, or no value."""
+        if not self.skips_overflows:
+            with gil:
+                raise RowError("a SUM overflows 64 bits")
+        self.overflows += 1
+        return 0
+
+    cdef int probe_groups(self, Step *step, Rows *given) except -1 nogil:
+        """Join rows with the groups that have counts and sums."""
+        cdef State *state = &self.states[step.source]
+        cdef Index *index = &state.indexes[step.index]
+        cdef size_t i
+        cdef uint32_t slot
+        cdef const int64_t *row
+        cdef int64_t value
+        advance_state(state, self.here, self.now)
+        for i in range(given.count):
+            row = row_of(given, i)
+            slot = first_slot(index, &state.rows, row, step.keys.of)
+            if slot == NONE and state.rows.width == 0 and step.aggregate <= SUM_OF:
+                # nothing has a count and a sum, 0
+                new_row(&step.rows)
+                row = row_of(given, i)
+                copy_cells(row_of(&step.rows, step.rows.count - 1), row, given.width)
+                row_of(&step.rows, step.rows.count - 1)[given.width] = 0
+            while slot != NONE:
+                if self.value_of_group(step, state, slot, &value):
+                    put_joined(
+                        &step.rows, row, given.width, cells_of(state, slot), &step.takes
+                    )
+                    row_of(&step.rows, step.rows.count - 1)[step.width - 1] = value
+                if step.index == 0:
+                    break
+                slot = index.next[slot]
+        return 0
+
+    cdef bint value_of_group(
+        self, Step *step, State *state, uint32_t slot, int64_t *value
+    ) except -1 nogil:
+        """Find the count, sum or mean of a group; return whether it has one."""
+        cdef const uint64_t *words = state.sums + 2 * slot
+        cdef uint64_t count = state.slots[slot].references
+        if step.aggregate == COUNT_OF:
+            value[0] = <int64_t> count
+            return True
+        if step.aggregate == SUM_OF:
+            value[0] = <int64_t> words[0]
+            if is_wide(words):
+                self.note_wide_sum()
+                return False
+            return True
+        if not is_wide(words) and -MOST_EXACT <= <int64_t> words[0] <= MOST_EXACT:
+            value[0] = as_cell(<double> <int64_t> words[0] / <double> count)
+            return True
+        with gil:
+            value[0] = as_cell(((<object> <int64_t> words[1] << 64) + words[0]) / count)
+        return True
 
     cdef int probe(self, Step *step, Rows *given) except -1 nogil:
         """Join rows with those that a temporal operator holds for."""
@@ -879,7 +970,7 @@ cdef class RelationalEngine:
     ) except -1 nogil:
         """Compute the aggregate of each group, the last cell of its row."""
         cdef size_t last = step.columns.count
-        cdef size_t i
+        cdef size_t i, kept = 0
         cdef int64_t *target
         cdef uint64_t *wide = NULL
         cdef size_t room = 0
@@ -905,13 +996,15 @@ cdef class RelationalEngine:
                 make_room(<void **> &wide, &room, 2 * groups.count, sizeof(uint64_t))
                 memset(wide, 0, 2 * groups.count * sizeof(uint64_t))
                 for i in range(count):
-                    add_wide(wide + 2 * group_of[i], values[i])
+                    add_wide(wide + 2 * group_of[i], values[i], False)
                 for i in range(groups.count):
-                    row_of(groups, i)[last] = <int64_t> wide[2 * i]
-                    # the upper word continues the sign
-                    if wide[2 * i + 1] != <uint64_t> (<int64_t> wide[2 * i] >> 63):
-                        with gil:
-                            raise RowError("a SUM overflows 64 bits")
+                    if is_wide(wide + 2 * i):
+                        self.note_wide_sum()
+                        continue
+                    copy_cells(row_of(groups, kept), row_of(groups, i), groups.width)
+                    row_of(groups, kept)[last] = <int64_t> wide[2 * i]
+                    kept += 1
+                groups.count = kept
             finally:
                 free(wide)
             return 0

@@ -17,21 +17,6 @@ cdef enum:
     HASHED_PAIRS = 64
 
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-
-    /* The sum of a 128-bit integer in two words and a cell. */
-    static inline void mtlmon_add_wide(uint64_t *words, int64_t cell) {
-        unsigned __int128 sum = ((unsigned __int128) words[1] << 64 | words[0])
-            + (unsigned __int128) (__int128) cell;
-        words[0] = (uint64_t) sum;
-        words[1] = (uint64_t) (sum >> 64);
-    }
-    """
-    void add_wide "mtlmon_add_wide"(uint64_t *words, int64_t cell) noexcept nogil
-
-
 cdef inline bint matches_fixed(const Step *step, const int64_t *row) noexcept nogil:
     """Whether a row of a source has the constants and the equal columns that a step asks for."""
     cdef size_t k

@@ -18,7 +18,7 @@ OPERATIONS["compare_texts"] = COMPARE_TEXTS
 
 STATE_KINDS = {
     "window": WINDOW, "counts": COUNTS, "since": SINCE_STATE, "until": UNTIL_STATE,
-    "neighbour": NEIGHBOUR,
+    "neighbour": NEIGHBOUR, "groups": GROUPS,
 }
 LEFT_KINDS = {"breaks": BREAKS, "runs": RUNS, "filters": FILTERS}
 STEP_KINDS = {
@@ -163,6 +163,8 @@ cdef void free_state(State *state) noexcept:
     free(state.free_slots)
     free(state.entries)
     free(state.times)
+    free(state.groupings)
+    free(state.sums)
 
 
 cdef size_t held_by_state(const State *state) noexcept nogil:
@@ -172,7 +174,7 @@ cdef size_t held_by_state(const State *state) noexcept nogil:
     cdef size_t held = held_by_queue(&state.inbox)
     held += state.rows.room * sizeof(int64_t) + state.slot_room * sizeof(Slot)
     held += state.free_room * sizeof(uint32_t) + state.entry_room * sizeof(Entry)
-    held += state.time_room * sizeof(int64_t)
+    held += state.time_room * sizeof(int64_t) + state.sum_room * sizeof(uint64_t)
     for k in range(state.index_count):
         held += held_by_index(&state.indexes[k])
     for k in range(state.left_count):

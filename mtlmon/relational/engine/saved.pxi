@@ -130,6 +130,9 @@ cdef int put_state(NumberWriter writer, State *state) except -1:
     cdef Entry *entry
     cdef uint32_t *numbers = NULL
     cdef size_t room = 0
+    if state.kind == GROUPS:
+        # the rows of the parent say all
+        return 0
     writer.put(state.position + 1)      # 0 for none
     writer.put(<uint64_t> state.now)
     writer.put(state.processed)
@@ -184,6 +187,8 @@ cdef int get_state(NumberReader reader, State *state, uint64_t points) except -1
     cdef int64_t time_stamp, latest = 0
     cdef uint64_t counts, point, since
     cdef Rows row
+    if state.kind == GROUPS:
+        return 0
     state.position = reader.get(UINT64_MAX) - 1
     state.now = <int64_t> reader.get(INT64_MAX)
     state.processed = reader.get(UINT64_MAX)

@@ -247,6 +247,8 @@ cdef int take_until(State *state, uint64_t here, int64_t now) except -1 nogil:
 
 cdef int advance_state(State *state, uint64_t here, int64_t now) except -1 nogil:
     """Let a state stand at a time-point, not before the one at which it stands."""
+    if state.kind == GROUPS:
+        return advance_state(state.parent, here, now)
     if state.position == here:
         return 0
     if state.kind == NEIGHBOUR:

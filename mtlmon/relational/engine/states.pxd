@@ -11,6 +11,7 @@ cdef enum StateKind:
     SINCE_STATE
     UNTIL_STATE
     NEIGHBOUR                   # PREVIOUS, NEXT
+    GROUPS                      # a count or sum over the rows of another state
 
 
 cdef enum LeftKind:
@@ -29,7 +30,7 @@ cdef struct Entry:
 
 
 cdef struct Slot:
-    uint64_t references         # its entries, or time-points that count
+    uint64_t references         # its entries, or time-points or rows that count
     uint32_t epoch
     uint64_t head               # the number of its first entry that counts, or NOWHERE
     uint64_t tail
@@ -94,6 +95,14 @@ cdef struct State:
     size_t first_time, window_end, time_end, time_room
     uint64_t next_time          # the number of the time-point at `window_end`
     uint64_t total              # how many time-points are in the window
+    # GROUPS: the state whose live rows are counted, and how many of these there are of each state
+    State *parent
+    State **groupings
+    uint32_t grouping_count
+    Numbers grouped_by          # the columns of the parent's rows that are its own
+    uint32_t summed             # the column that is summed, or NONE
+    uint64_t *sums              # of 128 bits for each slot
+    size_t sum_room
     # NEIGHBOUR
     Rows current
     bint is_current

@@ -60,9 +60,77 @@ cdef void free_slot(State *state, uint32_t number) noexcept nogil:
     state.free_count += 1
 
 
+cdef extern from *:
+    """
+    #include <stdint.h>
+
+    /* Add a cell to a 128-bit integer in two words, or subtract it. */
+    static inline void mtlmon_add_wide(uint64_t *words, int64_t cell, int is_less) {
+        unsigned __int128 sum = (unsigned __int128) words[1] << 64 | words[0];
+        unsigned __int128 value = (unsigned __int128) (__int128) cell;
+        sum = is_less ? sum - value : sum + value;
+        words[0] = (uint64_t) sum;
+        words[1] = (uint64_t) (sum >> 64);
+    }
+    """
+    void add_wide "mtlmon_add_wide"(uint64_t *words, int64_t cell, bint is_less) noexcept nogil
+
+
+cdef inline bint is_wide(const uint64_t *words) noexcept nogil:
+    """Whether a sum does not fit 64 bits: the upper word does not continue the sign."""
+    return words[1] != <uint64_t> (<int64_t> words[0] >> 63)
+
+
+cdef int join_group(State *groups, const int64_t *row) except -1 nogil:
+    """Count a row of the parent that has become live."""
+    cdef Rows own
+    cdef uint32_t k
+    cdef int64_t *cells
+    cdef uint32_t slot = first_slot(
+        &groups.indexes[0], &groups.rows, row, groups.grouped_by.of
+    )
+    if slot == NONE:
+        memset(&own, 0, sizeof(Rows))
+        own.width = groups.rows.width
+        try:
+            cells = new_row(&own)
+            for k in range(groups.grouped_by.count):
+                cells[k] = row[groups.grouped_by.of[k]]
+            slot = slot_for(groups, cells)
+        finally:
+            free(own.cells)
+    make_room(
+        <void **> &groups.sums, &groups.sum_room, 2 * groups.rows.count, sizeof(uint64_t)
+    )
+    if not groups.slots[slot].is_live:
+        groups.sums[2 * slot] = groups.sums[2 * slot + 1] = 0
+        make_live(groups, slot)
+    groups.slots[slot].references += 1
+    if groups.summed != NONE:
+        add_wide(groups.sums + 2 * slot, row[groups.summed], False)
+    return 0
+
+
+cdef void leave_group(State *groups, const int64_t *row) noexcept nogil:
+    """Count a row of the parent no longer."""
+    cdef uint32_t slot = first_slot(
+        &groups.indexes[0], &groups.rows, row, groups.grouped_by.of
+    )
+    if slot == NONE:
+        return
+    groups.slots[slot].references -= 1
+    if groups.summed != NONE:
+        add_wide(groups.sums + 2 * slot, row[groups.summed], True)
+    if groups.slots[slot].references == 0:
+        end_live(groups, slot)
+        free_slot(groups, slot)
+
+
 cdef int make_live(State *state, uint32_t number) except -1 nogil:
     cdef Slot *slot = &state.slots[number]
     cdef uint32_t k
+    for k in range(state.grouping_count):
+        join_group(state.groupings[k], cells_of(state, number))
     for k in range(1, state.index_count):
         add_slot(&state.indexes[k], &state.rows, number)
     slot.is_live = True
@@ -78,6 +146,8 @@ cdef int make_live(State *state, uint32_t number) except -1 nogil:
 cdef void end_live(State *state, uint32_t number) noexcept nogil:
     cdef Slot *slot = &state.slots[number]
     cdef uint32_t k
+    for k in range(state.grouping_count):
+        leave_group(state.groupings[k], cells_of(state, number))
     for k in range(1, state.index_count):
         remove_slot(&state.indexes[k], &state.rows, number)
     slot.is_live = False
