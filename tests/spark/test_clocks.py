@@ -426,6 +426,11 @@ def test_what_is_refused(spark: SparkSession) -> None:
         monitor_trace(df, "policy p on every 5: count[0,5]() > 0")
     with pytest.raises(MtlmonError, match=r"at tick|policy p is every 5, but x is of rows"):
         monitor(df, "policy p on every 5: x > 0")
+    pairs: Any = spark.sparkContext.parallelize([(1, ["p"])], 1)
+    with pytest.raises(Exception, match=r"is a condition, and pairs .* have no columns"):
+        monitor_partitions(pairs, "p OR hour(ts) > 3").collect()
+    with pytest.raises(Exception, match="on pairs does not support"):
+        monitor_partitions(pairs, "policy p on every 5: count[0,5](p) > 0").collect()
     with pytest.raises(Exception, match="cannot be skipped with policies on ticks"):
         text = "policy p on every 5: count[0,5]() > 0\npolicy q: sum[0,9](x) > 0"
         monitor(df, text, on_error="skip").collect()

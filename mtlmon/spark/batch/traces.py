@@ -144,6 +144,12 @@ class PartitionTrace:
         """Convert pairs to verdicts, with the name of the policy if there are several."""
         policies = self._policies
         policies.refuse_streams("monitor_partitions on pairs")
+        if policies.predicates:
+            name = next(iter(policies.predicates))
+            raise MtlmonError(
+                f"the atom {name} is a condition, and pairs (time_stamp, atoms) have no columns: "
+                "make rows of them (pyspark.sql.Row), or lines"
+            )
         monitors = [
             (policy.name, Monitor(policy.program, policies.mode), Resolution())
             for policy in policies.policies
