@@ -145,9 +145,9 @@ class PartitionTrace:
         policies = self._policies
         policies.refuse_streams("monitor_partitions on pairs")
         if policies.predicates:
-            name = next(iter(policies.predicates))
+            condition = next(iter(policies.predicates))
             raise MtlmonError(
-                f"the atom {name} is a condition, and pairs (time_stamp, atoms) have no columns: "
+                f"the atom {condition} is a condition, and pairs (time_stamp, atoms) have no columns: "
                 "make rows of them (pyspark.sql.Row), or lines"
             )
         monitors = [
