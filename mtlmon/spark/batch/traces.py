@@ -147,8 +147,8 @@ class PartitionTrace:
         if policies.predicates:
             condition = next(iter(policies.predicates))
             raise MtlmonError(
-                f"the atom {condition} is a condition, and pairs (time_stamp, atoms) have no columns: "
-                "make rows of them (pyspark.sql.Row), or lines"
+                f"the atom {condition} is a condition, and pairs (time_stamp, atoms) have no "
+                "columns: make rows of them (pyspark.sql.Row), or lines"
             )
         monitors = [
             (policy.name, Monitor(policy.program, policies.mode), Resolution())
