@@ -6,12 +6,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
 from mtlmon.streams import native
+from mtlmon.tables import check_tables
 from tests.streams.programs import Row, Texts, Tick, evaluated, rows, ticking_programs
 from tests.streams.test_ticks import CUTS, expected, in_batches, require_same
 
@@ -223,3 +225,20 @@ def test_some_ticks_come_at_a_time() -> None:
     assert dues.time_behind(0) > behind
     dues.find(10_000)
     assert dues.time_behind(5) == 2**63 - 1
+
+
+def test_messages_are_repeated_where_values_stay() -> None:
+    text = (
+        "key k\nstream n = count[0,45]() every 10\n"
+        'trigger busy on every 10: n > 0 message "has {n}"'
+    )
+    rows_of = pa.table({"ts": [5, 6, 22, 100, 190], "k": ["a", "b", "a", "a", "b"]})
+    for size in (1, 2, 5):
+        reader = pa.RecordBatchReader.from_batches(rows_of.schema, rows_of.to_batches(size))
+        check = check_tables(reader, text, verdicts="false")
+        found = [
+            (row["time"], row["message"]) for row in check.to_arrow().to_pylist() if row["k"] == "a"
+        ]
+        counts = {10: 1, 20: 1, 30: 2, 40: 2, 50: 2, 60: 1}
+        counts |= {100: 1, 110: 1, 120: 1, 130: 1, 140: 1}
+        assert found == [(time, f"has {count}") for time, count in counts.items()]
