@@ -11,7 +11,7 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY
 from mtlmon.syntax.report import formula_error
-from mtlmon.syntax.traversal import postorder
+from mtlmon.syntax.traversal import operands_of_nested, postorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +73,7 @@ def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> L
     start = None if start is None else _replaced(start, own)
     if end is None:
         return Lifetime(keys, start, False, None, ())
-    rest = _conjuncts(end)
+    rest = operands_of_nested(end, ops.AND)
     found: dict[str, Expression] = {}
     for conjunct in list(rest):
         name, other = _named_by(conjunct)
@@ -115,7 +115,7 @@ def condition_of(per: Per, on: Expression | None) -> Expression | None:
     if on is None:
         return None
     own = dict(zip(_names(per), keys_of(per), strict=True))
-    rest = _conjuncts(on)
+    rest = operands_of_nested(on, ops.AND)
     found = set()
     for conjunct in list(rest):
         name, other = _named_by(conjunct)
@@ -305,19 +305,6 @@ def _require_present(clause: Expression) -> None:
                     message = f"from and until cannot use {one.name} in a window of the trace"
                     hint = "count what belongs to an instance in a stream with the same per"
                     raise TemplateError(one, message, hint)
-
-
-def _conjuncts(condition: Expression) -> list[Expression]:
-    """The operands of the ANDs at the top."""
-    found: list[Expression] = []
-    stack = [condition]
-    while stack:
-        node = stack.pop()
-        if node.operator is ops.AND:
-            stack += reversed(node.operands)
-        else:
-            found.append(node)
-    return found
 
 
 def _named_by(condition: Expression) -> tuple[str | None, Expression]:

@@ -22,6 +22,7 @@ from mtlmon.relational.normal import normal_form
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.traversal import operands_of_nested
 
 if TYPE_CHECKING:
     from collections.abc import Container, Generator, Mapping, Sequence
@@ -356,15 +357,7 @@ def bound_by(expression: Expression, bound: Names) -> str | None:
 
 def conjuncts(node: Formula) -> list[Formula]:
     """The operands of nested ANDs, from left to right."""
-    found: list[Formula] = []
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        if top.operator is ops.AND:
-            stack += reversed(top.operands)
-        else:
-            found.append(top)
-    return found
+    return operands_of_nested(node, ops.AND)
 
 
 def _cost(formula: Formula, *, binds: bool) -> int:

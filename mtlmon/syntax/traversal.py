@@ -15,7 +15,14 @@ if TYPE_CHECKING:
         @property
         def operands(self) -> tuple[Self, ...]: ...
 
+    class Operation(Tree, Protocol):
+        """A node that says what its operands are operands of."""
+
+        @property
+        def operator(self) -> object: ...
+
     Node = TypeVar("Node", bound=Tree)
+    OperationNode = TypeVar("OperationNode", bound=Operation)
 
 
 def postorder(*roots: Node) -> list[Node]:
@@ -37,6 +44,22 @@ def postorder(*roots: Node) -> list[Node]:
             else:
                 order.append(node)
     return order
+
+
+def operands_of_nested(root: OperationNode, operator: object) -> list[OperationNode]:
+    """Return the operands of an associative operator that is nested, from left to right.
+
+    For another operator, this is the root.
+    """
+    found: list[OperationNode] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.operator is operator:
+            stack += reversed(node.operands)
+        else:
+            found.append(node)
+    return found
 
 
 def number(formula: Formula) -> tuple[list[Formula], dict[int, int]]:

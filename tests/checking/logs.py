@@ -146,8 +146,12 @@ def policies(*formulas: str | Formula) -> list[Policy]:
 
 def lines_of(check: LogCheck, log: Log, end_time: Any = None) -> list[str]:
     """All verdicts as lines."""
-    names = [policy.name for policy in check.policies]
-    output = TextOutput(names, log.trace_keys(len(names)))
+    return lines_with_keys(check, log, log.trace_keys(len(check.policies)), end_time)
+
+
+def lines_with_keys(check: LogCheck, log: Any, keys: TraceKeys, end_time: Any = None) -> list[str]:
+    """All verdicts as lines, with the keys of several partitions."""
+    output = TextOutput([policy.name for policy in check.policies], keys)
     lines = b""
     for _ in check.run(log, end_time):
         output.put(check.verdicts)

@@ -19,7 +19,7 @@ from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse
 from mtlmon.tables.columns.keys import number_rows
-from tests.checking.logs import LogOfRows, Rows
+from tests.checking.logs import LogOfRows, Rows, lines_with_keys
 from tests.strategies import ATOMS, formulas
 
 if TYPE_CHECKING:
@@ -120,15 +120,8 @@ class Log(LogOfRows):
                     yield Batch(part, self)
 
 
-def lines_of(check: LogCheck, log: Log, end_time: Any = None) -> list[str]:
-    """All verdicts as lines."""
-    names = [policy.name for policy in check.policies]
-    output = TextOutput(names, TraceKeys(check.partitions, log.key_tables))
-    lines = b""
-    for _ in check.run(log, end_time):
-        output.put(check.verdicts)
-        lines += output.writer.take()
-    return lines.decode().splitlines()
+def all_lines(check: LogCheck, log: Log, end_time: Any = None) -> list[str]:
+    return lines_with_keys(check, log, TraceKeys(check.partitions, log.key_tables), end_time)
 
 
 def run(
@@ -141,7 +134,7 @@ def run(
     **options: Any,
 ) -> tuple[list[str], LogCheck]:
     check = LogCheck(asked, mode, key=key, **options)
-    return lines_of(check, Log(events, sizes, check.partitions), end_time), check
+    return all_lines(check, Log(events, sizes, check.partitions), end_time), check
 
 
 def by_policy(lines: Sequence[str], columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -349,7 +342,7 @@ def test_each_partition_forgets_its_own_keys(monkeypatch: pytest.MonkeyPatch) ->
     check = LogCheck(asked, resolve=True)
     log = Log(events, [50], check.partitions)
     expected = expected_lines(asked, events, "local", (), resolve=True, end_time="last")
-    assert lines_of(check, log, "last") == expected
+    assert all_lines(check, log, "last") == expected
     tables = [0 if table is None else len(table) for table in log.key_tables]
     assert check.key_counts == [tables[0], 150, 1]
     assert tables[0] <= 200
