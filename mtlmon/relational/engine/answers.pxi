@@ -5,8 +5,10 @@ The engine fills blocks, and sinks make lines or tables of them. Answers come in
 time-points for each policy, those of a time-point in the order of their values.
 """
 
+from cython cimport final
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+
 from mtlmon.arrays.native cimport Memory
 
 

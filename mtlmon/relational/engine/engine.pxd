@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Declarations for the engine of first-order policies."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stddef cimport size_t
-from mtlmon.policy.predicates.operations cimport Register
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
 from mtlmon.arrays.native cimport KeyTable
 
 
@@ -59,50 +59,8 @@ cdef class RelationalEngine:
     cdef uint32_t *spare
     cdef size_t chain_room, order_room, spare_room
 
-    cdef int read_query(self, Query *query, plan) except -1
-    cdef int forget_texts(self) except -1
-    cdef void visit_texts(self, uint8_t *is_free, const TextUse *use) noexcept nogil
-    cdef size_t most_slots(self) noexcept nogil
     cdef int require_sound(self) except -1
     cdef void forget_times(self) noexcept nogil
     cdef PointTime *time_of(self, uint64_t point) noexcept nogil
-    cdef Rows *run_block(self, uint32_t number, Rows *given) except NULL nogil
-    cdef Rows *run_step(self, Step *step, Rows *given) except NULL nogil
-    cdef Rows *source_of(self, Step *step) except NULL nogil
-    cdef int scan(self, Step *step, Rows *given) except -1 nogil
-    cdef int scan_hashed(self, Step *step, Rows *given, Rows *source) except -1 nogil
-    cdef int read_groups(self, State *state, plan) except -1
-    cdef int note_wide_sum(self) except -1 nogil
-    cdef int probe_groups(self, Step *step, Rows *given) except -1 nogil
-    cdef bint value_of_group(
-        self, Step *step, State *state, uint32_t slot, int64_t *value
-    ) except -1 nogil
-    cdef int probe(self, Step *step, Rows *given) except -1 nogil
-    cdef int compute(self, Step *step, Rows *given) except -1 nogil
-    cdef int evaluate(
-        self, Program *program, const int64_t *row, Register *result
-    ) except -1 nogil
-    cdef int call(self, Step *step, Rows *given) except -1
-    cdef int listed(self, Step *step, Rows *given) except -1 nogil
-    cdef int branch(self, Step *step, Rows *given) except -1 nogil
-    cdef int join_branches(self, Step *step, Rows *given) except -1 nogil
-    cdef int project(self, Step *step, Rows *given) except -1 nogil
-    cdef int aggregate(self, Step *step, Rows *given) except -1 nogil
-    cdef int fold(
-        self, Step *step, Rows *groups, const uint32_t *group_of, const int64_t *values,
-        size_t count
-    ) except -1 nogil
-    cdef int fold_slowly(
-        self, Step *step, Rows *groups, const uint32_t *group_of, const int64_t *values,
-        size_t count
-    ) except -1
-    cdef int filter_live(self, State *state) except -1 nogil
-    cdef int stand_at(self, Numbers *states) except -1 nogil
-    cdef int relieve(self, Numbers *states) except -1 nogil
     cdef int take_point(self, int64_t time_stamp, size_t first_row, size_t end_row) except -1 nogil
     cdef int settle(self) except -1 nogil
-    cdef bint is_ready(self, Query *query) noexcept nogil
-    cdef int run_early(self, Query *query) except -1 nogil
-    cdef int run_late(self, Query *query) except -1 nogil
-    cdef int deliver(self, Query *query, Rows *rows) except -1 nogil
-    cdef int answer(self, Query *query, Rows *rows) except -1 nogil

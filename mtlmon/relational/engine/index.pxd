@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Declarations for indexes: the slots of a state by some of their columns."""
 
-from libc.stdint cimport uint32_t
 from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t
 
 
 cdef struct Index:

@@ -5,6 +5,7 @@ The first slots of keys are found by open addressing; the slots of one key are a
 An index without columns is the list of all slots.
 """
 
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 

@@ -1,13 +1,14 @@
 # cython: language_level=3
 """Reads plans, which are made in Python, into the engine's structures."""
 
+from cython cimport final
 from libc.stdint cimport UINT32_MAX, int64_t, uint32_t, uint64_t
-from libc.stddef cimport size_t
 from libc.stdlib cimport calloc, free
+
+from mtlmon.arrays.native cimport Memory
 from mtlmon.policy.predicates.operations cimport (
     CONSTANT, LOAD, OPERATION_COUNT, Instruction, Operation, Register,
 )
-from mtlmon.arrays.native cimport Memory
 
 
 cdef enum:
@@ -224,3 +225,64 @@ cdef void free_step(Step *step) noexcept:
     free(step.rows.cells)
     free(step.given.cells)
     free(step.flags)
+
+
+cdef int read_query(RelationalEngine engine, Query *query, plan) except -1:
+    cdef size_t k
+    query.early = NONE if plan.early is None else plan.early
+    query.late = NONE if plan.late is None else plan.late
+    query.width = plan.width
+    query.waiting.width = 0
+    if query.late != NONE:
+        query.waiting.width = engine.blocks[query.late].width
+    query.waiting_texts = read_numbers(
+        engine.allocations, plan.waiting_texts, query.waiting.width
+    )
+    query.policy = NONE if plan.policy is None else plan.policy
+    query.is_find = plan.is_find
+    query.early_states = read_numbers(
+        engine.allocations, plan.early_states, engine.state_count
+    )
+    query.late_states = read_numbers(engine.allocations, plan.late_states, engine.state_count)
+    query.kept = read_numbers(engine.allocations, plan.kept, engine.atom_count)
+    query.kept_rows = <RowQueue *> allocated(
+        engine.allocations, query.kept.count, sizeof(RowQueue)
+    )
+    for k in range(query.kept.count):
+        query.kept_rows[k].width = engine.points.widths[query.kept.of[k]]
+    query.consumers = <Consumer *> allocated(
+        engine.allocations, len(plan.consumers), sizeof(Consumer)
+    )
+    for state, left in plan.consumers:
+        if not 0 <= state < engine.state_count:
+            raise ValueError("a plan names a state that does not exist")
+        query.consumers[query.consumer_count].state = state
+        query.consumers[query.consumer_count].left = NONE if left is None else left
+        query.consumer_count += 1
+    return 0
+
+
+cdef int read_groups(RelationalEngine engine, State *state, plan) except -1:
+    """Let a state of groups hear of the rows of its parent, which comes before it."""
+    cdef State *parent
+    cdef size_t room
+    if state.kind != GROUPS:
+        return 0
+    parent = &engine.states[plan.operand]
+    if not engine.states <= parent < state:
+        raise ValueError("a plan names a state that does not exist")
+    state.operand = NONE
+    state.parent = parent
+    state.grouped_by = read_numbers(engine.allocations, plan.grouped_by, parent.rows.width)
+    if plan.width != state.grouped_by.count:
+        raise ValueError("groups have the columns by which rows are grouped")
+    state.summed = NONE if plan.summed is None else plan.summed
+    if state.summed != NONE and state.summed >= parent.rows.width:
+        raise ValueError("a plan names a column that does not exist")
+    room = parent.grouping_count
+    make_room(
+        <void **> &parent.groupings, &room, parent.grouping_count + 1, sizeof(State *)
+    )
+    parent.groupings[parent.grouping_count] = state
+    parent.grouping_count += 1
+    return 0

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Declarations for blocks of time-points with the rows of their atoms."""
 
-from libc.stdint cimport int64_t, uint32_t
 from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t
 
 
 cdef struct Point:

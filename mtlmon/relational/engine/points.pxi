@@ -6,11 +6,11 @@ its bits, a Boolean as 0 or 1, a text as its number in a `KeyTable` of one colum
 nanoseconds since 1970. No cell is null or NaN, and -0.0 is written as 0.0.
 """
 
+from cython cimport final
 from libc.stdint cimport SIZE_MAX
 from libc.stdlib cimport free, realloc
-from mtlmon.arrays.native cimport Memory
 
-from cython cimport final
+from mtlmon.arrays.native cimport Memory
 
 
 cdef int make_room(void **block, size_t *room, size_t needed, size_t item_size) except -1 nogil:

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Declarations for relations: rows of cells of one width."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef struct Numbers:

@@ -5,6 +5,8 @@ from libc.stdint cimport SIZE_MAX, UINT32_MAX
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
+from mtlmon.errors import LimitError
+
 
 cdef uint32_t NONE = UINT32_MAX
 

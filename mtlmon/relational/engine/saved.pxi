@@ -1,8 +1,12 @@
 # cython: language_level=3
 """States as bytes and back. Bytes are not trusted: all numbers are checked."""
 
-from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stddef cimport size_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from mtlmon.arrays.native cimport KeyTable, Text
 from mtlmon.engine.native cimport NumberReader, NumberWriter, damaged
 
 
@@ -250,5 +254,16 @@ cdef int get_state(NumberReader reader, State *state, uint64_t points) except -1
             state.slots[slot].head = state.slots[slot].tail = NOWHERE
     for k in range(count):
         if not state.slots[k].is_live and state.slots[k].references == 0:
+            raise damaged()
+    return 0
+
+
+cdef int number_again(KeyTable texts, KeyTable others) except -1:
+    """Give texts the numbers that they have in another table; constants have them already."""
+    cdef size_t k
+    cdef Text text
+    for k in range(others.count):
+        text = others.column_text(k, 0)
+        if texts.number_of(text, texts.hash_of(text)) != k:
             raise damaged()
     return 0

@@ -1,8 +1,10 @@
 # cython: language_level=3
 """States of SINCE and UNTIL: what the left side lets go on, or breaks."""
 
-from libc.stdint cimport UINT32_MAX, int64_t, uint32_t, uint64_t
 from libc.stddef cimport size_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint32_t, uint64_t
+
+from mtlmon.errors import LimitError
 
 
 cdef void apply_breaks(State *state, Left *left, const int64_t *row) noexcept nogil:

@@ -1,9 +1,10 @@
 # cython: language_level=3
 """The order of cells and rows: numbers by value, texts by code points."""
 
-from libc.stdint cimport int64_t, uint32_t
 from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
+
 from mtlmon.arrays.native cimport KeyTable, Text
 
 

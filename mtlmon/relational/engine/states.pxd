@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Declarations for the states of temporal operators."""
 
-from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stddef cimport size_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 
 
 cdef enum StateKind:

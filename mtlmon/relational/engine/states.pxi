@@ -6,7 +6,10 @@ time-point by time-point; a state is advanced when something looks at it.
 """
 
 from libc.stdint cimport UINT32_MAX
+from libc.stdlib cimport free
 from libc.string cimport memmove, memset
+
+from mtlmon.errors import LimitError
 
 
 cdef uint64_t NOWHERE = UINT64_MAX

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Declarations for visiting the texts of states."""
 
-from libc.stdint cimport uint8_t, uint32_t
 from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint32_t
 
 
 cdef struct TextUse:

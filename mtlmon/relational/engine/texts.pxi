@@ -1,8 +1,7 @@
 # cython: language_level=3
 """Which texts states still need. Others are forgotten when there are twice as many as before."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stddef cimport size_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -72,4 +71,96 @@ cdef int build_again(Index *index, const Rows *rows) except -1 nogil:
             add_slot(index, rows, slots[k])
     finally:
         free(slots)
+    return 0
+
+
+cdef size_t most_slots(RelationalEngine engine) noexcept nogil:
+    """The largest number of slots of a state or of a conjunct of a left side."""
+    cdef size_t most = 0
+    cdef size_t k, j
+    for k in range(engine.state_count):
+        most = max(most, engine.states[k].rows.count)
+        for j in range(engine.states[k].left_count):
+            most = max(most, engine.states[k].lefts[j].known.count)
+    return most
+
+
+cdef void visit_texts(RelationalEngine engine, uint8_t *is_free, const TextUse *use) noexcept nogil:
+    """Visit all cells that are texts; points and databases have been read."""
+    cdef size_t k, j, c
+    cdef State *state
+    cdef Left *left
+    cdef Query *query
+    cdef Answer *answer
+    for k in range(engine.state_count):
+        state = &engine.states[k]
+        visit_queue(&state.inbox, &state.texts, use)
+        visit_slots(
+            &state.rows, state.free_slots, state.free_count, &state.texts, is_free, use
+        )
+        for j in range(state.left_count):
+            left = &state.lefts[j]
+            visit_queue(&left.inbox, &left.texts, use)
+            visit_queue(&left.expiring, &left.texts, use)
+            visit_slots(
+                &left.known, left.free_slots, left.free_count, &left.texts, is_free, use
+            )
+    for k in range(engine.query_count):
+        query = &engine.queries[k]
+        visit_queue(&query.waiting, &query.waiting_texts, use)
+        for j in range(query.kept.count):
+            visit_queue(&query.kept_rows[j], &engine.atom_texts[query.kept.of[j]], use)
+    for k in range(engine.answers.count):
+        answer = &engine.answers.answers[k]
+        if answer.kind == HOLDS:
+            continue
+        for c in range(engine.kinds[answer.policy].count):
+            if engine.kinds[answer.policy].of[c] == TEXT_CELL:
+                visit_cell(engine.answers.values + answer.start + c, use)
+
+
+cdef int forget_texts(RelationalEngine engine) except -1:
+    """Forget the texts that nothing remembers, and give the others new numbers."""
+    cdef TextUse use
+    cdef uint8_t *flags = NULL
+    cdef uint8_t *is_free = NULL
+    cdef uint32_t *numbers = NULL
+    cdef size_t flag_room = 0, free_room = 0, number_room = 0
+    cdef size_t count = len(engine.texts)
+    cdef size_t k, j
+    cdef uint32_t kept = 0
+    try:
+        make_room(<void **> &flags, &flag_room, count, 1)
+        make_room(<void **> &numbers, &number_room, count, sizeof(uint32_t))
+        make_room(<void **> &is_free, &free_room, most_slots(engine), 1)
+        memset(flags, 0, count)
+        memset(flags, 1, engine.constants)
+        use.flags = flags
+        use.numbers = numbers
+        use.count = count
+        with nogil:
+            visit_texts(engine, is_free, &use)
+            for k in range(count):
+                numbers[k] = UINT32_MAX
+                if flags[k]:
+                    numbers[k] = kept
+                    kept += 1
+        engine.texts.keep((<const char *> numbers)[:count * sizeof(uint32_t)])
+        use.flags = NULL
+        with nogil:
+            visit_texts(engine, is_free, &use)
+            for k in range(engine.state_count):
+                if engine.states[k].texts.count:
+                    for j in range(engine.states[k].index_count):
+                        build_again(&engine.states[k].indexes[j], &engine.states[k].rows)
+                for j in range(engine.states[k].left_count):
+                    if engine.states[k].lefts[j].texts.count:
+                        build_again(
+                            &engine.states[k].lefts[j].by_row, &engine.states[k].lefts[j].known
+                        )
+        engine.kept_texts = kept
+    finally:
+        free(flags)
+        free(numbers)
+        free(is_free)
     return 0
