@@ -6,6 +6,8 @@ import re
 from typing import NamedTuple
 
 from mtlmon.errors import PolicyError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.syntax.report import formula_error
 
@@ -13,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.expression import Constant
 
-__all__ = ["Message", "read_message", "value_text"]
+__all__ = ["Message", "read_message", "value_text", "with_held_columns"]
 
 _BRACE = re.compile(r"\{\{|\}\}|\{|\}")
 _FORMAT = re.compile(r":([^:()\[\]]*)\Z")
@@ -127,3 +129,16 @@ def _is_format(form: str) -> bool:
             continue
         return True
     return False
+
+
+def with_held_columns(expression: Expression) -> Expression:
+    """An expression at ticks, where a column by itself is its last value, as in `column.hold()`."""
+    if expression.operator in ops.COLUMNS:
+        return Expression(ops.HOLD, (expression,), Offset(0), expression.span)
+    if expression.operator in ops.WINDOWS or expression.operator in ops.OFFSETS.values():
+        # these say by themselves which rows they look at
+        return expression
+    operands = tuple(map(with_held_columns, expression.operands))
+    if operands == expression.operands:
+        return expression
+    return Expression(expression.operator, operands, expression.value, expression.span)

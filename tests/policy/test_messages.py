@@ -244,3 +244,15 @@ def test_messages_have_the_values_of_sorted_rows(log: tuple[str, str]) -> None:
     Path(log[1]).write_text("\n".join([head, *rows]) + "\n")
     ended = mtlmon("--sort", "--output-format", "jsonl", *log)
     assert (ended.status, ended.output) == (ordered.status, ordered.output)
+
+
+def test_columns_are_held_at_ticks(tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text(
+        "unit s\nkey id\nstream n = count[0,10s]() every 10s\n"
+        'trigger many on every 10s: n > 1 message "{id} {x + 1} {max[0,10s](x)} {x.last()}"\n'
+    )
+    log.write_text("ts,id,x\n1,a,5\n2,b,1\n8,a,2\n31,b,9\n")
+    done = mtlmon("--verdicts", "false", "--output-format", "jsonl", str(rules), str(log), status=1)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["id"], one["time"], one["message"]) for one in found] == [("a", 10, "a 3 5 5")]
