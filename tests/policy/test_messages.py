@@ -253,6 +253,7 @@ def test_columns_are_held_at_ticks(tmp_path: Path) -> None:
         'trigger many on every 10s: n > 1 message "{id} {x + 1} {max[0,10s](x)} {x.last()}"\n'
     )
     log.write_text("ts,id,x\n1,a,5\n2,b,1\n8,a,2\n31,b,9\n")
-    done = mtlmon("--verdicts", "false", "--output-format", "jsonl", str(rules), str(log), status=1)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    options = ("--verdicts", "false", "--output-format", "jsonl")
+    done = mtlmon(*options, str(rules), str(log))
+    found = [json.loads(line) for line in done.output.splitlines()]
     assert [(one["id"], one["time"], one["message"]) for one in found] == [("a", 10, "a 3 5 5")]
