@@ -5,6 +5,10 @@ from __future__ import annotations
 from mtlmon.relational.analysis import Analysis, analyse
 from mtlmon.relational.explaining import describe
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.relational.monitor import Answer, RelationalMonitor
+
 __all__ = ["Analysis", "Answer", "RelationalMonitor", "analyse", "describe"]
 
 

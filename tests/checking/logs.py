@@ -52,6 +52,7 @@ class Rows:
 
     rows = None
     atoms: tuple[str, ...] = ()
+    tick_end = 0
 
     def __init__(self, events: Sequence[tuple[int, Any, frozenset[str]]]) -> None:
         self.events = events
@@ -88,6 +89,9 @@ class LogOfRows:
     key_tables: tuple[KeyTable | None, ...]
     clock: int | None = None
 
+    def only_due_ticks(self) -> None:
+        """Do nothing: there are no ticks."""
+
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         return None
 
@@ -100,6 +104,9 @@ class LogOfRows:
         """Do nothing: all batches are in memory."""
 
     def ticks_until(self, limit: int) -> Iterator[EventBatch]:
+        return iter(())
+
+    def released(self) -> Iterator[EventBatch]:
         return iter(())
 
 

@@ -175,7 +175,7 @@ def _safe(draw: st.DrawFn, depth: int, *, aggregates: bool) -> Formula:
     if shape == "and":
         return make(ops.AND, *draw(st.permutations([formula, draw(inner)])))
     if shape == "not":
-        if variables and draw(st.booleans()):
+        if draw(st.booleans()) and variables:
             sides = st.sampled_from([*variables, constant(1)])
             other = compare(draw(st.sampled_from(_COMPARISONS)), draw(sides), draw(sides))
         else:
@@ -214,9 +214,9 @@ def _safe(draw: st.DrawFn, depth: int, *, aggregates: bool) -> Formula:
             value = count_of(0, *by)
         else:
             value = aggregate_of(word, draw(st.sampled_from(variables)), 0, *by)
-        operator = draw(st.sampled_from([terms.EQUAL, terms.LESS, terms.GREATER]))
+        relation = draw(st.sampled_from([terms.EQUAL, terms.LESS, terms.GREATER]))
         right = draw(st.sampled_from([ONE, ONE, *(Expression(terms.VARIABLE, (), n) for n in by)]))
-        return comparison(Expression(operator, (value, right)), (formula,))
+        return comparison(Expression(relation, (value, right)), (formula,))
     return formula
 
 

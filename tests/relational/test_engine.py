@@ -77,7 +77,6 @@ def agree(formula: Formula, log: Log, cuts: frozenset[int] = frozenset()) -> Non
     except FormulaError:
         # random formulas may have no quantifier or predicate, or look ahead without bound
         assume(False)
-        return
     expected = answers(formula, log, names, types=_TYPES)
     for point, rows in enumerate(found):
         if point < known:
@@ -124,7 +123,7 @@ find ahead: (ONCE[0,2] p(x)) AND EVENTUALLY[0,2] q(x, y)
 @st.composite
 def _text_logs(draw: st.DrawFn) -> list[tuple[int, dict[str, list[tuple[str, ...]]]]]:
     """Logs with new texts all the time, and some that come again."""
-    points = []
+    points: list[tuple[int, dict[str, list[tuple[str, ...]]]]] = []
     time_stamp = 0
     for number in range(draw(st.integers(1, 25))):
         time_stamp += draw(st.integers(0, 2))

@@ -429,13 +429,17 @@ LATER = Waiting(("later values",))
 class LaterTexts(Texts):
     """The texts of a program whose wanted expressions look at later values."""
 
-    def __init__(self, streams: Mapping[str, StreamText], wanted: Sequence[str]) -> None:
+    def __init__(
+        self, streams: Mapping[str, str | tuple[str, str | None]], wanted: Sequence[str]
+    ) -> None:
         super().__init__(streams, wanted)
         self.texts = streams
         self.waiting = dict.fromkeys(self.wanted, LATER)
 
-    def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
-        return StreamProgram(self.wanted, self.streams, schema, periods=self.waiting)
+    def program(self, schema: pa.Schema = SCHEMA, *, only_due: bool = False) -> StreamProgram:
+        return StreamProgram(
+            self.wanted, self.streams, schema, periods=self.waiting, only_due=only_due
+        )
 
     def later(self) -> LaterProgram:
         wanted = {name: one.expression for name, one in self.wanted.items()}

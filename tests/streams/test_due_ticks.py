@@ -52,7 +52,7 @@ def due_programs(draw: st.DrawFn) -> Texts:
     window = st.sampled_from(windows)
     period = draw(st.sampled_from(PERIODS))
     streams = {"x": (f"coalesce({draw(window)}, 0) > 1", None, period)}
-    wanted = [
+    wanted: list[str | tuple[str, int]] = [
         ("x", period),
         ("x", 2 * period),
         (draw(window), draw(st.sampled_from(PERIODS))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import MtlmonError, PolicyError, SnapshotError, TickError
-from mtlmon.policy.predicates.time_points import When
 from mtlmon.streams.program import StreamProgram
 from mtlmon.tables import check_tables
 from tests.reference.later_values import Gone
@@ -40,11 +40,12 @@ def gone_of(ticks: list[Tick]) -> list[Gone]:
     for values in zip(*by_name.values(), strict=True):
         assert len({one[:3] for one in values}) == 1
         columns = {name: one[3] for name, one in zip(by_name, values, strict=True)}
-        found.append(Gone(*values[0][:3], columns))
+        place, time, trace, _ = values[0]
+        found.append(Gone(place, time, trace, columns))
     return found
 
 
-def at_end(program: StreamProgram, names: dict[str, When], count: int) -> list[Tick]:
+def at_end(program: StreamProgram, names: Iterable[str], count: int) -> list[Tick]:
     """The rows that go at the end of the log."""
     nothing = pa.RecordBatch.from_pylist([], SCHEMA)
     empty = np.empty(0, np.int64), np.empty(0, np.uint32)
