@@ -11,7 +11,6 @@ from mtlmon.policy.predicates.operations cimport (
 )
 
 
-
 @final
 cdef class Machine:
     """Computes some registers at each row of a batch.
@@ -212,5 +211,3 @@ cdef void *held_array(
     cdef Memory memory = contiguous(array, item_size, count, is_writable)
     held.append(memory)
     return memory.buffer.buf
-
-
