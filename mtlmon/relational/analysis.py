@@ -138,7 +138,8 @@ class _Analyser:
         body, reported = parts_of(policy)
         binding = bindings.analyse(body, reported, negated=not policy.is_find)
         if binding.error is not None:
-            self.report(self.unbound(binding.error, set(reported)), title_of(policy))
+            finding = self.unbound(binding.error, set(reported), binding.formula)
+            self.report(finding, title_of(policy))
             return None
         own = {name: kinds[name] for name in reported}
         return PolicyAnalysis(policy, body, reported, own, binding)
@@ -147,8 +148,8 @@ class _Analyser:
         for finding in scope_findings(formula, names):
             self.report(finding, title)
 
-    def unbound(self, error: Unbound, reported: set[str]) -> Finding:
-        """Say which variable lacks values, and how to mend that."""
+    def unbound(self, error: Unbound, reported: set[str], whole: Formula) -> Finding:
+        """Say which variable of a formula lacks values, and how to mend that."""
         name, formula = error.variable, error.formula
         written = shorten(visible(str(formula)), _SHOWN)
         if error.reason == "sides":
@@ -159,8 +160,10 @@ class _Analyser:
         negated = formula.operands[0] if formula.operator is ops.NOT else None
         if error.is_quantified and negated is not None:
             hint += f"; or did you mean NOT EXISTS {name}. {negated}?"
-        elif name in reported and negated is not None:
+        elif name in reported and negated is not None and negated.operator is not ops.COMPARISON:
             hint += f"; or did you mean EXISTS {name}. {negated}?"
+        if (operator := _remembering(whole, error)) is not None:
+            hint += f"; what {operator} remembers is found by itself, so bind {name} inside it"
         if name in self.file.streams:
             hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
         if name in self.columns():
@@ -197,6 +200,17 @@ class _Analyser:
                 kind=PolicyError,
             )
         )
+
+
+def _remembering(whole: Formula, error: Unbound) -> str | None:
+    """The word of the innermost temporal operator around a part that lacks a variable of it."""
+    if error.is_quantified:
+        return None
+    for node in postorder(whole):
+        if node.operator.is_temporal and any(part is error.formula for part in postorder(node)):
+            is_free = error.variable in free_variables(node)[id(node)]
+            return node.operator.word if is_free else None
+    return None
 
 
 def warnings_of(analysis: PolicyAnalysis) -> list[str]:

@@ -177,6 +177,15 @@ approve(g, f)?"""
     )
 
 
+def test_a_variable_of_what_is_remembered_must_be_bound_there() -> None:
+    text = "publish(u, f) IMPLIES ONCE EXISTS m. approve(m, f) AND NOT m = u"
+    (error,) = analyse(parse_policies(text)).errors
+    assert error.hint == (
+        "bind u first, as in p(u) AND NOT m = u; what ONCE remembers is found by itself, so bind u "
+        "inside it"
+    )
+
+
 def test_a_variable_named_like_a_column_gets_a_hint() -> None:
     text = 'atom publish(user, file) = what = "publish"\nfind f: publish(u, _) AND user = 500 + x'
     (error,) = analyse(parse_policies(text)).errors
