@@ -25,7 +25,7 @@ from mtlmon.cli.policies import (
 )
 from mtlmon.cli.policy_work import PolicyWork
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.relation_tables import rows_of_batches, shown_arguments
+from mtlmon.cli.relation_tables import rows_of_batches
 from mtlmon.cli.relations import Check, require_no_conditions, valid_analysis
 from mtlmon.cli.report import plural, policies_summary, progress_for
 from mtlmon.cli.running import run_to_end
@@ -38,6 +38,7 @@ from mtlmon.relational.output.native import AnswerQueue
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.outputs import ByteWriter
+from mtlmon.tables.relations import shown_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

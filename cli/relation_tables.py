@@ -15,10 +15,10 @@ from mtlmon.cli.report import absent_atoms, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.relational.atoms import named_rows, refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
-from mtlmon.tables.relations import RelationRows, TableAtom
+from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.tables import TableEvents
     from mtlmon.tables.events import EventBatch
 
-__all__ = ["check_tables", "rows_of_batches", "shown_arguments"]
+__all__ = ["check_tables", "rows_of_batches"]
 
 
 class TableWork(LogWork["EventBatch"]):
@@ -135,31 +135,6 @@ class TableWork(LogWork["EventBatch"]):
         """Do nothing: the source is closed by its opener."""
 
 
-def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[str]]:
-    """Declare atoms with arguments as atoms of rows, and their arguments as values to show.
-
-    Args:
-        file: the policies, which get the declarations.
-        names: the atoms that are used.
-
-    Returns:
-        For each atom with arguments, the names of their values in `PolicyFile.shown`.
-    """
-    shown: dict[str, list[str]] = {}
-    for name in names:
-        relation = file.relations.get(name)
-        if relation is None:
-            continue
-        assert relation.condition is not None
-        file.atoms[name] = file.predicate(relation.condition, name)
-        shown[name] = [
-            file.show(argument.expression)
-            for argument in relation.arguments
-            if argument.expression is not None
-        ]
-    return shown
-
-
 def rows_of_batches(
     made: Plan, check: Check, shown: Mapping[str, Sequence[str]], options: Options
 ) -> RelationRows:
@@ -171,11 +146,8 @@ def rows_of_batches(
         shown: for each atom, the names that batches show the values of its arguments under.
         options: the options of the command line.
     """
-    atoms = []
-    for name, kinds in named_rows(made):
-        values = zip(shown.get(name, ()), kinds, strict=False)
-        atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
     by_stamp = options.time_points == "stamp"
+    atoms = table_atoms(made, shown)
     return RelationRows(atoms, check.engine.points, made.texts, by_stamp=by_stamp)
 
 

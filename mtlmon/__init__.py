@@ -47,6 +47,7 @@ from mtlmon.syntax.parser import parse
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon._monitors import Monitors
+    from mtlmon._relational import RelationalMonitor
     from mtlmon.explanation import Proof, explain
     from mtlmon.syntax.build import (
         always,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 # Names that the command does not need, and the modules to import when they are first used.
 _LATER = {
     "mtlmon._monitors": ("Monitors",),
+    "mtlmon._relational": ("RelationalMonitor",),
     "mtlmon.explanation": ("Proof", "explain"),
     "mtlmon.syntax.build": (
         "always",
@@ -99,6 +101,7 @@ __all__ = [
     "PolicyError",
     "Program",
     "Proof",
+    "RelationalMonitor",
     "Resolution",
     "RowError",
     "SnapshotError",

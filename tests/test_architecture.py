@@ -32,6 +32,7 @@ LAYERS = [
     {"explanation"},
     {"checking"},
     {"tables"},
+    {"_relational"},
     {"reporting"},
     {"cutting"},
     {"testing"},

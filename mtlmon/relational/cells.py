@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from array import array
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from math import isnan
 from struct import pack, unpack
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
 
 Value = bool | int | float | str
+
+_UNLIKE_A_WORD = re.compile(r'[\x00-\x20\x7f",()]')
+_ESCAPES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"})
 
 
 def number_text(texts: KeyTable, text: str) -> int:
@@ -54,6 +59,8 @@ def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
         if not isinstance(value, bool):
             raise TypeError(f"{value!r} is not true or false")
         return int(value)
+    if kind.name == "time" and isinstance(value, datetime):
+        value = _nanoseconds(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{value!r} is not {kind.words}")
     if kind.name in {"float", "decimal"}:
@@ -67,6 +74,31 @@ def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
     if not SMALLEST <= value <= LARGEST:
         raise OverflowError(f"{value} does not fit 64 bits")
     return int(value)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    """The nanoseconds from 1970 to a moment, which is in UTC if it has no time zone."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    # those that moments of pandas have besides
+    rest: int = getattr(moment, "nanosecond", 0)
+    return (since.days * 86400 + since.seconds) * 10**9 + since.microseconds * 1000 + rest
+
+
+def value_text(value: Value, kind: Kind) -> str:
+    """The value as lines of answers have it."""
+    if kind.name == "time" and isinstance(value, int):
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value // 10**9)
+        fraction = f".{value % 10**9:09}".rstrip("0").rstrip(".")
+        return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return repr(value)
+    if value and not _UNLIKE_A_WORD.search(value):
+        return value
+    return f'"{value.translate(_ESCAPES)}"'
 
 
 def from_cell(cell: int, kind: Kind, texts: KeyTable) -> Value:

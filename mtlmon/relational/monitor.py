@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.errors import PolicyError, TimeStampError
-from mtlmon.relational.analysis import analyse
+from mtlmon.errors import PolicyError, SnapshotError, TimeStampError
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.analysis import Analysis, analyse
+from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, to_cell
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
@@ -13,9 +16,14 @@ from mtlmon.relational.planning import plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational.plan import Plan
 
 _KINDS = (False, True, None)
+# the bytes of the number of bytes of a schema
+_SIZE = 4
 
 
 class Answer(NamedTuple):
@@ -27,7 +35,7 @@ class Answer(NamedTuple):
         offset: which of the time-points of the time-stamp it is, from 0 on.
         value: False for a violation of a policy, True if nothing violates it, None for what a
             `find` has found.
-        valuation: the values of the variables, by name.
+        valuation: the values of the variables, by name. Times are nanoseconds from 1970.
         point: the number of the time-point, from 0 on.
     """
 
@@ -39,6 +47,13 @@ class Answer(NamedTuple):
     point: int
 
 
+def _declare(value: object) -> str:
+    """The end of an error about a value of another type than its argument."""
+    words = {int: "int", float: "float", bool: "bool", str: "text", datetime: "time"}
+    word = words.get(type(value))
+    return "" if word is None else f": declare the argument's type, as in atom p(x: {word})"
+
+
 class RelationalMonitor:
     """Monitors the first-order policies of a file.
 
@@ -46,10 +61,6 @@ class RelationalMonitor:
         policy: a policy file, or its text.
         verdicts: "false" for violations and what a `find` finds, "all" for the time-points
             without violations, too.
-
-    Attributes:
-        plan: how the policies are evaluated.
-        engine: what evaluates them.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.
@@ -68,17 +79,42 @@ class RelationalMonitor:
             from mtlmon.policy import parse_policies
 
             policy = parse_policies(policy)
-        analysis = analyse(policy)
-        if analysis.errors:
-            raise analysis.errors[0]
-        if not analysis.policies:
+        self._file = policy
+        self._wants_holding = verdicts == "all"
+        self._engine: RelationalEngine | None = None
+        # the columns that gave the variables their types
+        self._schema: pa.Schema | None = None
+        self._numbers: dict[str, int] = {}
+        refuse_traces(policy)
+        if not self._analysis().policies:
             raise PolicyError(
                 "the file has no policy with variables", hint="use Monitor for other policies"
             )
-        self.plan = plan(policy, analysis)
-        self.engine = RelationalEngine(self.plan, self.plan.texts)
-        self.engine.wants_holding = verdicts == "all"
-        self._numbers = {atom.name: number for number, atom in enumerate(self.plan.named_atoms)}
+
+    @property
+    def engine(self) -> RelationalEngine:
+        """What evaluates the policies."""
+        return self._engine or self._started()
+
+    @property
+    def plan(self) -> Plan:
+        """How the policies are evaluated."""
+        return self.engine.plan
+
+    def _analysis(self, schema: pa.Schema | None = None) -> Analysis:
+        analysis = analyse(self._file, schema)
+        if analysis.errors:
+            raise analysis.errors[0]
+        return analysis
+
+    def _started(self, schema: pa.Schema | None = None) -> RelationalEngine:
+        """Make the engine, which is done late, as the columns of a table have types."""
+        made = plan(self._file, self._analysis(schema))
+        self._schema = schema
+        self._engine = RelationalEngine(made, made.texts)
+        self._engine.wants_holding = self._wants_holding
+        self._numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+        return self._engine
 
     def step(
         self, time_stamp: int, database: Mapping[str, Iterable[Sequence[object]]]
@@ -95,13 +131,10 @@ class RelationalMonitor:
 
         Raises:
             TimeStampError: the time-stamp is below that of an earlier time-point.
-            TypeError, ValueError: a row does not have the arguments of its atom.
+            TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
         """
-        if time_stamp < self.engine.clock:
-            raise TimeStampError(
-                f"the time-stamp {time_stamp} is below {self.engine.clock}, that of an earlier "
-                "time-point"
-            )
+        engine = self.engine
+        self._check_time(time_stamp)
         rows: list[tuple[int, list[int]]] = []
         for name, given in database.items():
             number = self._numbers.get(name)
@@ -109,8 +142,8 @@ class RelationalMonitor:
                 continue
             rows += ((number, cells) for row in given if (cells := self._cells(number, row)))
             rows += ((number, []) for row in given if not self.plan.named_atoms[number].kinds)
-        self.engine.points.add(time_stamp, rows)
-        self.engine.advance()
+        engine.points.add(time_stamp, rows)
+        engine.advance()
         return self._answers()
 
     def advance(self, time_stamp: int) -> list[Answer]:
@@ -125,16 +158,32 @@ class RelationalMonitor:
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
+        schema = b"" if self._schema is None else self._schema.serialize().to_pybytes()
         saved: bytes = self.engine.snapshot()
-        return saved
+        return len(schema).to_bytes(_SIZE, "little") + schema + saved
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot of a monitor of the same policies; this one must be new.
 
         Raises:
-            SnapshotError: the bytes are not such a snapshot.
+            SnapshotError: the bytes are not such a snapshot, or this monitor is not new.
         """
-        self.engine.restore(snapshot)
+        size = int.from_bytes(snapshot[:_SIZE], "little")
+        start = _SIZE + size
+        if start > len(snapshot):
+            raise SnapshotError("the snapshot is damaged: it ends too early")
+        engine = self._engine
+        if engine is None:
+            schema = None
+            if size:
+                import pyarrow as pa
+
+                try:
+                    schema = pa.ipc.read_schema(pa.py_buffer(snapshot[_SIZE:start]))
+                except (pa.ArrowException, OSError, ValueError):
+                    raise SnapshotError("the snapshot is damaged: it has no columns") from None
+            engine = self._started(schema)
+        engine.restore(snapshot[start:])
 
     @property
     def held_bytes(self) -> int:
@@ -142,14 +191,30 @@ class RelationalMonitor:
         held: int = self.engine.held_bytes
         return held
 
+    def _check_time(self, time_stamp: int) -> None:
+        """Raise TimeStampError if the time-stamp is below that of an earlier time-point."""
+        if time_stamp < 0 or time_stamp > LARGEST:
+            raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
+        if time_stamp < self.engine.clock:
+            raise TimeStampError(
+                f"the time-stamp {time_stamp} is below {self.engine.clock}, that of an earlier "
+                "time-point"
+            )
+
     def _cells(self, number: int, row: Sequence[object]) -> list[int]:
         """The cells of a row; none if a value is null."""
         atom = self.plan.named_atoms[number]
         if len(row) != len(atom.kinds):
             raise ValueError(f"{atom.name} has {len(atom.kinds)} arguments, not {len(row)}")
         cells: list[int] = []
-        for value, kind in zip(row, atom.kinds, strict=True):
-            cell = to_cell(value, kind, self.plan.texts)
+        for place, (value, kind) in enumerate(zip(row, atom.kinds, strict=True), 1):
+            try:
+                cell = to_cell(value, kind, self.plan.texts)
+            except (TypeError, OverflowError) as error:
+                raise type(error)(
+                    f"argument {place} of {atom.name}: {error}"
+                    + (_declare(value) if isinstance(error, TypeError) else "")
+                ) from None
             if cell is None:
                 return []
             cells.append(cell)
@@ -157,8 +222,9 @@ class RelationalMonitor:
 
     def _answers(self) -> list[Answer]:
         found: list[Answer] = []
+        policies = self.plan.named_policies
         for policy, kind, time_stamp, offset, point, cells in self.engine.answers.take():
-            known = self.plan.named_policies[policy]
+            known = policies[policy]
             valuation = {
                 name: from_cell(cell, one, self.plan.texts)
                 for name, one, cell in zip(known.variables, known.kinds, cells, strict=False)

@@ -32,9 +32,12 @@ class TableCheck:
     It is a context manager; leaving it closes the files.
 
     Attributes:
-        log_check: the monitors.
+        log_check: the monitors, if policies have no variables.
         events: the events that the rows are read as.
     """
+
+    log_check: LogCheck
+    events: TableEvents
 
     def __init__(self, check: LogCheck, events: TableEvents, end_time: EndTime) -> None:
         self.log_check = check
@@ -70,10 +73,15 @@ class TableCheck:
         names = (policy.name for policy in self.log_check.policies)
         return dict(zip(names, self.log_check.counts, strict=True))
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the batches, once all rows have been read."""
+        return self._verdicts.schema
+
     def to_arrow(self) -> pa.Table:
         """Return all remaining verdicts as one table."""
         batches = list(self)
-        return pa.Table.from_batches(batches, self._verdicts.schema)
+        return pa.Table.from_batches(batches, self.schema)
 
     def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
         try:
@@ -91,17 +99,19 @@ def check_tables(
     *,
     mode: Literal["local", "global", "naive"] = "local",
     bdd: Literal["auto", "cudd", "autoref"] = "auto",
-    verdicts: Literal["all", "boolean", "false", "first", "none"] = "all",
+    verdicts: Literal["all", "boolean", "false", "first", "none"] | None = None,
     resolve: bool = False,
     end_time: EndTime = None,
     advance_every: int | None = None,
     max_memory: SupportsIndex | str | None = None,
+    time_points: Literal["row", "stamp"] = "row",
     **options: Any,
 ) -> TableCheck:
     """Check policies on tables in one pass.
 
     The tables are read as `open_tables` does, and the result is that of the command: a row for each
-    verdict, with the columns of `mtlmon --output-format`.
+    verdict, with the columns of `mtlmon --output-format`. For policies with variables, that is a
+    row for each valuation, with a column for each variable.
 
     Args:
         tables: as `open_tables` takes them.
@@ -109,14 +119,16 @@ def check_tables(
             also determines the unit of time-stamps, unless `resolution` is given.
         mode: as for `Monitor`.
         bdd: as for `Monitor`.
-        verdicts: which verdicts are wanted; "first" is the earliest violation, after which nothing
-            is read.
+        verdicts: which verdicts are wanted, by default "all", or "false" for policies with
+            variables; "first" is the earliest violation, after which nothing is read.
         resolve: whether to report the Boolean verdict of every time-point instead of equivalences.
         end_time: what is known about the time after the last row, as for `Monitor.finish`; "last"
             means that no later event has the last row's time.
         advance_every: whenever this much time has passed, advance all keys.
         max_memory: how much memory mtlmon's own structures may hold, in bytes or as a text such as
             "500M"; Arrow's memory for the rows being read is not included.
+        time_points: for policies with variables, "row" if each row is a time-point, "stamp" if all
+            rows of one time-stamp are.
         options: the options of `open_tables`, except for `predicates`, `policies` and those of
             partitions; they take precedence over what the policy file says. `key` is the key of the
             policies that name none themselves.
@@ -153,6 +165,23 @@ def check_tables(
         options.setdefault("event", file.event)
     if file.pattern is not None:
         options.setdefault("pattern", file.pattern)
+    if any(one.is_find or one.formula.is_first_order for one in file.policies):
+        from mtlmon.tables.relation_check import check_relations
+
+        # time passes with each row, as all of them are of one trace
+        return check_relations(
+            tables,
+            file,
+            verdicts=verdicts,
+            mode=mode,
+            end_time=end_time,
+            max_memory=max_memory,
+            time_points=time_points,
+            options=options,
+        )
+    if time_points != "row":
+        raise MtlmonError("time_points is for policies with variables: leave it out")
+    verdicts = verdicts or "all"
     key = options.pop("key", None)
     if key is None:
         key = file.key or ()

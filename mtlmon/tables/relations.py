@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError
+from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import DEFAULT_POINTS, ColumnRows
 from mtlmon.tables.columns.arrow_text import is_text, text_array
 from mtlmon.tables.columns.keys import number_rows
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.policy import PolicyFile
     from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
     from mtlmon.tables.events import EventBatch
 
     # the indices of rows, and the values of each argument there
     Rows = tuple[NDArray[np.uint32], list[pa.Array]]
 
-__all__ = ["RelationRows", "TableAtom"]
+__all__ = ["RelationRows", "TableAtom", "shown_arguments", "table_atoms"]
 
 
 class TableAtom(NamedTuple):
@@ -38,6 +41,45 @@ class TableAtom(NamedTuple):
 
     name: str | None
     arguments: tuple[tuple[str, str], ...] = ()
+
+
+def shown_arguments(file: PolicyFile, names: Sequence[str]) -> dict[str, list[str]]:
+    """Declare atoms with arguments as atoms of rows, and their arguments as values to show.
+
+    Args:
+        file: the policies, which get the declarations.
+        names: the atoms that are used.
+
+    Returns:
+        For each atom with arguments, the names of their values in `PolicyFile.shown`.
+    """
+    shown: dict[str, list[str]] = {}
+    for name in names:
+        relation = file.relations.get(name)
+        if relation is None:
+            continue
+        assert relation.condition is not None
+        file.atoms[name] = file.predicate(relation.condition, name)
+        shown[name] = [
+            file.show(argument.expression)
+            for argument in relation.arguments
+            if argument.expression is not None
+        ]
+    return shown
+
+
+def table_atoms(made: Plan, shown: Mapping[str, Sequence[str]]) -> list[TableAtom]:
+    """Return the atoms of a plan as those of batches.
+
+    Args:
+        made: the plan of the policies.
+        shown: for each atom, the names that batches show the values of its arguments under.
+    """
+    atoms = []
+    for name, kinds in named_rows(made):
+        values = zip(shown.get(name, ()), kinds, strict=False)
+        atoms.append(TableAtom(None if name.startswith("\n") else name, tuple(values)))
+    return atoms
 
 
 class _Piece(NamedTuple):

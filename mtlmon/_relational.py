@@ -1,0 +1,128 @@
+"""The public monitor of policies with variables, which takes rows and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from mtlmon.errors import MtlmonError, TimeStampError
+from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.monitor import RelationalMonitor as MonitorOfRows
+from mtlmon.syntax.bounds import LATER
+
+if TYPE_CHECKING:
+    from mtlmon.relational.monitor import Answer
+    from mtlmon.tables.events import EventBatch, TableEvents
+    from mtlmon.tables.relations import RelationRows
+
+__all__ = ["RelationalMonitor"]
+
+
+class RelationalMonitor(MonitorOfRows):
+    """Monitors the policies with variables of a file.
+
+    Args:
+        policy: a policy file as `parse_policies` returns it, or its text.
+        verdicts: "false" for violations and what a `find` finds, "all" for the time-points
+            without violations, too.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated, or the file has none with variables.
+
+    >>> monitor = RelationalMonitor("publish(u, f) IMPLIES ONCE[0,10] approve(f)")
+    >>> monitor.step(3, {"approve": [("report",)]})
+    []
+    >>> for answer in monitor.step(5, {"publish": [("alice", "draft"), ("bob", "report")]}):
+    ...     print(answer.time_stamp, answer.value, answer.valuation)
+    5 False {'u': 'alice', 'f': 'draft'}
+    """
+
+    def feed(
+        self,
+        table: Any,
+        *,
+        time_points: Literal["row", "stamp"] = "row",
+        **options: Any,
+    ) -> list[Answer]:
+        """Take in the rows of tables; the conditions of atoms say which rows are theirs.
+
+        If the monitor has seen nothing yet, the types of variables are those of the columns.
+
+        Args:
+            table: a table or files, as `mtlmon.tables.open_tables` takes them.
+            time_points: "row" if each row is a time-point, "stamp" if all rows of one time-stamp
+                are. Then a time-stamp does not go on in the next table.
+            options: how `open_tables` reads the table: `time`, `format`, `sort` and others.
+
+        Returns:
+            What is known now, in the order of time-points.
+
+        Raises:
+            TimeStampError: the first time-stamp is below that of an earlier time-point, or equal
+                to it where time-stamps are time-points.
+            PolicyError: an atom with arguments has no condition, or a condition does not fit the
+                columns.
+            MtlmonError: a row cannot be read, or integers overflow.
+        """
+        by_stamp = time_points == "stamp"
+        if time_points not in {"row", "stamp"}:
+            raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
+        if by_stamp:
+            refuse_points(self._file)
+        from mtlmon.tables.relation_check import relation_events
+
+        names = used_atoms(self._file)
+        require_rows_of_tables(self._file, names)
+        unit = self._file.unit
+        if unit is not None and unit != LATER:
+            options.setdefault("resolution", unit)
+        events, shown = relation_events(table, self._file, names, options)
+        answers: list[Answer] = []
+        with events:
+            rows: RelationRows | None = None
+            for batch in events:
+                if rows is None:
+                    rows = self._rows_for(events, shown, batch, by_stamp=by_stamp)
+                rows.load(batch)
+                answers += self._taken(rows)
+            if rows is not None:
+                rows.load_end()
+                answers += self._taken(rows)
+        return answers
+
+    def _rows_for(
+        self,
+        events: TableEvents,
+        shown: dict[str, list[str]],
+        batch: EventBatch,
+        *,
+        by_stamp: bool,
+    ) -> RelationRows:
+        """Return what makes time-points of the batches, the first of which is given."""
+        from mtlmon.tables.relations import RelationRows, table_atoms
+
+        engine = self._engine or self._started(events.schema)
+        if len(batch):
+            first = int(batch.time_stamps[0])
+            self._check_time(first)
+            if by_stamp and engine.point_count and first == engine.clock:
+                raise TimeStampError(
+                    f"the time-stamp {first} is that of an earlier time-point: the rows of a "
+                    "time-stamp come in one table"
+                )
+        atoms = table_atoms(engine.plan, shown)
+        return RelationRows(atoms, engine.points, engine.texts, by_stamp=by_stamp)
+
+    def _taken(self, rows: RelationRows) -> list[Answer]:
+        """Take in the rows that are loaded."""
+        answers: list[Answer] = []
+        engine = self.engine
+        more = True
+        try:
+            while more:
+                more = rows.read()
+                engine.keeps_texts = more
+                engine.advance()
+                answers += self._answers()
+        finally:
+            engine.keeps_texts = False
+        return answers

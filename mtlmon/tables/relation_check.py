@@ -1,0 +1,293 @@
+"""Check policies with variables on tables, with valuations as batches of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from mtlmon.checking.log_check import PolicyCounts
+from mtlmon.engine.memory_limit import memory_size
+from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError
+from mtlmon.relational.analysis import analyse
+from mtlmon.relational.atoms import (
+    cell_word,
+    is_first_order,
+    refuse_points,
+    refuse_traces,
+    require_rows_of_tables,
+    used_atoms,
+)
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.planning import plan
+from mtlmon.relational.running import RelationalRun
+from mtlmon.tables.checking import TableCheck
+from mtlmon.tables.events import open_tables
+from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
+from mtlmon.tables.valuations import ValuationTable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+    from typing import SupportsIndex
+
+    from mtlmon.explanation.trace import EndTime
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.analysis import Analysis
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.events import TableEvents
+    from mtlmon.tables.formats.files import Tables
+
+    Wanted = Literal["all", "boolean", "false", "first", "none"]
+
+__all__ = ["RelationCheck", "check_relations", "relation_events", "valid_analysis"]
+
+
+def valid_analysis(file: PolicyFile, schema: pa.Schema | None = None) -> Analysis:
+    """Return what is known of the policies with variables.
+
+    Raises:
+        FormulaError: a policy cannot be evaluated.
+    """
+    analysis = analyse(file, schema)
+    if analysis.errors:
+        raise analysis.errors[0]
+    return analysis
+
+
+def relation_events(
+    tables: Tables | Sequence[Tables],
+    file: PolicyFile,
+    names: Sequence[str],
+    options: dict[str, Any],
+) -> tuple[TableEvents, dict[str, list[str]]]:
+    """Open tables for the atoms of policies with variables.
+
+    Args:
+        tables: as `open_tables` takes them.
+        file: the policies.
+        names: the atoms that they use.
+        options: the options of `open_tables`, which take precedence over what the file says.
+
+    Returns:
+        The events, and for each atom the names that their batches show the values of its arguments
+        under.
+    """
+    shown = shown_arguments(file, names)
+    every_shown = [one for some in shown.values() for one in some]
+    if file.time is not None:
+        options.setdefault("time", file.time)
+    if file.event is not None:
+        options.setdefault("event", file.event)
+    if file.pattern is not None:
+        options.setdefault("pattern", file.pattern)
+    events = open_tables(
+        tables, names, policies=file, partitions=[()], shown=[{0: every_shown}], **options
+    )
+    return events, shown
+
+
+class _Found:
+    """Takes answers, and makes batches of rows of them."""
+
+    def __init__(self, rows: ValuationTable | None) -> None:
+        self.rows = rows
+        self._batches: list[pa.RecordBatch] = []
+
+    def put(self, answers: AnswerBlock) -> None:
+        if self.rows is None:
+            answers.take()
+        else:
+            self._batches += self.rows.batches(answers)
+
+    def take(self) -> list[pa.RecordBatch]:
+        batches, self._batches = self._batches, []
+        return batches
+
+
+class RelationCheck(TableCheck):
+    """The violations and matches of policies with variables: an iterator of record batches.
+
+    Args:
+        file: the policies, all with variables.
+        events: the rows.
+        shown: for each atom, the names of the values of its arguments.
+        end_time: what is known about the time after the last row.
+        verdicts: which answers are wanted.
+        memory: the memory limit.
+        by_stamp: whether all rows of one time-stamp are one time-point.
+    """
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        events: TableEvents,
+        shown: dict[str, list[str]],
+        end_time: EndTime,
+        *,
+        verdicts: Wanted,
+        memory: MemoryLimit,
+        by_stamp: bool,
+    ) -> None:
+        self.events = events
+        self._file = file
+        self._shown = shown
+        self._verdicts_wanted: Wanted = verdicts
+        self._memory = memory
+        self._by_stamp = by_stamp
+        self._run: RelationalRun | None = None
+        self._rows: RelationRows | None = None
+        self._found = _Found(None)
+        self._valuations: ValuationTable | None = None
+        self._batches = self._read(end_time)
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy.
+
+        A time-point is false if some values violate the policy there. It is true for a `find` if
+        some values fulfil it.
+        """
+        if self._run is None:
+            return {}
+        run, points = self._run, self._run.engine.point_count
+        counts: dict[str | None, PolicyCounts] = {}
+        policies = run.engine.plan.named_policies
+        for one, answered, found in zip(
+            policies, run.answered_points, run.found_points, strict=True
+        ):
+            others = answered - found
+            true, false = (found, others) if one.is_find else (others, found)
+            counts[one.name] = PolicyCounts(points, true, false)
+        return counts
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the batches, once all rows have been read."""
+        self._start()
+        assert self._valuations is not None
+        return self._valuations.schema
+
+    @property
+    def left_out(self) -> int:
+        """How many rows atoms lack, as an argument is null or no number."""
+        return 0 if self._rows is None else self._rows.left_out
+
+    def _start(self) -> tuple[RelationalRun, RelationRows]:
+        """Make the engine, once rows have shown the types of the columns."""
+        if self._run is None or self._rows is None:
+            made = plan(self._file, valid_analysis(self._file, self.events.schema))
+            variables = [
+                tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+                for one in made.named_policies
+            ]
+            self._valuations = ValuationTable(
+                [one.name for one in made.named_policies],
+                variables,
+                made.texts,
+                self._times,
+                has_true=self._verdicts_wanted in {"all", "boolean"},
+            )
+            if self._verdicts_wanted != "none":
+                self._found.rows = self._valuations
+            self._run = RelationalRun(
+                RelationalEngine(made, made.texts),
+                self._found,
+                verdicts=self._verdicts_wanted,
+                memory=self._memory,
+            )
+            atoms = table_atoms(made, self._shown)
+            points = self._run.engine.points
+            self._rows = RelationRows(atoms, points, made.texts, by_stamp=self._by_stamp)
+        return self._run, self._rows
+
+    @property
+    def _times(self) -> Times:
+        return self.events.times
+
+    def _read(self, end_time: EndTime) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            for batch in self.events:
+                _, rows = self._start()
+                rows.load(batch)
+                yield from self._advance()
+                if self._is_stopped:
+                    return
+            run, rows = self._start()
+            rows.load_end()
+            yield from self._advance()
+            if not self._is_stopped:
+                run.end(end_time)
+                yield from self._found.take()
+        except MtlmonError:
+            # what was answered before the error
+            yield from self._found.take()
+            raise
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self._run is not None and self._run.is_stopped
+
+    def _advance(self) -> Iterator[pa.RecordBatch]:
+        """Take in the rows that are loaded."""
+        run, rows = self._start()
+        more = True
+        while more and not run.is_stopped:
+            more = rows.read()
+            run.advance(keeps_texts=more)
+            yield from self._found.take()
+
+
+def check_relations(
+    tables: Tables | Sequence[Tables],
+    file: PolicyFile,
+    *,
+    verdicts: Wanted | None,
+    mode: str,
+    end_time: EndTime,
+    max_memory: SupportsIndex | str | None,
+    time_points: Literal["row", "stamp"],
+    options: dict[str, Any],
+) -> RelationCheck:
+    """Check the policies with variables of a file; the arguments are those of `check_tables`.
+
+    Raises:
+        MtlmonError: the file has other policies, too, or the arguments do not fit these policies.
+        OSError: a file cannot be opened.
+    """
+    if not all(map(is_first_order, file.policies)):
+        raise MtlmonError(
+            "policies with variables and others have tables of verdicts with other columns: check "
+            "them in two calls"
+        )
+    if mode != "local":
+        raise MtlmonError(
+            f"mode {mode!r} is for policies without variables: leave it out, as there are no "
+            "equivalences between valuations"
+        )
+    if options.pop("key", None):
+        raise MtlmonError(
+            "key is for policies without variables, and others are over the whole log: make the "
+            "key an argument of atoms"
+        )
+    if time_points not in {"row", "stamp"}:
+        raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
+    refuse_traces(file)
+    valid_analysis(file)
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    if time_points == "stamp":
+        refuse_points(file)
+    memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
+    options.setdefault("memory", memory)
+    events, shown = relation_events(tables, file, names, options)
+    return RelationCheck(
+        file,
+        events,
+        shown,
+        end_time,
+        verdicts=verdicts or "false",
+        memory=memory,
+        by_stamp=time_points == "stamp",
+    )
