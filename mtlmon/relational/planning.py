@@ -53,6 +53,7 @@ from mtlmon.relational.programs import (
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.report import shorten, visible
 from mtlmon.syntax.traversal import postorder
 
@@ -882,11 +883,17 @@ class Planner:
                     kind, query, len(own), index, NO_QUERY, tuple(range(len(own))), texts
                 )
         if not is_since:
-            raise self._error(
-                part,
-                "the left side of UNTIL must say by itself where it holds, or where it does not",
-                "an OR of atoms with different variables cannot be followed; split the UNTIL",
-            )
+            # A witness within `upper` of the present is also within that of each time-point up to
+            # it. So only rows of which EVENTUALLY is true there need to be asked about.
+            # PERF: they are listed at each time-point, and the answer waits for twice the interval.
+            assert node.interval is not None
+            coming = Interval(0, node.interval.upper)
+            awaited = Formula(ops.EVENTUALLY, (node.operands[1],), coming, None, node.span)
+            broken = Formula(ops.NOT, (part,), None, None, part.span)
+            query = self._operand(Formula(ops.AND, (awaited, broken)), names)
+            places = tuple(range(len(names)))
+            texts = self._text_columns(names)
+            return LeftPlan("breaks", query, len(names), 0, NO_QUERY, places, texts)
         block = _Block({name: place for place, name in enumerate(names)}, len(names) + 1)
         self._conjunction(conjuncts(part), block, scope)
         return LeftPlan("filters", NO_QUERY, 0, 0, self._finished(block), (), ())

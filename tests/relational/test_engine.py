@@ -87,6 +87,10 @@ def agree(formula: Formula, log: Log, cuts: frozenset[int] = frozenset()) -> Non
     assert known == len(log.points) or not log.closed
 
 
+def _read(text: str) -> Formula:
+    return parse_policies(f"{_DECLARED}find f: {text}\n").policies[0].formula
+
+
 _CUTS = st.frozensets(st.integers(0, 3))
 
 
@@ -105,6 +109,30 @@ def test_formulas_with_aggregates(formula: Formula, log: Log, cuts: frozenset[in
 @given(formulas(9), logs(), _CUTS)
 def test_formulas_of_any_shape(formula: Formula, log: Log, cuts: frozenset[int]) -> None:
     agree(formula, log, cuts)
+
+
+# Neither these nor their negations bind x and y.
+_LEFT_SIDES = [
+    "(p(x) OR q(y, y))",
+    "(NOT p(x) OR q(y, y))",
+    "(EXISTS z. q(x, z) AND p(y))",
+    "((HISTORICALLY[0,1] q(x, y)) OR p(x))",
+]
+_UNTILS = ["{} UNTIL[0,2] q(x, y)", "q(x, y) AND NOT ({} UNTIL[1,3] q(y, x))"]
+
+
+@given(st.sampled_from(_LEFT_SIDES), st.sampled_from(_UNTILS), logs(), _CUTS)
+def test_left_sides_of_until_that_say_nothing_by_themselves(
+    left: str, until: str, log: Log, cuts: frozenset[int]
+) -> None:
+    agree(_read(until.format(left)), log, cuts)
+
+
+@given(st.sampled_from(["r", "ONCE[0,3] r", "PREVIOUS r", "r AND p(1)"]), logs(), _CUTS)
+def test_aggregates_of_atoms_without_arguments(
+    operand: str, log: Log, cuts: frozenset[int]
+) -> None:
+    agree(_read(f"COUNT({operand}) = 1"), log, cuts)
 
 
 _REMEMBERING = """

@@ -108,6 +108,8 @@ def test_a_file() -> None:
         ("COUNT(FORALL u. p(u) IMPLIES q(u, v) BY v) = 1", None),
         ('COUNT(p(u, ") BY OVER (") BY u) = 1', None),
         ("(COUNT(p(u)) + 1) * 2 > 3", "(COUNT(p(u)) + 1) * 2 > 3"),
+        ("r IMPLIES COUNT(ONCE[0,5] r) = 1", "r IMPLIES COUNT(ONCE[0,5] r) = 1"),
+        ("SUM(2 OVER r) = 2", "SUM(2 OVER r) = 2"),
     ],
 )
 def test_what_is_read_is_printed(text: str, printed: str | None) -> None:

@@ -42,7 +42,7 @@ _NEVER = frozenset(
 
 
 def is_first_order(text: str, start: int, end: int, relations: Container[str]) -> bool:
-    """Whether text[start:end] has a quantifier, or an atom or let with arguments.
+    """Whether text[start:end] has a quantifier, an aggregate, or an atom or let with arguments.
 
     Args:
         text: the whole text.
@@ -63,7 +63,9 @@ def is_first_order(text: str, start: int, end: int, relations: Container[str]) -
         elif kind == "name":
             name = piece.group()
             if has_arguments(text, position, end) and (
-                name in relations or _is_atom(name, wants_operand=wants_operand)
+                name in relations
+                or name in ops.FORMULA_AGGREGATES
+                or _is_atom(name, wants_operand=wants_operand)
             ):
                 return True
             if name in OPERATORS_BEFORE_PARENTHESIS and wants_operand:
