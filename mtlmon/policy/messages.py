@@ -131,14 +131,21 @@ def _is_format(form: str) -> bool:
     return False
 
 
-def with_held_columns(expression: Expression) -> Expression:
-    """An expression at ticks, where a column by itself is its last value, as in `column.hold()`."""
+def with_held_columns(expression: Expression, time: str) -> Expression:
+    """An expression at ticks, where a column by itself is its last value, as in `column.hold()`.
+
+    Args:
+        expression: the expression.
+        time: the column of times, which is the time of the tick.
+    """
     if expression.operator in ops.COLUMNS:
+        if expression.name == time:
+            return expression
         return Expression(ops.HOLD, (expression,), Offset(0), expression.span)
     if expression.operator in ops.WINDOWS or expression.operator in ops.OFFSETS.values():
         # these say by themselves which rows they look at
         return expression
-    operands = tuple(map(with_held_columns, expression.operands))
+    operands = tuple(with_held_columns(operand, time) for operand in expression.operands)
     if operands == expression.operands:
         return expression
     return Expression(expression.operator, operands, expression.value, expression.span)

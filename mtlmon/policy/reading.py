@@ -680,7 +680,7 @@ class _Reader:
                 clauses.clock.atom = self.atom_of(clauses.clock.condition)
         message_text = None
         if declaration.kind == TRIGGER:
-            written, message_text = self.read_trigger(declaration, clauses.clock)
+            written, message_text = self.read_trigger(declaration)
         else:
             written = self.formula(declaration)
             if clauses.key is not None or clauses.clock is not None:
@@ -708,7 +708,7 @@ class _Reader:
             raise self.error(declaration.header[0], message, hint)
 
     def read_trigger(
-        self, declaration: Declaration, clock: Clock | None
+        self, declaration: Declaration
     ) -> tuple[Formula, tuple[Message, tuple[str, ...]] | None]:
         """Read the condition of a trigger, and its message."""
         clauses = self.clauses(declaration.start, declaration.end)
@@ -719,23 +719,17 @@ class _Reader:
             if clauses.text() is None:
                 raise clauses.expected("a text in double quotes", 'as in message "{ip} failed"')
             end = self.text.rindex('"', start, clauses.position) + 1
-            has_ticks = clock is not None and clock.period is not None
-            message = self.read_message(start, end, has_ticks=has_ticks)
+            message = self.read_message(start, end)
         clauses.require_end("an operator, message or the end")
         return ~atom(self.add_condition(condition)), message
 
-    def read_message(
-        self, start: int, end: int, *, has_ticks: bool
-    ) -> tuple[Message, tuple[str, ...]]:
+    def read_message(self, start: int, end: int) -> tuple[Message, tuple[str, ...]]:
         """Read the message of a trigger, which is a text in double quotes."""
-        from mtlmon.policy.messages import read_message, with_held_columns
+        from mtlmon.policy.messages import read_message
 
         file = self.file
         message = read_message(self.text, self.source, start, end, file.unit, file.constants)
-        values = [self.resolved(one) for one in message.expressions]
-        if has_ticks:
-            values = [with_held_columns(one) for one in values]
-        names = tuple(map(file.show, values))
+        names = tuple(file.show(self.resolved(one)) for one in message.expressions)
         return message, names
 
     def with_lets(self, formula: Formula) -> Formula:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError, RowError, SnapshotError, TickError
+from mtlmon.policy.messages import with_held_columns
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.past_formulas import as_expression, future_operator
 from mtlmon.policy.predicates import kinds
@@ -469,9 +470,12 @@ class StreamAtoms:
         for period, some in shown.items():
             for name in some:
                 place = name if period == ROWS else _at_ticks(name, period)
-                wanted[place] = file.predicate(file.shown[name], None)
+                value = file.shown[name]
                 if period != ROWS:
                     periods[place] = period
+                    if not isinstance(period, Waiting):
+                        value = with_held_columns(value, self._environment.time)
+                wanted[place] = file.predicate(value, None)
         streams = streams_of(file, self._environment.unit)
         definitions = {name: self._held(file.atoms[name].expression) for name in file.atoms}
         for name in self.log_atoms:

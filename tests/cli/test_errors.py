@@ -28,7 +28,7 @@ HELP = " (see mtlmon --help)\n"
             "-e was given more than once: join the formulas with AND, or write a policy file",
         ),
         (["--mod", "local", "-e", "p"], "unrecognized arguments: --mod (did you mean --mode?)"),
-        (["--nonsense", "-e", "p"], "unrecognized arguments: --nonsense"),
+        (["--gibberish", "-e", "p"], "unrecognized arguments: --gibberish"),
         (["-e"], "argument -e: expected one argument"),
     ],
 )

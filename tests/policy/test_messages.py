@@ -250,10 +250,10 @@ def test_columns_are_held_at_ticks(tmp_path: Path) -> None:
     rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
     rules.write_text(
         "unit s\nkey id\nstream n = count[0,10s]() every 10s\n"
-        'trigger many on every 10s: n > 1 message "{id} {x + 1} {max[0,10s](x)} {x.last()}"\n'
+        'trigger many on every 10s: n > 1 message "{id} {x + 1} {max[0,10s](x)} {x.last()} {ts}"\n'
     )
     log.write_text("ts,id,x\n1,a,5\n2,b,1\n8,a,2\n31,b,9\n")
     options = ("--verdicts", "false", "--output-format", "jsonl")
     done = mtlmon(*options, str(rules), str(log))
     found = [json.loads(line) for line in done.output.splitlines()]
-    assert [(one["id"], one["time"], one["message"]) for one in found] == [("a", 10, "a 3 5 2")]
+    assert [(one["id"], one["time"], one["message"]) for one in found] == [("a", 10, "a 3 5 2 10")]
