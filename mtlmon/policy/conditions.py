@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.expression import Constant, Expression
 
 WORD = re.compile(r"(?:[^\W\d]|\$)[\w$.']*")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\b")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:[a-z]{1,3})?\b")
 QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _BACKQUOTED = re.compile(r"(?:`[^`\n]*`)+")
 # The signs of formulas come first, as the longest sign wins.

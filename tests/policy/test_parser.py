@@ -183,3 +183,34 @@ def test_an_error_shows_its_line() -> None:
         "                ^",
         "hint: equality is written = or ==",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("10m", "s", 600),
+        ("-2h", "m", -120),
+        ("5min", "s", 300),
+        ("30sec", "ms", 30_000),
+        ("0d", "ns", 0),
+    ],
+)
+def test_lengths_of_time_are_numbers_of_units(text: str, unit: str, value: int) -> None:
+    assert parse_expression(text, unit=unit).value == value
+    listed = parse_expression(f"x in (1, {text})", unit=unit)
+    assert listed.members == (1, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "message"),
+    [
+        ("x > 10m", None, "10m has a unit, but the unit of the stream's time-stamps is not"),
+        ("x > 10m", "h", "10m is not a whole number of the stream's unit, h"),
+        ("x > 9999999999999d", "ns", "above the largest"),
+        ("x > 1.5h", "m", "'1.5h' is not a number"),
+    ],
+)
+def test_wrong_lengths_of_time(text: str, unit: str | None, message: str) -> None:
+    with pytest.raises(FormulaError, match=message) as caught:
+        parse_expression(text, unit=unit)
+    assert caught.value.column == 5

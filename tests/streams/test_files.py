@@ -503,3 +503,22 @@ def test_killed_runs_over_a_text_log(tmp_path: Path) -> None:
     for kills in 3, 1:
         run_killed([*resumed, *arguments], log, checkpoint, kills, source)
         assert output.read_bytes() == verdicts
+
+
+def test_time_between_rows_is_compared_with_a_length_of_time() -> None:
+    rows = pa.table({"at": [datetime(2024, 5, 3, 6, minute) for minute in (10, 21, 22, 42)]})
+    file = """
+    const most = 10m
+    stream gap = at - at.last()
+    policy less: gap <= most or gap.last() is null
+    policy more: 10m < gap implies gap in (11m, 20min)
+    """
+    for options in ({"time": "at", "resolution": "s"}, {"time": "at", "resolution": "m"}):
+        verdicts = check_tables(rows, file, **options).to_arrow().to_pylist()
+        found = {
+            name: [row["verdict"] for row in verdicts if row["policy"] == name]
+            for name in ("less", "more")
+        }
+        assert found == {"less": [True, True, True, False], "more": [True] * 4}
+    with pytest.raises(MtlmonError, match="10m has a unit, but the unit"):
+        check_tables(rows, file, time="at")

@@ -12,6 +12,7 @@ from math import isinf
 
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.keywords import KEYWORDS
+from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
 from mtlmon.syntax.lexer import INVALID, NUMBER, scan_tokens
 from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS
 
@@ -24,6 +25,7 @@ FUNCTION = "function"
 TEXT = "text"
 ROW_COLUMN = "row column"
 OFFSET = "offset"
+DURATION = "duration"
 DEFAULT = "or:"
 
 LARGEST_DIGITS = 400
@@ -53,6 +55,7 @@ _QUOTED_PART = re.compile(
     r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.'
 )
 _BACKQUOTED_PART = re.compile(r"[^`\x00-\x1f\x7f\ud800-\udfff]+|``")
+_UNITS = {*UNITS, *UNIT_WORDS}
 _ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 _NOT_OURS = {
@@ -81,12 +84,12 @@ class Token:
 
     Attributes:
         kind: `COLUMN` (any name), `FUNCTION` (a name before a parenthesis), `ROW_COLUMN`, `OFFSET`,
-            `DEFAULT`, `NUMBER`, `TEXT`, `INVALID` or `END`; each keyword (in lower case) and each
-            symbol is a kind of its own.
+            `DEFAULT`, `NUMBER`, `DURATION`, `TEXT`, `INVALID` or `END`; each keyword (in lower
+            case) and each symbol is a kind of its own.
         start: the start of the token, which is text[start:end].
         end: the end of the token.
-        value: the name of the column, function or offset, the number, or the text; for an invalid
-            token, the message of the error.
+        value: the name of the column, function or offset, the number, or the text; a length of
+            time as it is written; for an invalid token, the message of the error.
         hint: how to correct an invalid token, or None.
     """
 
@@ -196,6 +199,8 @@ def _row_column(text: str, start: int, dot: re.Match[str], end: int) -> Token:
 def _number(text: str, match: re.Match[str], end: int) -> Token:
     start, written = match.start(), match.group()
     glued = _GLUED.match(text, match.end(), end)
+    if glued and written.isdigit() and glued.group() in _UNITS:
+        return Token(DURATION, start, glued.end(), written + glued.group())
     if glued:
         word = written + glued.group()
         hint = "a number has digits, a point and an exponent, as in 12, 1.5 and 2e6"

@@ -35,6 +35,7 @@ from mtlmon.policy.predicates.keywords import CLAUSES
 from mtlmon.policy.predicates.lexer import (
     COLUMN,
     DEFAULT,
+    DURATION,
     FUNCTION,
     OFFSET,
     ROW_COLUMN,
@@ -79,7 +80,8 @@ _NO_CONSTANTS: Mapping[str, Constant] = {}
 _WHOLE, _PREFIX, _COMPARISON = "whole", "prefix", "comparison"
 
 # The kinds of tokens that make a condition of what follows `if`.
-_AFTER_IF = {COLUMN, FUNCTION, ROW_COLUMN, NUMBER, TEXT, "(", *_CONSTANTS}
+_NUMBERS = {NUMBER, DURATION}
+_AFTER_IF = {COLUMN, FUNCTION, ROW_COLUMN, *_NUMBERS, TEXT, "(", *_CONSTANTS}
 
 # An interval, or a bound, up to the bracket or comma that ends it, with comments.
 _INTERVAL = re.compile(r"\[(?:/\*(?s:.)*?\*/|#[^\n]*|[^])])*[])]?")
@@ -296,7 +298,7 @@ class _Parser:
             elif token.kind == "not" and not self.is_outside_in_formula:
                 self.require_room("not", token, ops.NOT_BINDING)
                 self.wait(token, ops.NOT)
-            elif token.kind == "-" and self.ahead(1).kind != NUMBER:
+            elif token.kind == "-" and self.ahead(1).kind not in _NUMBERS:
                 self.wait(token, ops.NEGATE)
             else:
                 value = self.read_constant("a value")
@@ -327,7 +329,7 @@ class _Parser:
 
     def read_constant(self, what: str) -> Constant:
         token = self.token
-        is_negative = token.kind == "-" and self.ahead(1).kind == NUMBER
+        is_negative = token.kind == "-" and self.ahead(1).kind in _NUMBERS
         if is_negative:
             self.index += 1
             token = self.token
@@ -339,6 +341,9 @@ class _Parser:
             return _CONSTANTS[token.kind]
         if token.kind == COLUMN and token.value in self.constants:
             return self.constants[str(token.value)]
+        if token.kind == DURATION:
+            length = self.length_of_time(token)
+            return -length if is_negative else length
         if token.kind != NUMBER:
             self.index -= 1
             raise self.expected(what, where_operand_is_missing(self.ahead(-1), token))
@@ -350,6 +355,12 @@ class _Parser:
             hint = f"write {token.value}.0 for a number with a fraction, which may be larger"
             raise self.error(f"integers are at most {LARGEST}", token, hint)
         return -token.value if is_negative else token.value
+
+    def length_of_time(self, token: Token) -> int:
+        """The number of units that a length of time like 10m stands for."""
+        found = read_bound(Cursor(self.text, self.source, token.start, token.end), self.unit)
+        # if the unit is not known yet, the file is read again when it is
+        return found if isinstance(found, int) else 0
 
     def open_call(self, token: Token) -> None:
         """Begin a call of a function, or of an aggregate over instances."""

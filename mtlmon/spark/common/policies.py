@@ -211,6 +211,8 @@ def compile_policies(
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
         file = _policy_file(policy, unit or LATER)
+        if file.unit == LATER:
+            file = _policy_file(policy, time_unit)
         if not has_lines:
             _refuse_pattern(file)
         refuse_first_order(file.policies)
@@ -263,7 +265,7 @@ def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledP
     return CompiledPolicy(name, compile_formula(formula, unit=unit))
 
 
-def _policy_file(policy: object, unit: str) -> PolicyFile:
+def _policy_file(policy: object, unit: str | None) -> PolicyFile:
     if isinstance(policy, PolicyFile):
         return policy
     if isinstance(policy, str):
