@@ -23,13 +23,11 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
 from mtlmon.relational.binding import (
     BindingAnalysis,
-    Definition,
     Unbound,
     bound_by,
     conjuncts,
 )
 from mtlmon.relational.cells import number_text, to_cell
-from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.plan import (
     NO_QUERY,
@@ -43,6 +41,7 @@ from mtlmon.relational.plan import (
     StepPlan,
     cell_kind,
 )
+from mtlmon.relational.preparation import prepared_policies
 from mtlmon.relational.programs import (
     function_of,
     is_mixed,
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.analysis import Analysis
+    from mtlmon.relational.preparation import Prepared
 
 Names = frozenset[str]
 
@@ -134,14 +134,21 @@ class Planner:
         file: the policy file.
         analysis: what is known of its first-order policies.
         texts: the numbers of texts; by default, none has one.
+        prepared: the formulas of these policies, if they are not what the file says.
     """
 
-    def __init__(self, file: PolicyFile, analysis: Analysis, texts: KeyTable | None = None) -> None:
+    def __init__(
+        self,
+        file: PolicyFile,
+        analysis: Analysis,
+        texts: KeyTable | None = None,
+        prepared: Sequence[Prepared] | None = None,
+    ) -> None:
+        prepared = prepared_policies(file, analysis) if prepared is None else prepared
         self._file = file
         self._environment = file.environment
         self._texts = KeyTable(1) if texts is None else texts
-        lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
-        self._expansion = Expansion(lets)
+        self._fresh_names = 0
         self._relations = analysis.relations
         self._atoms: dict[str, int] = {}
         self._states: list[StatePlan] = []
@@ -153,14 +160,7 @@ class Planner:
         self._plan = Plan(
             self._texts, [], [], None, None, self._states, self._blocks, [], [], [], []
         )
-        formulas = []
-        reported = []
-        for one in analysis.policies:
-            # policies can give one name to variables of different kinds
-            names = {name: self._expansion.fresh(name) for name in one.reported}
-            body = self._expansion.expanded(one.body, names)
-            formulas.append(normal_form(body, negated=not one.policy.is_find))
-            reported.append(tuple(names.values()))
+        formulas = [one.formula for one in prepared]
         self._kinds = kinds_of_variables(formulas, self._relations, self._environment)
         # The formulas keep their comparisons alive, so that no other has the same `id`.
         self._formulas = formulas
@@ -170,13 +170,21 @@ class Planner:
             if node.operator is ops.COMPARISON and is_mixed(node, self._kinds, self._environment)
         }
         self._binding = BindingAnalysis({}, mixed)
-        for number, (one, formula) in enumerate(zip(analysis.policies, formulas, strict=True)):
-            found = tuple(one.kinds[name] for name in one.reported)
-            self._plan.named_policies.append(
-                PolicyPlan(one.policy.name, one.policy.is_find, one.reported, found)
+        for one in prepared:
+            own = one.analysis.kinds
+            self._kinds |= zip(
+                one.names, (own[name] for name in one.analysis.reported), strict=True
             )
-            self._kinds |= dict(zip(reported[number], found, strict=True))
-            self._query(formula, reported[number], number, is_find=one.policy.is_find)
+        for number, one in enumerate(prepared):
+            names = (*one.names, *one.exposed)
+            shown = (*one.analysis.reported, *(name.partition(" ")[0] for name in one.exposed))
+            policy = one.analysis.policy
+            self._plan.named_policies.append(
+                PolicyPlan(
+                    policy.name, policy.is_find, shown, tuple(self._kinds[name] for name in names)
+                )
+            )
+            self._query(one.formula, names, number, is_find=policy.is_find)
 
     @property
     def plan(self) -> Plan:
@@ -190,6 +198,11 @@ class Planner:
     def _is_declared(self, name: str) -> bool:
         relation = self._file.relations.get(name)
         return name in self._file.atoms or (relation is not None and relation.is_declared)
+
+    def _fresh(self, name: str) -> str:
+        """A name that no formula has: those of the expansion have one blank."""
+        self._fresh_names += 1
+        return f"{name}  {self._fresh_names}"
 
     # Queries
 
@@ -583,7 +596,7 @@ class Planner:
     ) -> Expression:
         """Add the groups of the aggregates of a term; the term with variables for them."""
         if term.operator in terms.OF_FORMULAS:
-            name = self._expansion.fresh("aggregate")
+            name = self._fresh("aggregate")
             self._aggregate(term, node.operands[term.aggregate.formula], name, block, scope)
             return Expression(terms.VARIABLE, (), name, term.span)
         if not term.operands:
@@ -720,7 +733,7 @@ class Planner:
         try:
             program_of(value, block.columns, self._kinds, self._environment, self._texts)
         except NotPossible:
-            name = self._expansion.fresh("value")
+            name = self._fresh("value")
             self._kinds[name] = kind
             self._program(value, block, name)
             return Expression(terms.VARIABLE, (), name, value.span)
@@ -1026,16 +1039,23 @@ def _not_planned(formula: Formula) -> PolicyError:
     return PolicyError(f"no plan for '{shorten(visible(str(formula)), 80)}'")
 
 
-def plan(file: PolicyFile, analysis: Analysis, texts: KeyTable | None = None) -> Plan:
+def plan(
+    file: PolicyFile,
+    analysis: Analysis,
+    texts: KeyTable | None = None,
+    prepared: Sequence[Prepared] | None = None,
+) -> Plan:
     """Plan the first-order policies of a file.
 
     Args:
         file: the policy file.
         analysis: what `analyse` found, without errors.
         texts: the numbers of texts; by default, none has one.
+        prepared: the formulas of these policies, if they are not what the file says: those of
+            `Slicing` make the plan of a slice.
 
     Raises:
         PolicyError: a policy cannot be evaluated.
         LimitError: a formula nests too deeply.
     """
-    return Planner(file, analysis, texts).plan
+    return Planner(file, analysis, texts, prepared).plan

@@ -1,0 +1,27 @@
+"""Policies with variables on parts of a log: which monitor gets which rows, and owns what."""
+
+from __future__ import annotations
+
+from mtlmon.relational.slicing.slices import (
+    MOST_SLICES,
+    AtomMatch,
+    Grid,
+    PolicySlices,
+    SlicedVariable,
+    Slicing,
+    plan_slices,
+)
+from mtlmon.relational.slicing.statistics import Frequent, RowCounts, Statistics
+
+__all__ = [
+    "MOST_SLICES",
+    "AtomMatch",
+    "Frequent",
+    "Grid",
+    "PolicySlices",
+    "RowCounts",
+    "SlicedVariable",
+    "Slicing",
+    "Statistics",
+    "plan_slices",
+]

@@ -1,0 +1,111 @@
+"""Finds what a policy makes of time-points without rows, which slices need not get then.
+
+A time-point can be left out for a formula that is *empty*, so that no valuation fulfils it there,
+and *inert*, so that no operator remembers anything of it. Both are checked on the text alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.first_order.terms import aggregates_of, terms_of
+from mtlmon.relational.binding import conjuncts
+from mtlmon.relational.normal import normal_form
+from mtlmon.syntax import operators as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["asks_for_marks"]
+
+_UNARY = (ops.ONCE, ops.EVENTUALLY, ops.PREVIOUS, ops.NEXT)
+
+
+def asks_for_marks(formula: Formula, built_in: Collection[str]) -> list[Formula]:
+    """Return the parts because of which a policy has to get every time-point.
+
+    If there are none, time-points without rows can be left out: nothing is answered there, and
+    nothing remembered.
+
+    Args:
+        formula: the formula in normal form.
+        built_in: the names of the atoms that have a row at each time-point.
+    """
+    found = [] if _is_empty(formula, built_in) else [formula]
+    found += _remembering(formula, built_in)
+    unique: dict[int, Formula] = {id(one): one for one in found}
+    return list(unique.values())
+
+
+def _is_empty(formula: Formula, built_in: Collection[str]) -> bool:
+    """Whether no valuation fulfils a formula, in normal form, at a time-point without rows."""
+    stack = [formula]
+    while stack:
+        node = stack.pop()
+        operator = node.operator
+        if operator is ops.AND:
+            if not any(_is_empty(one, built_in) for one in conjuncts(node)):
+                return False
+        elif operator in (ops.OR, ops.EXISTS):
+            stack += node.operands
+        elif operator is ops.PREDICATE:
+            if node.name in built_in:
+                return False
+        elif operator is ops.COMPARISON:
+            if not any(_has_no_groups(node, one, built_in) for one in aggregates_of(node)):
+                return False
+        elif operator not in (ops.ATOM, ops.FALSE):
+            return False
+    return True
+
+
+def _has_no_groups(node: Formula, aggregate: Expression, built_in: Collection[str]) -> bool:
+    """Whether an aggregate of a comparison has no value without rows, so that nothing holds."""
+    word, number, by = aggregate.aggregate
+    if by is None and word in {"COUNT", "SUM"}:
+        return False
+    return _is_empty(normal_form(node.operands[number]), built_in)
+
+
+def _remembering(formula: Formula, built_in: Collection[str]) -> Iterator[Formula]:
+    """Yield the temporal subformulas that remember something of a time-point without rows."""
+    stack = [formula]
+    while stack:
+        node = stack.pop()
+        operator = node.operator
+        if operator in (ops.HISTORICALLY, ops.ALWAYS):
+            # NOT of ONCE or EVENTUALLY of the negation
+            (operand,) = node.operands
+            negation = normal_form(operand, negated=True)
+            if not _is_empty(negation, built_in):
+                yield node
+            stack.append(negation)
+            continue
+        if operator in _UNARY:
+            if not _is_empty(node.operands[0], built_in):
+                yield node
+        elif operator in (ops.SINCE, ops.UNTIL):
+            left, right = node.operands
+            if not _is_empty(right, built_in) or not all(
+                _lasts(one, built_in) for one in conjuncts(left)
+            ):
+                yield node
+        if operator is ops.COMPARISON:
+            stack += (normal_form(one) for one in reversed(node.operands))
+        else:
+            stack += reversed(node.operands)
+
+
+def _lasts(part: Formula, built_in: Collection[str]) -> bool:
+    """Whether a conjunct of a left side ends nothing at a time-point without rows."""
+    if part.operator is ops.TRUE:
+        return True
+    negated = part.operator is ops.NOT
+    inner = part.operands[0] if negated else part
+    if inner.operator is ops.COMPARISON and not inner.operands and terms_of(inner):
+        # time does not change it
+        return True
+    return negated and _is_empty(inner, built_in)
