@@ -27,7 +27,7 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
-from mtlmon.policy.reading import DEFAULT_TIME
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from mtlmon.checking.text_logs import TextBatch
 from mtlmon.errors import MtlmonError, RowError, TickError
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.environment import UTC, Environment
 from mtlmon.policy.predicates.time_points import ROWS
-from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.streams.atoms import StreamAtoms
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from mtlmon.monpoly.signature import Signature, name_in_formulas
 from mtlmon.monpoly.types import find_types
 from mtlmon.policy.definitions import Argument, Policy, Relation
 from mtlmon.policy.first_order.terms import quantified, terms_of, variables_of
+from mtlmon.policy.policy_file import PolicyFile
 from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.reading import PolicyFile
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.traversal import postorder

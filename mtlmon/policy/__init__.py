@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mtlmon.policy.definitions import Policy
-from mtlmon.policy.reading import PolicyFile, check_policies, declares, parse_policies
+from mtlmon.policy.policy_file import PolicyFile
+from mtlmon.policy.reading import check_policies, declares, parse_policies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from mtlmon.syntax.traversal import postorder
 if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy.definitions import Clock, Policy
+    from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.time_points import Period
-    from mtlmon.policy.reading import PolicyFile
 
 
 def clock_errors(file: PolicyFile) -> list[FormulaError]:

@@ -42,6 +42,9 @@ LINES = frozenset({UNIT, TIME, EVENT, PATTERN, ZONE, KEY, ASSUME})
 TEXTS = frozenset({TIME, EVENT, PATTERN, ZONE})
 """Those of them that are a keyword and a text in double quotes."""
 
+CHECKED = frozenset({POLICY, FIND, TRIGGER, FORMULA})
+"""The declarations that are checked on a log."""
+
 _SIGNS = {CONST: "=", LET: "=", ATOM: "=", STREAM: "=", POLICY: ":", FIND: ":", TRIGGER: ":"}
 # The declarations whose bodies are expressions, with the quotes of those.
 _EXPRESSIONS = frozenset({CONST, ATOM, STREAM, TRIGGER})

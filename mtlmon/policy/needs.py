@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon.policy.definitions import Policy
+    from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.expression import Expression
-    from mtlmon.policy.reading import PolicyFile
 
 _REMEMBERING = frozenset(
     {ops.STREAM, ops.ATOM, ops.LET, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()}

@@ -11,7 +11,7 @@ from mtlmon.syntax.traversal import postorder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtlmon.policy.reading import PolicyFile
+    from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["remarks"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mtlmon.errors import FormulaError
-    from mtlmon.policy.reading import PolicyFile
+    from mtlmon.policy.policy_file import PolicyFile
 
 Per: TypeAlias = "tuple[tuple[Expression, str | None], ...]"
 """The expressions behind `per`, each with the name of its parameter or None."""

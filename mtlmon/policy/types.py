@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.errors import FormulaError
+    from mtlmon.policy.policy_file import PolicyFile
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.policy.reading import PolicyFile
 
 
 def with_streams(

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from mtlmon.errors import MtlmonError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.environment import UTC, Environment
-from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.syntax.bounds import UNITS

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mtlmon.errors import MtlmonError, RowError, TraceError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.needs import needs_of
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS
-from mtlmon.policy.reading import DEFAULT_TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from mtlmon.syntax.traversal import postorder
 if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy.declarations import Declaration
-    from mtlmon.policy.reading import _Reader
+    from mtlmon.policy.reading import FileReader
     from mtlmon.syntax.formula import Formula
 
 _RESERVED = frozenset({*ops.FUNCTIONS, *ops.AGGREGATES, *ops.FORMULA_AGGREGATES})
@@ -40,7 +40,7 @@ class FirstOrderDeclarations:
         reader: the reader of the file.
     """
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: FileReader) -> None:
         self.reader = reader
         self.file = reader.file
         self.text = reader.text

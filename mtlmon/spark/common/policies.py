@@ -13,8 +13,8 @@ from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import needs_of, refuse_first_order, refuse_own_aggregates
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
-from mtlmon.policy.reading import DEFAULT_TIME
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.rewrite import has_durations

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
-from mtlmon.policy.reading import DEFAULT_TIME
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import nearest
 from mtlmon.support.option_names import PYTHON

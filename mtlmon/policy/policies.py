@@ -1,0 +1,136 @@
+"""Reads the policies, finds and triggers of a policy file."""
+
+from __future__ import annotations
+
+from mtlmon.policy.clauses import PolicyClauses
+from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, TRIGGER
+from mtlmon.policy.definitions import Clock, Policy
+from mtlmon.syntax.formula import Formula, atom
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.policy.declarations import Declaration
+    from mtlmon.policy.messages import Message
+    from mtlmon.policy.reading import FileReader
+
+
+class PolicyReader:
+    """Reads what is checked on a log, for the reader of a policy file.
+
+    Args:
+        reader: the reader of the file.
+
+    Attributes:
+        policies: the policies that have been read by name; None is the name of a formula alone.
+    """
+
+    def __init__(self, reader: FileReader) -> None:
+        self.reader = reader
+        self.file = reader.file
+        self.policies: dict[str | None, Policy] = {}
+
+    def read(self, declaration: Declaration) -> None:
+        """Read a policy, find or trigger, or the formula without a name."""
+        reader = self.reader
+        name = None if declaration.kind == FORMULA else declaration.name
+        if name is None and any(other.kind in CHECKED - {FORMULA} for other in reader.declarations):
+            start = reader.first_place(declaration)
+            hint = "write policy NAME: before it"
+            raise reader.error(start, "a formula without a name next to policies with names", hint)
+        if name in self.policies:
+            if name is None:
+                message, hint = "a second formula", "give each policy a name: policy NAME: ..."
+                raise reader.error(reader.first_place(declaration), message, hint)
+            message = f"there is a policy {name} already"
+            raise reader.error(declaration.place, message, "give it another name")
+        clauses = PolicyClauses()
+        if declaration.header[0] != declaration.header[1]:
+            header = reader.clauses(*declaration.header)
+            if declaration.kind == FIND:
+                clauses.text = header.text() or ""
+                header.require_end("':' (before it can be a text)")
+            else:
+                clauses.read(header, reader, is_trigger=declaration.kind == TRIGGER)
+            if clauses.clock is not None and clauses.clock.condition is not None:
+                clauses.clock.atom = reader.atom_of(clauses.clock.condition)
+        message_text = None
+        if declaration.kind == TRIGGER:
+            written, message_text = self._read_trigger(declaration)
+        else:
+            written = reader.formula(declaration)
+            if clauses.key is not None or clauses.clock is not None:
+                self._require_ordinary(written, declaration, "on" if clauses.key is None else "per")
+        self.policies[name] = Policy(
+            name,
+            reader.lets.replaced(written),
+            written,
+            clauses.key,
+            text=clauses.text,
+            clock=clauses.clock,
+            tolerance=clauses.tolerance,
+            severity=clauses.severity,
+            message=message_text,
+            is_find=declaration.kind == FIND,
+        )
+
+    def _require_ordinary(self, formula: Formula, declaration: Declaration, clause: str) -> None:
+        """Refuse a key or clock of a first-order policy, which is over the whole log."""
+        if formula.is_first_order:
+            message = f"policy {declaration.name} has variables, so it is over the whole log"
+            hint = f"leave out '{clause}'"
+            if clause == "per":
+                hint += ", and make the key an argument of the atoms"
+            raise self.reader.error(declaration.header[0], message, hint)
+
+    def _read_trigger(
+        self, declaration: Declaration
+    ) -> tuple[Formula, tuple[Message, tuple[str, ...]] | None]:
+        """Read the condition of a trigger, and its message."""
+        clauses = self.reader.clauses(declaration.start, declaration.end)
+        condition = clauses.expression()
+        message = None
+        if clauses.take("message"):
+            start = clauses.position
+            if clauses.text() is None:
+                raise clauses.expected("a text in double quotes", 'as in message "{ip} failed"')
+            end = self.reader.text.rindex('"', start, clauses.position) + 1
+            message = self._read_message(start, end)
+        clauses.require_end("an operator, message or the end")
+        return ~atom(self.reader.add_condition(condition)), message
+
+    def _read_message(self, start: int, end: int) -> tuple[Message, tuple[str, ...]]:
+        """Read the message of a trigger, which is a text in double quotes."""
+        from mtlmon.policy.messages import read_message
+
+        file, reader = self.file, self.reader
+        place = reader.text, reader.source, start, end
+        message = read_message(*place, file.unit, file.constants)
+        names = tuple(file.show(reader.resolved(one)) for one in message.expressions)
+        return message, names
+
+    def wait_for_later_values(self) -> None:
+        """Give policies that look at later values the rows that wait for these."""
+        from mtlmon.policy.needs import needs_of
+        from mtlmon.policy.predicates.time_points import Waiting
+
+        places = {one.name: one.place for one in self.reader.declarations if one.kind in CHECKED}
+        for policy in self.file.policies:
+            clock = policy.clock
+            atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+            shown = () if policy.message is None else policy.message[1]
+            later = needs_of(self.file, atoms, shown).later_values
+            if not later:
+                continue
+            message = None
+            if clock is not None:
+                message = f"policy {policy.name} is on {clock}, but {later[0]} looks at later rows"
+                hint = f"leave out 'on {clock}'"
+            elif policy.formula.is_first_order:
+                message = f"a policy with variables cannot look at later rows, as {later[0]} does"
+                hint = "write NEXT in the formula"
+            if message is not None:
+                self.reader.errors.append(
+                    self.reader.error(places.get(policy.name or "", 0), message, hint)
+                )
+                continue
+            policy.clock = Clock(period=Waiting(later))

@@ -1,0 +1,159 @@
+"""The content of a policy file, as its reader leaves it."""
+
+from __future__ import annotations
+
+from mtlmon.syntax.bounds import LATER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.policy.definitions import Assumption, Policy, Relation, Stream
+    from mtlmon.policy.needs import Needs
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.syntax.formula import Formula
+
+DEFAULT_TIME = "ts"
+"""The column of times where nothing says another; the time of a text log."""
+
+
+class PolicyFile:
+    """The content of a policy file.
+
+    Attributes:
+        unit: the unit of the time-stamps, or None if it is not declared.
+        time: the column of times, or None if the file does not say.
+        event: the column of names of events, or None.
+        pattern: the regular expression of the log's lines, or None.
+        zone: the time zone of hours and days, or None.
+        key: the columns whose values divide the log into traces; None if the file does not say.
+        assumptions: what the file assumes of the log.
+        constants: the constants by name.
+        lets: the named subformulas by name; those in them that have no parameters are replaced by
+            their definitions.
+        parameters: the parameters of those lets that have some, by name.
+        relations: the atoms with arguments by name. Those that the file does not declare are among
+            them, and are rows of the log.
+        atoms: the predicates by the name of the atom that they define. Conditions inside formulas
+            are among them, and their names are how they are written.
+        streams: the streams by name.
+        policies: the policies in the order of the file. Those that use the same named subformula
+            share it as one object.
+        shown: expressions whose values are shown with violations, by a name that nothing else has.
+        text: the text that spans refer to.
+        source: the name of the text in errors.
+    """
+
+    __slots__ = (
+        "_environment",
+        "assumptions",
+        "atoms",
+        "constants",
+        "event",
+        "key",
+        "lets",
+        "parameters",
+        "pattern",
+        "policies",
+        "relations",
+        "shown",
+        "source",
+        "streams",
+        "text",
+        "time",
+        "unit",
+        "zone",
+    )
+
+    def __init__(self, text: str, source: str, unit: str | None) -> None:
+        self.text = text
+        self.source = source
+        self.unit = unit
+        self.time: str | None = None
+        self.event: str | None = None
+        self.pattern: str | None = None
+        self.zone: str | None = None
+        self.key: tuple[str, ...] | None = None
+        self.assumptions: tuple[Assumption, ...] = ()
+        self.constants: dict[str, Constant] = {}
+        self.lets: dict[str, Formula] = {}
+        self.parameters: dict[str, tuple[str, ...]] = {}
+        self.relations: dict[str, Relation] = {}
+        self.atoms: dict[str, Predicate] = {}
+        self.streams: dict[str, Stream] = {}
+        self.shown: dict[str, Expression] = {}
+        self.policies: tuple[Policy, ...] = ()
+        self._environment: Environment | None = None
+
+    @property
+    def atoms_needed(self) -> tuple[str, ...]:
+        """The atoms that occur in policies and their clocks, in order of first occurrence."""
+        found: dict[str, None] = {}
+        for policy in self.policies:
+            found |= dict.fromkeys(policy.formula.atoms)
+            if policy.clock is not None and policy.clock.atom is not None:
+                found[policy.clock.atom] = None
+        return tuple(found)
+
+    @property
+    def log_atoms(self) -> tuple[str, ...]:
+        """The atoms that the log must provide, for policies and for the conditions in them."""
+        return self._needs.log_atoms
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The atoms that are conditions inside formulas, under the names that these have."""
+        return tuple(name for name, predicate in self.atoms.items() if predicate.name is None)
+
+    @property
+    def predicates(self) -> dict[str, Predicate]:
+        """The predicates that define atoms in `atoms_needed`, by the name of the atom."""
+        return {name: self.atoms[name] for name in self.atoms_needed if name in self.atoms}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that `predicates` read, in order of first occurrence."""
+        return self._needs.columns
+
+    @property
+    def environment(self) -> Environment:
+        """What the expressions of the file stand among, before the table is known."""
+        from mtlmon.policy.predicates.environment import UTC, Environment
+
+        if self._environment is None:
+            unit = None if self.unit == LATER else self.unit
+            self._environment = Environment(
+                time=self.time or DEFAULT_TIME, unit=unit, zone=self.zone or UTC
+            )
+        return self._environment
+
+    @environment.setter
+    def environment(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def show(self, expression: Expression) -> str:
+        """Return the name of an expression in `shown`, where it is added if it is not there."""
+        for name, known in self.shown.items():
+            if known == expression:
+                return name
+        name = f"\0shown {len(self.shown)}"
+        self.shown[name] = expression
+        return name
+
+    def predicate(self, expression: Expression, name: str | None, role: str = "atom") -> Predicate:
+        """Return an expression of the file with its text.
+
+        Args:
+            expression: the expression.
+            name: the name of what it defines, for errors; None for a condition in a formula.
+            role: what it defines: "atom" or "stream".
+        """
+        from mtlmon.policy.predicates.predicate import Predicate
+
+        return Predicate(expression, self.text, self.source, name, role)
+
+    @property
+    def _needs(self) -> Needs:
+        from mtlmon.policy.needs import needs_of
+
+        return needs_of(self, self.atoms_needed)
