@@ -140,10 +140,10 @@ def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
 
 def title(bound: Bound) -> str:
     """Name a stream or policy and its clock."""
-    if bound.kind == "keys":
-        return "keys"
-    name = "" if bound.name is None else f" {visible(bound.name)}"
     key = ", ".join(map(column_text, bound.key))
+    if bound.kind == "keys":
+        return f"keys: {key}"
+    name = "" if bound.name is None else f" {visible(bound.name)}"
     clock = f"{bound.clock} of each {key}" if key else f"{bound.clock} of the log"
     return f"{bound.kind}{name}: {clock}"
 
