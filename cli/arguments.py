@@ -110,6 +110,7 @@ class Options(argparse.Namespace):
     verdicts: Literal["all", "boolean", "false", "first", "none"]
     resolve: bool
     max_memory: int | None
+    max_rows: int | None
     plot: str | None
     threads: int | None
     output: str | None
@@ -645,6 +646,13 @@ def add_memory_option(group: argparse._ActionsContainer, what: str) -> None:
 
 def add_other_options(group: argparse._ArgumentGroup) -> None:
     add_memory_option(group, "formulas, undecided time-points, keys and other data")
+    group.add_argument(
+        "--max-rows",
+        type=positive,
+        metavar="N",
+        help="for policies with variables: stop with an error when a time-point has more than N "
+        "valuations, or joins so many rows on the way to them",
+    )
     group.add_argument(
         "--threads",
         type=positive,

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 
             Raises:
                 LogEnds: the log is shorter than that.
+                SnapshotError: the snapshot does not fit what has been read.
             """
 
         def work_in_small_steps(self, events: int) -> None:
@@ -238,6 +239,8 @@ class CheckpointingPump(Pump):
             raise self.cannot_resume(
                 f"{work.name} ends within the {work.amount} already read"
             ) from None
+        except SnapshotError as error:
+            raise self.cannot_resume(str(error)) from None
         if work.log_digest() != checkpoint.log_digest:
             raise self.cannot_resume(
                 f"the first {work.amount} of {work.name} differ from those that were read"

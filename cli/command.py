@@ -140,6 +140,8 @@ def run(options: Options) -> int:
         return check_relations(file, options)
     if options.time_points != "row":
         raise Failure("--time-points is for policies with variables: leave it out")
+    if options.max_rows is not None:
+        raise Failure("--max-rows is for policies with variables: leave it out")
     policy = None if options.is_table else sole_policy(file)
     if policy is not None and options.output_format in ("text", "jsonl"):
         # importing the native modules takes longer than parsing the formula

@@ -9,6 +9,7 @@ from mtlmon.checking import TextLog
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.pump import LogEnds
 from mtlmon.cli.report import plural
+from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.errors import SnapshotError
 
 if TYPE_CHECKING:
@@ -36,10 +37,8 @@ _Batch = TypeVar("_Batch", bound="TextBatch | EventBatch")
 ABSENT_ROWS = 100
 SMALLEST_STEP_EVENTS = 1 << 8
 
-MAGIC = b"mtlmon policies\x01"
 LEAST_PARTS = 3
-SIZE_BYTES = 8
-"""The width of the size that precedes each part of a snapshot."""
+"""How many parts a snapshot has at least."""
 
 
 class NoWriter:
@@ -254,7 +253,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
             json.dumps(findings).encode(),
             *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
         ]
-        return MAGIC + b"".join(len(one).to_bytes(SIZE_BYTES, "big") + one for one in parts)
+        return joined_parts(POLICIES, parts)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         """Continue from the snapshot of an earlier run that has written `output_size` bytes.
@@ -262,7 +261,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
-        settings, check, findings, *tables = parts_of(snapshot)
+        settings, check, findings, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
         for (what, value), before in zip(self.settings(), json.loads(settings), strict=True):
             if value != before:
                 raise SnapshotError(f"it was made {what}")
@@ -307,29 +306,6 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
     def work_in_small_steps(self, events: int) -> None:
         """Yield after about this many events."""
         self.check.slice_events = min(self.check.slice_events, max(SMALLEST_STEP_EVENTS, events))
-
-
-def parts_of(snapshot: bytes) -> list[bytes]:
-    """Split a snapshot into the parts that `PolicyWork.snapshot` has joined.
-
-    Raises:
-        SnapshotError: the snapshot is damaged, or was made by a run of another kind.
-    """
-    if not snapshot.startswith(MAGIC):
-        raise SnapshotError("it was made by a run over a text log with a single policy")
-    parts = []
-    place = len(MAGIC)
-    while place < len(snapshot):
-        first = place + SIZE_BYTES
-        place = first + int.from_bytes(snapshot[place:first], "big")
-        parts.append(snapshot[first:place])
-    if len(parts) < LEAST_PARTS or place != len(snapshot):
-        raise damaged()
-    return parts
-
-
-def damaged() -> SnapshotError:
-    return SnapshotError("the snapshot is damaged: it does not describe a state")
 
 
 def unreadable(error: OSError) -> Failure:

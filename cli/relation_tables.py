@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_verdicts
 from mtlmon.cli.policies import assumption_watch, note_skipped, open_table_source, statuses
-from mtlmon.cli.policy_work import LogWork, NoWriter
-from mtlmon.cli.pump import Pump
+from mtlmon.cli.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
+from mtlmon.cli.pump import LogEnds, Pump
+from mtlmon.cli.relation_checkpoints import continue_output, restored_source, snapshot_of
 from mtlmon.cli.relations import Check, valid_analysis
 from mtlmon.cli.report import absent_atoms, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.input.native import DEFAULT_POINTS
 from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
@@ -42,6 +45,8 @@ class TableWork(LogWork["EventBatch"]):
         shown: for each atom, the names that batches show the values of its arguments under.
         file: the policies.
         options: the options of the command line.
+        memory: the memory limit of the run.
+        logs: the status of the log's files by name.
     """
 
     source: TableEvents
@@ -53,6 +58,7 @@ class TableWork(LogWork["EventBatch"]):
         file: PolicyFile,
         options: Options,
         memory: MemoryLimit,
+        logs: Mapping[str, os.stat_result],
     ) -> None:
         super().__init__(source, iter(source), assumption_watch(file, source, options))
         self.shown = shown
@@ -64,6 +70,12 @@ class TableWork(LogWork["EventBatch"]):
         self.rows: RelationRows | None = None
         self.tail: EventBatch | None = None
         self.writer: Writer = NoWriter()
+        self.most_points = DEFAULT_POINTS
+        self.has_ended = False
+        # for checkpoints: the log's files, its name in messages, and what a run continues from
+        self.logs: Sequence[os.stat_result] = list(logs.values())
+        self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
+        self.restored: tuple[bytes, list[bytes], int] | None = None
 
     @property
     def is_stopped(self) -> bool:
@@ -107,12 +119,13 @@ class TableWork(LogWork["EventBatch"]):
         check, rows = self.started()
         more = True
         while more and not self.is_stopped:
-            more = rows.read()
+            more = rows.read(self.most_points)
             check.run.advance(keeps_texts=more)
             yield
 
     def end(self, end_time: EndTime) -> Iterator[None]:
         """Check a last row without a line feed, and end the log; yield now and then."""
+        self.has_ended = True
         while self.tail is not None:
             batch, self.tail = self.tail, None
             yield from self.feed(batch)
@@ -133,6 +146,68 @@ class TableWork(LogWork["EventBatch"]):
 
     def close(self) -> None:
         """Do nothing: the source is closed by its opener."""
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The number of rows of the log that have been checked, in this and all earlier runs."""
+        return 0 if self.rows is None else self.rows.row_count
+
+    @property
+    def amount(self) -> str:
+        rows = self.position
+        if self.rows is None and self.restored is not None:
+            rows = self.restored[2]
+        return plural(rows, "row")
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.has_ended
+
+    def settle(self) -> bool:
+        """Do nothing: all rows that are counted have been checked."""
+        return False
+
+    def log_digest(self) -> bytes:
+        """Return the digest of the rows up to the position."""
+        assert self.source.digest is not None
+        return self.source.digest.up_to(self.position)
+
+    def snapshot(self) -> bytes:
+        if self.check is None or self.rows is None:
+            return snapshot_of(None, b"", self.options)
+        return snapshot_of(self.check, self.rows.snapshot(), self.options)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        source, run = restored_source(snapshot, self.options)
+        if source:
+            # the plan needs the types of columns, which are known once rows have been read
+            self.restored = source, run, output_size
+
+    def skip(self) -> Iterator[None]:
+        """Read the rows up to the position without checking them; yield now and then.
+
+        Raises:
+            LogEnds: the log has fewer rows than that.
+            SnapshotError: the snapshot is of other policies.
+        """
+        if self.restored is None:
+            return
+        source, run, output_size = self.restored
+        position = int(source.partition(b" ")[0])
+        self.restored = source, run, position
+        yield from self.source.skip(position)
+        assert self.source.digest is not None
+        if self.source.digest.size < position:
+            raise LogEnds
+        check, rows = self.started()
+        check.run.restore(run)
+        rows.restore(source)
+        continue_output(check.output, output_size, self.options)
+
+    def work_in_small_steps(self, events: int) -> None:
+        self.most_points = min(self.most_points, max(SMALLEST_STEP_EVENTS, events))
 
 
 def rows_of_batches(
@@ -160,14 +235,24 @@ def check_tables(file: PolicyFile, options: Options) -> int:
     shown = shown_arguments(file, names)
     memory = MemoryLimit(options.max_memory, COMMAND)
     every_shown = [one for some in shown.values() for one in some]
+    has_checkpoints = options.checkpoint is not None
     with closing(
         open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
     ) as source:
         logs = statuses(source)
-        verdicts = open_verdicts(options.output, logs, options.formula_file)
-        work = TableWork(source, shown, file, options, memory)
+        verdicts = open_verdicts(options.output, logs, options.formula_file, keeps=has_checkpoints)
+        work = TableWork(source, shown, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
-        pump = Pump(work, verdicts, Signals(verdicts), progress)
+        signals = Signals(verdicts, is_held=has_checkpoints)
+        if has_checkpoints:
+            from mtlmon.checking.event_digest import EventDigest
+            from mtlmon.cli.checkpointing import CheckpointingPump
+
+            source.digest = EventDigest()
+            source.digests_shown = True
+            pump: Pump = CheckpointingPump(work, verdicts, signals, progress, options)
+        else:
+            pump = Pump(work, verdicts, signals, progress)
 
         def report(_status: int, _seconds: float) -> None:
             note_skipped(source)
@@ -180,8 +265,8 @@ def check_tables(file: PolicyFile, options: Options) -> int:
                 work.check.report_end()
 
         def summary(seconds: float) -> str:
-            check, rows = work.started()
-            counts = [("rows", source.rows, ""), ("time-points", rows.point_count, "")]
+            check, _ = work.started()
+            counts = [("rows", source.rows, ""), ("time-points", check.engine.point_count, "")]
             if source.skipped:
                 counts.append(("skipped", source.skipped, "that cannot be read"))
             if work.left_out:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.cli.arguments import Options
-    from mtlmon.cli.files import LogFile, Writer
+    from mtlmon.cli.files import LogFile, VerdictFile, Writer
     from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.report import Progress
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
@@ -89,10 +90,8 @@ def check_relations(file: PolicyFile, options: Options) -> int:
 def check_options(file: PolicyFile, options: Options) -> None:
     """Raise Failure if an option does not work with variables."""
     given = {
-        "--checkpoint": options.checkpoint is not None,
         "--report": options.report is not None,
         "--explain": options.explain,
-        "--advance-every": options.advance_every is not None,
         "--idle": options.idle is not None,
     }
     for name, is_given in given.items():
@@ -103,8 +102,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
             "no equivalences between valuations"
         )
-    if options.sort:
-        raise Failure("--sort does not work for policies with variables yet: sort the log first")
     if options.keys and options.keys != [list(file.key or ())]:
         raise Failure(
             "--key is for policies without variables, and others are over the whole log: make "
@@ -168,6 +165,9 @@ class Check:
         self.plan = made
         self.engine = RelationalEngine(made, made.texts)
         self.engine.skips_overflows = options.on_error == "skip"
+        if options.max_rows is not None:
+            self.engine.most_rows = options.max_rows
+            self.engine.limit_name = "--max-rows"
         self.output = self.make_output(options, times)
         self.run = RelationalRun(
             self.engine,
@@ -316,6 +316,30 @@ class RowWork(TextWork):
         self.output.close()
 
 
+def row_pump(
+    loop: RowLoop,
+    log: LogFile,
+    rows: RowScanner,
+    verdicts: VerdictFile,
+    signals: Signals,
+    progress: Progress,
+    options: Options,
+) -> tuple[RowWork, Pump]:
+    """Return what moves a text log through a check, with checkpoints if the options ask for them.
+
+    Raises:
+        Failure: the files are not suitable for checkpoints.
+    """
+    if options.checkpoint is None:
+        work = RowWork(loop, log)
+        return work, Pump(work, verdicts, signals, progress)
+    from mtlmon.cli.checkpointing import CheckpointingPump
+    from mtlmon.cli.relation_checkpoints import CheckpointedRows
+
+    kept = CheckpointedRows(loop, log, rows, options)
+    return kept, CheckpointingPump(kept, verdicts, signals, progress, options)
+
+
 def check_text(file: PolicyFile, options: Options) -> int:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
@@ -329,9 +353,13 @@ def check_text(file: PolicyFile, options: Options) -> int:
         path=log.name,
         skip_errors=options.on_error == "skip",
     )
-    work = RowWork(RowLoop(rows, check), log)
-    verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_file)
-    pump = Pump(work, verdicts, Signals(verdicts), progress_for(log.size, verdicts, options))
+    has_checkpoints = options.checkpoint is not None
+    verdicts = open_verdicts(
+        options.output, {log.name: log.status}, options.formula_file, keeps=has_checkpoints
+    )
+    signals = Signals(verdicts, is_held=has_checkpoints)
+    progress = progress_for(log.size, verdicts, options)
+    work, pump = row_pump(RowLoop(rows, check), log, rows, verdicts, signals, progress, options)
 
     def report(_status: int, _seconds: float) -> None:
         skipped = rows.lines.skipped_count
@@ -344,7 +372,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
         log.close()
 
     def summary(seconds: float) -> str:
-        counts = [("events", rows.point_count, "")]
+        counts = [("events", check.engine.point_count, "")]
         if rows.lines.skipped_count:
             counts.append(("skipped", rows.lines.skipped_count, "lines that cannot be read"))
         return check.summary(counts, "events", seconds)

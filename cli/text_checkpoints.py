@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.checkpoint import DIGEST_BYTES
-from mtlmon.cli.pump import BLOCK_BYTES, LogEnds, MonitoredText
+from mtlmon.cli.pump import BLOCK_BYTES, LogEnds, MonitoredText, TextWork
 
 if TYPE_CHECKING:
     import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.files import LogFile
     from mtlmon.drive.native import ScannedBatch, TextMonitor
 
-__all__ = ["CheckpointedText"]
+__all__ = ["CheckpointedText", "DigestedText"]
 
 SMALLEST_BLOCK_BYTES = 1 << 12
 EVENT_BYTES = 8
@@ -47,18 +47,20 @@ class LogDigest:
         return self.digest.copy().digest()
 
 
-class CheckpointedText(MonitoredText):
-    """Moves a text log through a monitor; its position is a number of bytes.
+class DigestedText(TextWork):
+    """A text log with a digest of what has been monitored; its position is a number of bytes.
 
-    Args:
-        monitor: monitors the text.
-        log: the open log.
-        threads: how many threads may be used; None means two if a processor is idle.
+    Attributes:
+        name: the name of the log in messages.
+        digest: the digest.
     """
 
-    def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
-        super().__init__(monitor, log, threads)
-        self.name = log.name
+    name: str
+    digest: LogDigest
+
+    def begin_digest(self) -> None:
+        """Start with an empty digest."""
+        self.name = self.log.name
         self.digest = LogDigest()
 
     @property
@@ -67,27 +69,15 @@ class CheckpointedText(MonitoredText):
 
     @property
     def position(self) -> int:
-        return self.monitor.position
+        """The number of bytes that have been monitored."""
+        raise NotImplementedError
 
     @property
     def amount(self) -> str:
-        return f"{self.monitor.position:,} bytes"
-
-    @property
-    def is_settled(self) -> bool:
-        return self.monitor.is_settled
-
-    def settle(self) -> bool:
-        return self.monitor.settle()
+        return f"{self.position:,} bytes"
 
     def log_digest(self) -> bytes:
-        return self.digest.up_to(self.monitor.position)
-
-    def snapshot(self) -> bytes:
-        return self.monitor.snapshot()
-
-    def restore(self, snapshot: bytes, output_size: int) -> None:
-        self.monitor.restore(snapshot)
+        return self.digest.up_to(self.position)
 
     def skip(self) -> Iterator[None]:
         """Read the log up to the position for its digest only; yield now and then.
@@ -95,7 +85,7 @@ class CheckpointedText(MonitoredText):
         Raises:
             LogEnds: the log is shorter than that.
         """
-        count = self.monitor.position
+        count = self.position
         if self.log.is_regular and self.log.size < count:
             raise LogEnds
         block = memoryview(bytearray(BLOCK_BYTES))
@@ -109,15 +99,49 @@ class CheckpointedText(MonitoredText):
 
     def work_in_small_steps(self, events: int) -> None:
         self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))
-        if self.block_bytes < BLOCK_BYTES:
-            # There would be little to hand over at once.
-            self.threads = 1
 
     def load(self, block: memoryview) -> None:
         # Bytes that are part of the digest need not be kept.
         self.log_digest()
         self.digest.add(block)
         super().load(block)
+
+
+class CheckpointedText(DigestedText, MonitoredText):
+    """Moves a text log through a monitor; its position is a number of bytes.
+
+    Args:
+        monitor: monitors the text.
+        log: the open log.
+        threads: how many threads may be used; None means two if a processor is idle.
+    """
+
+    def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
+        super().__init__(monitor, log, threads)
+        self.begin_digest()
+
+    @property
+    def position(self) -> int:
+        return self.monitor.position
+
+    @property
+    def is_settled(self) -> bool:
+        return self.monitor.is_settled
+
+    def settle(self) -> bool:
+        return self.monitor.settle()
+
+    def snapshot(self) -> bytes:
+        return self.monitor.snapshot()
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        self.monitor.restore(snapshot)
+
+    def work_in_small_steps(self, events: int) -> None:
+        super().work_in_small_steps(events)
+        if self.block_bytes < BLOCK_BYTES:
+            # There would be little to hand over at once.
+            self.threads = 1
 
     def load_ahead(self, block: memoryview) -> None:
         self.digest.add(block)

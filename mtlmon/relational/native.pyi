@@ -47,6 +47,10 @@ class RelationalEngine:
 
     wants_holding: bool
     skips_overflows: bool
+    most_rows: int
+    limit_name: str
+    pauses_at_found: bool
+    pauses: bool
     keeps_texts: bool
     spare_texts: int
     def __init__(self, plan: Plan, texts: KeyTable) -> None: ...

@@ -220,6 +220,33 @@ class Plan(NamedTuple):
         parts = [getattr(self, name) for name in self._fields if name not in _NOT_DIGESTED]
         return blake2b(repr(parts).encode(), digest_size=8).digest()
 
+    def words_of_query(self, number: int) -> str:
+        """What errors call a query: its policy, or those that it is a part of."""
+        found = sorted(self._policies_of(number))
+        words = [
+            ("find" if one.is_find else "policy") + ("" if one.name is None else f" {one.name}")
+            for one in (self.named_policies[policy] for policy in found)
+        ]
+        is_part = self.queries[number].policy is None
+        return f"{'a part of ' if is_part else ''}{' and '.join(words)}"
+
+    def _policies_of(self, number: int) -> set[int]:
+        """The numbers of the policies that look at a query, also by way of others."""
+        seen: set[int] = set()
+        waiting = [number]
+        while waiting:
+            query = waiting.pop()
+            if query in seen:
+                continue
+            seen.add(query)
+            states = {state for state, _ in self.queries[query].consumers}
+            waiting += [
+                other
+                for other, one in enumerate(self.queries)
+                if not states.isdisjoint([*one.early_states, *one.late_states])
+            ]
+        return {policy for query in seen if (policy := self.queries[query].policy) is not None}
+
     @property
     def atoms(self) -> list[int]:
         """The number of arguments of each atom."""

@@ -12,6 +12,8 @@ from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import FirstAnswers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.relational.native import RelationalEngine
 
     EndTime = int | Literal["last", "inf"] | None
@@ -68,6 +70,8 @@ class RelationalRun:
         self._widths = array("I", [len(one.variables) for one in policies])
         if verdicts == "first":
             self._first = FirstAnswers(self._widths, [one.is_find for one in policies])
+            # counts are those up to the event that decides
+            engine.pauses_at_found = True
         engine.wants_holding = verdicts in {"all", "boolean", "first"}
 
     def advance(self, *, keeps_texts: bool = False) -> None:
@@ -83,7 +87,17 @@ class RelationalRun:
         """
         if self.engine.is_closed:
             return
+        self._advance(keeps_texts=keeps_texts)
+        while len(self.engine.points):
+            if self.is_stopped:
+                self.engine.points.take()
+                return
+            self._advance(keeps_texts=keeps_texts)
+
+    def _advance(self, *, keeps_texts: bool) -> None:
+        """Take in time-points, at least one if there are any, and hand over the answers."""
         has_first = self._first is not None and self._first.has_candidate
+        self.engine.pauses = has_first
         self.engine.keeps_texts = keeps_texts or has_first
         try:
             self.engine.advance()
@@ -139,6 +153,26 @@ class RelationalRun:
         if self._first is None or self._first.is_decided:
             return None
         return self._first.time_point
+
+    def snapshot(self) -> list[bytes]:
+        """Return the state for `restore`; all time-points and answers have been taken."""
+        first = b"" if self._first is None else self._first.snapshot()
+        return [self.engine.snapshot(), first, b"stopped" if self.is_stopped else b""]
+
+    def restore(self, snapshot: Sequence[bytes]) -> None:
+        """Continue from a snapshot of a run with the same policies and wanted answers.
+
+        Args:
+            snapshot: what `snapshot` returned. This run must be new.
+
+        Raises:
+            SnapshotError: it is no such snapshot.
+        """
+        engine, first, stopped = snapshot
+        self.engine.restore(engine)
+        if self._first is not None:
+            self._first.restore(first)
+        self.is_stopped = stopped == b"stopped"
 
     @property
     def memory(self) -> MemoryLimit:

@@ -25,6 +25,7 @@ from mtlmon.support.option_names import PYTHON
 from mtlmon.support.processors import processor_count
 from mtlmon.support.table_formats import LINES
 from mtlmon.syntax.report import visible
+from mtlmon.tables.columns.digests import digest_columns
 from mtlmon.tables.columns.keys import number_rows
 from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
@@ -169,6 +170,7 @@ class TableEvents(BatchReader[EventBatch]):
         times: converts times to time-stamps, and time-stamps to texts.
         digest: set this before the first event to get a digest of all events that are read; sorted
             events have no digest.
+        digests_shown: set this if the values that batches show are part of the digest.
         wait: set this before the first event to a function that blocks until there is something to
             read. It is called with a descriptor before every read from standard input or a pipe.
         rows: the number of rows that have been read.
@@ -199,6 +201,7 @@ class TableEvents(BatchReader[EventBatch]):
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
+        self.digests_shown = False
         batches = self._ordered()
         if sort_memory is not None:
             batches = self._sorted(sort_memory)
@@ -655,6 +658,10 @@ class TableEvents(BatchReader[EventBatch]):
                 seen.add(name)
                 texts = Texts(*keys.column(own, place))
                 columns += [np.diff(np.frombuffer(texts.starts, np.int64)).data, texts]
+        if self.digests_shown:
+            for shown in rows.letters.shown:
+                for name in sorted(shown):
+                    columns += digest_columns(shown[name])
         self.digest.add(count, columns)
 
     def _sorted(self, memory: int) -> Generator[EventBatch | None, None, None]:

@@ -83,10 +83,22 @@ def table_atoms(made: Plan, shown: Mapping[str, Sequence[str]]) -> list[TableAto
 
 
 class _Piece(NamedTuple):
-    """Some rows of a table: their time-stamps, and the rows that each atom has there."""
+    """Some rows of a table.
+
+    Attributes:
+        time_stamps: their time-stamps.
+        atoms: the rows that each atom has there.
+        left_out: the indices of rows where an atom has none as an argument has no value; an index
+            occurs once for each such atom.
+    """
 
     time_stamps: NDArray[np.int64]
     atoms: list[Rows]
+    left_out: NDArray[np.uint32]
+
+
+_NO_ROWS = np.zeros(0, np.uint32)
+_NOTHING = _Piece(np.zeros(0, np.int64), [], _NO_ROWS)
 
 
 class RelationRows:
@@ -100,8 +112,6 @@ class RelationRows:
         texts: numbers the texts.
         by_stamp: whether all rows of one time-stamp are one time-point, instead of each row.
 
-    Attributes:
-        left_out: the number of rows that atoms lack as an argument has no value.
     """
 
     def __init__(
@@ -119,12 +129,42 @@ class RelationRows:
         self._kinds: dict[str, pa.DataType] = {}
         # rows of one time-stamp, of which more may come
         self._held: list[_Piece] = []
-        self.left_out = 0
+        # the rows that are read, and what was counted before them
+        self._read = _NOTHING
+        self._rows_before = 0
+        self._left_out_before = 0
 
     @property
     def point_count(self) -> int:
         """The number of time-points so far."""
         return self._rows.point_count
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of the log that have become time-points."""
+        return self._rows_before + self._rows.next_row
+
+    @property
+    def left_out(self) -> int:
+        """The number of rows that atoms lack there as an argument has no value."""
+        found = np.searchsorted(self._read.left_out, self._rows.next_row)
+        return self._left_out_before + int(found)
+
+    def snapshot(self) -> bytes:
+        """Return what is known behind `row_count` rows, for `restore`."""
+        kinds = pa.schema(list(self._kinds.items())).serialize().to_pybytes()
+        return b"%d %d %b" % (self.row_count, self.left_out, kinds)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot; the next rows are those behind `row_count`.
+
+        This object must be new.
+        """
+        rows, left_out, kinds = snapshot.split(b" ", 2)
+        self._rows_before = int(rows)
+        self._left_out_before = int(left_out)
+        schema = pa.ipc.read_schema(pa.py_buffer(kinds))
+        self._kinds = dict(zip(schema.names, schema.types, strict=True))
 
     def load(self, batch: EventBatch) -> None:
         """Take the rows of a batch, after all time-points before have been read.
@@ -136,8 +176,10 @@ class RelationRows:
             return
         letters = batch.letters_of(0)
         shown = batch.shown_of(0)
-        atoms = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
-        piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms)
+        found = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
+        left_out = np.sort(np.concatenate([_NO_ROWS, *(rows for _, rows in found)]))
+        atoms = [rows for rows, _ in found]
+        piece = _Piece(np.ascontiguousarray(batch.time_stamps), atoms, left_out)
         if not self._by_stamp:
             self._load(piece)
             return
@@ -164,6 +206,9 @@ class RelationRows:
         return self._rows.read(most)
 
     def _load(self, piece: _Piece) -> None:
+        self._rows_before += len(self._read.time_stamps)
+        self._left_out_before += len(self._read.left_out)
+        self._read = piece
         # Only now do texts get numbers, as those of texts that nothing remembers change.
         atoms = []
         for atom, (rows, columns) in zip(self._atoms, piece.atoms, strict=True):
@@ -179,10 +224,10 @@ class RelationRows:
         names: Sequence[str],
         letters: NDArray[np.uint64],
         shown: Mapping[str, pa.Array],
-    ) -> Rows:
-        """The rows of an atom: their indices in the batch, and their values."""
+    ) -> tuple[Rows, NDArray[np.uint32]]:
+        """The rows of an atom, by index in the batch with their values, and those left out."""
         if atom.name is None:
-            return np.zeros(0, np.uint32), [pa.array([], pa.int64())] * len(atom.arguments)
+            return (_NO_ROWS, [pa.array([], pa.int64())] * len(atom.arguments)), _NO_ROWS
         number = names.index(atom.name)
         held = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
         rows = np.flatnonzero(held)
@@ -195,14 +240,15 @@ class RelationRows:
                 has_values &= np.asarray(column.is_valid())
             if pa.types.is_floating(column.type):
                 has_values &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+        left_out = _NO_ROWS
         if not has_values.all():
-            self.left_out += len(rows) - int(np.count_nonzero(has_values))
+            left_out = rows[~has_values].astype(np.uint32)
             rows = rows[has_values]
             columns = [column.filter(pa.array(has_values)) for column in columns]
         for column, (name, _) in zip(columns, atom.arguments, strict=True):
             if len(rows):
                 self._require_same_type(atom.name, name, column.type)
-        return rows.astype(np.uint32), columns
+        return (rows.astype(np.uint32), columns), left_out
 
     def _require_same_type(self, atom: str, name: str, kind: pa.DataType) -> None:
         """Raise MtlmonError if values had another type before."""
@@ -243,7 +289,9 @@ def _part(piece: _Piece, start: int, end: int) -> _Piece:
         first, last = np.searchsorted(rows, [start, end]).tolist()
         values = [column.slice(first, last - first) for column in columns]
         atoms.append((rows[first:last] - np.uint32(start), values))
-    return _Piece(piece.time_stamps[start:end], atoms)
+    first, last = np.searchsorted(piece.left_out, [start, end]).tolist()
+    left_out = piece.left_out[first:last] - np.uint32(start)
+    return _Piece(piece.time_stamps[start:end], atoms, left_out)
 
 
 def _joined(pieces: Sequence[_Piece]) -> _Piece:
@@ -259,7 +307,9 @@ def _joined(pieces: Sequence[_Piece]) -> _Piece:
         )
         for parts in zip(*(piece.atoms for piece in pieces), strict=True)
     ]
-    return _Piece(np.concatenate([piece.time_stamps for piece in pieces]), atoms)
+    left_out = [piece.left_out + start for piece, start in zip(pieces, starts, strict=True)]
+    stamps = [piece.time_stamps for piece in pieces]
+    return _Piece(np.concatenate(stamps), atoms, np.concatenate(left_out))
 
 
 def _concatenated(columns: Sequence[pa.Array]) -> pa.Array:

@@ -264,10 +264,6 @@ def test_a_live_log_is_answered_line_by_line(published: tuple[Path, Path]) -> No
     ("given", "message"),
     [
         (["--mode", "global"], "--mode global is for policies without variables: leave it out"),
-        (
-            ["--checkpoint", "x", "-o", "y"],
-            "--checkpoint does not work for policies with variables",
-        ),
         (["--report", "x.html"], "--report does not work for policies with variables yet"),
         (["--explain"], "--explain does not work for policies with variables yet"),
     ],
@@ -283,9 +279,7 @@ def test_what_does_not_work_yet_is_refused(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--sort"], "--sort does not work for policies with variables yet: sort the log first"),
         (["--key", "user"], "make the key an argument of atoms"),
-        (["--advance-every", "5"], "--advance-every does not work for policies with variables"),
     ],
 )
 def test_what_does_not_work_on_tables_yet_is_refused(
@@ -294,6 +288,37 @@ def test_what_does_not_work_on_tables_yet_is_refused(
     done = command(*given, *tables)
     assert done.status == 2
     assert message in done.errors
+
+
+def test_rows_are_sorted_on_request(command: Command, tables: tuple[Path, Path]) -> None:
+    rules, log = tables
+    wanted = command(rules, log)
+    header, *rows = TABLE.splitlines()
+    log.write_text("\n".join([header, *rows[4:], *rows[:4], ""]))
+    assert command(rules, log).status == 2
+    assert command("--sort", rules, log) == wanted
+    # time passes for all values with each row
+    assert command("--sort", "--advance-every", "5", rules, log) == wanted
+
+
+def test_the_rows_of_a_time_point_are_limited(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy a: NOT (p(x) AND q(y) AND EVENTUALLY[0,3] r(x))\nfind b: p(x)\n")
+    log.write_text("@1 p(1)\n@2 p(1)(2)(3) q(1)(2)(3) r(1)\n@9\n")
+    wanted = command(rules, log)
+    assert wanted.output.count("\n") == 7
+    assert command("--max-rows", "9", rules, log) == wanted
+    done = command("--max-rows", "8", rules, log)
+    assert done.status == 2
+    assert done.output == "b\t1:0 match (x=1)\n"
+    assert done.errors == (
+        "mtlmon: policy a makes more rows at time-point 2:0 than the 8 of --max-rows\n"
+    )
+    rules.write_text("find a: p(x) AND ONCE (p(x) AND q(y))\nfind b: ONCE q(y)\n")
+    done = command("--max-rows", "2", rules, log)
+    assert "a part of find a makes more rows at time-point 2:0 than the 2 of" in done.errors
+    done = command("--max-rows", "2", "-e", "p AND q", log)
+    assert "--max-rows is for policies with variables: leave it out" in done.errors
 
 
 @pytest.mark.parametrize(

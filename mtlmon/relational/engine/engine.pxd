@@ -19,11 +19,17 @@ cdef class RelationalEngine:
     cdef readonly AnswerBlock answers
     cdef public bint wants_holding      # whether time-points without violations are answered
     cdef public bint skips_overflows    # whether a term that overflows has no value instead
+    cdef public size_t most_rows        # how many rows a step may make at a time-point
+    cdef public str limit_name          # how errors call this number
+    cdef public bint pauses_at_found    # whether `advance` returns behind violations and matches
+    cdef public bint pauses             # whether it returns behind each time-point
     cdef public bint keeps_texts        # whether no text is forgotten, as others have its number
     cdef public size_t spare_texts      # how many texts may always be kept
     cdef size_t constants, kept_texts   # the texts of the plan; those that were kept last
     cdef readonly uint64_t overflows    # how many have been skipped
     cdef readonly object failure        # the error that ended it
+    cdef bint has_found                 # whether there are violations or matches since a pause
+    cdef uint32_t current               # the query that is evaluated
     cdef Allocations allocations
     cdef list functions, descriptions
     # the plan
@@ -60,6 +66,7 @@ cdef class RelationalEngine:
     cdef size_t chain_room, order_room, spare_room
 
     cdef int require_sound(self) except -1
+    cdef int fail(self, error) except -1
     cdef void forget_times(self) noexcept nogil
     cdef PointTime *time_of(self, uint64_t point) noexcept nogil
     cdef int take_point(self, int64_t time_stamp, size_t first_row, size_t end_row) except -1 nogil

@@ -7,7 +7,7 @@ which looks at later time-points. Queries come after those whose rows they need.
 """
 
 from cython cimport final, no_gc_clear
-from libc.stdint cimport INT64_MAX, UINT64_MAX
+from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
@@ -84,6 +84,8 @@ cdef class RelationalEngine:
         # constants are texts that are never forgotten
         self.constants = self.kept_texts = len(texts)
         self.spare_texts = 4096
+        self.most_rows = SIZE_MAX
+        self.limit_name = "most_rows"
         self.point_atom = NONE if plan.point is None else plan.point
         self.time_atom = NONE if plan.time is None else plan.time
         for k in range(self.group_count):
@@ -165,9 +167,11 @@ cdef class RelationalEngine:
     def advance(self):
         """Take in all time-points of `points`; what is found is in `answers` then.
 
+        With `pauses` or `pauses_at_found`, some may be left: call this again.
+
         Raises:
             RowError: integers overflow.
-            LimitError: an operator would remember too much.
+            LimitError: an operator would remember too much, or a step makes too many rows.
         """
         cdef size_t first = 0
         cdef PointBlock points = self.points
@@ -185,12 +189,17 @@ cdef class RelationalEngine:
                     )
                     first = points.points[points.next].row_end
                     points.next += 1
-                points.clear()
-            if len(self.texts) > 2 * self.kept_texts + self.spare_texts and not self.keeps_texts:
+                    if self.pauses or (self.pauses_at_found and self.has_found):
+                        break
+                self.has_found = False
+                if points.next == points.point_count:
+                    points.clear()
+            if points.point_count == 0 and not self.keeps_texts and (
+                len(self.texts) > 2 * self.kept_texts + self.spare_texts
+            ):
                 forget_texts(self)
         except BaseException as error:
-            self.failure = error
-            raise
+            self.fail(error)
 
     def end(self, int64_t clock, bint is_closed):
         """Say that no time-point with a time-stamp below `clock` comes, or none at all."""
@@ -201,13 +210,24 @@ cdef class RelationalEngine:
             with nogil:
                 self.settle()
         except BaseException as error:
-            self.failure = error
-            raise
+            self.fail(error)
 
     cdef int require_sound(self) except -1:
         if self.failure is not None:
             raise ValueError("the engine stopped at an error") from self.failure
         return 0
+
+    cdef int fail(self, error) except -1:
+        """Raise the error that ends the engine."""
+        cdef PointTime *time
+        if isinstance(error, TooManyRows):
+            time = self.time_of(self.here)
+            error = LimitError(
+                f"{self.plan.words_of_query(self.current)} makes more rows at time-point "
+                f"{time.time_stamp}:{time.offset} than the {self.most_rows:,} of {self.limit_name}"
+            )
+        self.failure = error
+        raise error from None
 
     cdef PointTime *time_of(self, uint64_t point) noexcept nogil:
         return &self.times[point - self.time_base]
@@ -253,6 +273,7 @@ cdef class RelationalEngine:
                 put_time(&self.states[k], time_stamp)
         for k in range(self.query_count):
             query = &self.queries[k]
+            self.current = <uint32_t> k
             self.here = self.point_count - 1
             self.now = time_stamp
             run_early(self, query)
@@ -266,6 +287,7 @@ cdef class RelationalEngine:
         """Run what waits for time to pass."""
         cdef size_t k
         for k in range(self.query_count):
+            self.current = <uint32_t> k
             if self.queries[k].late != NONE:
                 while is_ready(self, &self.queries[k]):
                     run_late(self, &self.queries[k])

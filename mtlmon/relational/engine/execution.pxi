@@ -9,6 +9,10 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 
+class TooManyRows(Exception):
+    """A step makes more rows than a time-point may have."""
+
+
 cdef enum:
     # from how many pairs of rows on, those of a time-point are found by hashing
     HASHED_PAIRS = 64
@@ -37,11 +41,16 @@ cdef inline bint matches_keys(
 
 
 cdef inline int put_joined(
-    Rows *target, const int64_t *row, size_t width, const int64_t *other, const Numbers *takes
+    Rows *target, const int64_t *row, size_t width, const int64_t *other, const Numbers *takes,
+    size_t most
 ) except -1 nogil:
-    """Add a row with some columns of another behind it."""
-    cdef int64_t *place = new_row(target)
+    """Add a row with some columns of another behind it, if there are fewer than `most`."""
+    cdef int64_t *place
     cdef size_t k
+    if target.count >= most:
+        with gil:
+            raise TooManyRows
+    place = new_row(target)
     copy_cells(place, row, width)
     for k in range(takes.count):
         place[width + k] = other[takes.of[k]]
@@ -122,7 +131,7 @@ cdef int scan(RelationalEngine engine, Step *step, Rows *given) except -1 nogil:
             is_found = True
             if step.mode != JOIN:
                 break
-            put_joined(&step.rows, row, given.width, other, &step.takes)
+            put_joined(&step.rows, row, given.width, other, &step.takes, engine.most_rows)
         if step.mode != JOIN and is_found == (step.mode == SEMI):
             copy_cells(new_row(&step.rows), row, given.width)
     return 0
@@ -160,7 +169,7 @@ cdef int scan_hashed(
             is_found = True
             if step.mode != JOIN:
                 break
-            put_joined(&step.rows, row, given.width, other, &step.takes)
+            put_joined(&step.rows, row, given.width, other, &step.takes, engine.most_rows)
         if step.mode != JOIN and is_found == (step.mode == SEMI):
             copy_cells(new_row(&step.rows), row, given.width)
     return 0
@@ -188,7 +197,8 @@ cdef int probe(RelationalEngine engine, Step *step, Rows *given) except -1 nogil
                 if step.mode != JOIN:
                     break
                 put_joined(
-                    &step.rows, row, given.width, cells_of(state, slot), &step.takes
+                    &step.rows, row, given.width, cells_of(state, slot), &step.takes,
+                    engine.most_rows
                 )
             if step.index == 0:
                 break
@@ -204,6 +214,9 @@ cdef int listed(RelationalEngine engine, Step *step, Rows *given) except -1 nogi
     cdef int64_t *place
     for i in range(given.count):
         for k in range(step.constant_count):
+            if step.rows.count >= engine.most_rows:
+                with gil:
+                    raise TooManyRows
             place = new_row(&step.rows)
             copy_cells(place, row_of(given, i), given.width)
             place[given.width] = step.constants[k]
@@ -246,7 +259,11 @@ cdef int join_branches(RelationalEngine engine, Step *step, Rows *given) except 
             place = new_row(&step.rows)
             for c in range(step.width):
                 place[c] = row_of(found, i)[columns[c]]
-    return distinct(&step.rows, &engine.seen)
+    distinct(&step.rows, &engine.seen)
+    if step.rows.count > engine.most_rows:
+        with gil:
+            raise TooManyRows
+    return 0
 
 
 cdef int project(RelationalEngine engine, Step *step, Rows *given) except -1 nogil:

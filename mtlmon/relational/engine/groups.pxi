@@ -67,7 +67,8 @@ cdef int probe_groups(RelationalEngine engine, Step *step, Rows *given) except -
         while slot != NONE:
             if value_of_group(engine, step, state, slot, &value):
                 put_joined(
-                    &step.rows, row, given.width, cells_of(state, slot), &step.takes
+                    &step.rows, row, given.width, cells_of(state, slot), &step.takes,
+                    engine.most_rows
                 )
                 row_of(&step.rows, step.rows.count - 1)[step.width - 1] = value
             if step.index == 0:

@@ -201,6 +201,7 @@ cdef int answer(RelationalEngine engine, Query *query, Rows *rows) except -1 nog
             engine.answers.put(&found, NULL)
         return 0
     engine.found[query.policy] += 1
+    engine.has_found = True
     found.kind = MATCHES if query.is_find else VIOLATED
     if rows.count == 1 or rows.width == 0:
         engine.answers.put(&found, rows.cells)

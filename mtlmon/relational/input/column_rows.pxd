@@ -21,7 +21,7 @@ cdef class ColumnRows:
     cdef bint by_stamp
     cdef const int64_t *time_stamps
     cdef size_t row_count
-    cdef size_t next_row
+    cdef readonly size_t next_row       # how many of the loaded rows have been read
     cdef RowColumns *atoms
     cdef list kept
 

@@ -22,6 +22,9 @@ cdef class RowScanner:
     cdef uint64_t *letters
     cdef uint32_t letter_room
     cdef Block block
+    # the bytes of the log that have been loaded, and whether its end has
+    cdef uint64_t loaded
+    cdef bint has_end
     cdef ScanStatus status
 
     cdef int scan(self, size_t most) except -1 nogil

@@ -7,14 +7,14 @@ errors are those of other text logs: a `Scanner` reads them.
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memchr, memset
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from mtlmon.arrays.native cimport Block, KeyTable
-from mtlmon.engine.native cimport reserve
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, reserve
 from mtlmon.relational.native cimport PointBlock
 from mtlmon.text.native cimport (
     BLANK,
@@ -34,7 +34,7 @@ from mtlmon.text.native cimport (
     skip_byte_order_mark,
 )
 
-from mtlmon.errors import LogError
+from mtlmon.errors import LogError, SnapshotError
 
 # PERF: a block of 1024 time-points with their rows stays in the cache until it is monitored.
 DEFAULT_POINTS = 1 << 10
@@ -79,12 +79,14 @@ cdef class RowScanner:
         """Load a block of bytes for `read`; the block must not change until it has been read."""
         self.block = Block(block)
         self.lines.load(self.block.data, self.block.size)
+        self.loaded += self.block.size
         self.status = SCAN_FULL
 
     def load_end(self):
         """End the log: `read` then reads a last line that has no line feed."""
         self.block = None
         self.lines.load_end()
+        self.has_end = True
         self.status = SCAN_FULL
 
     def unload(self):
@@ -112,6 +114,63 @@ cdef class RowScanner:
         if self.status == SCAN_ERROR and self.points.next == self.points.point_count:
             raise self.lines.failure
         return self.status != SCAN_EMPTY
+
+    @property
+    def position(self):
+        """How many bytes of the log have been read, up to the end of a line."""
+        return self.loaded - self.lines.unread()
+
+    @property
+    def is_settled(self):
+        """Whether there can be a snapshot: no time-points or error wait, and it is not the end."""
+        return (
+            self.points.next == self.points.point_count
+            and self.status != SCAN_ERROR
+            and not self.has_end
+        )
+
+    def snapshot(self):
+        """Return what is known after the first `position` bytes of the log, for `restore`."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef size_t k
+        if not self.is_settled:
+            raise ValueError("time-points wait to be read")
+        writer.put(self.loaded - self.lines.unread())
+        writer.put(self.point_count)
+        writer.put(self.lines.line_count)
+        writer.put(self.lines.skipped_count)
+        writer.put(self.lines.in_long_line)
+        writer.put(self.lines.last.value + 1 if self.lines.last.is_known else 0)
+        for k in range(self.table.count):
+            writer.put(self.table.entries[k].is_seen)
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from a snapshot; the next block to load is the log from `position` on.
+
+        Raises:
+            SnapshotError: the bytes are not the snapshot of a scanner of as many relations.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef size_t k
+        cdef uint64_t after
+        if self.loaded or self.has_end:
+            raise ValueError("a scanner is restored before anything is loaded")
+        reader.open(as_bytes(snapshot), 0)
+        self.loaded = reader.get(INT64_MAX)
+        self.point_count = reader.get(INT64_MAX)
+        self.lines.line_count = reader.get(UINT64_MAX)
+        self.lines.skipped_count = reader.get(UINT64_MAX)
+        self.lines.in_long_line = <bint> reader.get(1)
+        if (self.lines.skipped_count or self.lines.in_long_line) and not self.lines.skip_errors:
+            raise SnapshotError("lines that cannot be read were skipped before the snapshot")
+        after = reader.get(<uint64_t> INT64_MAX + 1)
+        if after > 0:
+            # without digits, so that the next time-stamp is not compared with it
+            remember_time_stamp(&self.lines.last, after - 1, 0)
+        for k in range(self.table.count):
+            self.table.entries[k].is_seen = <bint> reader.get(1)
+        reader.end()
 
     cdef int scan(self, size_t most) except -1 nogil:
         """Add up to `most` time-points; return a ScanStatus."""

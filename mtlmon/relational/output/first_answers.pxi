@@ -2,10 +2,12 @@
 """Finds the first time-point at which a policy is violated, with all of its valuations there."""
 
 from cython cimport final
-from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
+from libc.stddef cimport size_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from mtlmon.relational.native cimport HOLDS, MATCHES, Answer, AnswerBlock
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, damaged
+from mtlmon.relational.native cimport HOLDS, MATCHES, Answer, AnswerBlock, AnswerKind
 
 
 @final
@@ -58,6 +60,69 @@ cdef class FirstAnswers:
             self.take(answers)
         answers.clear()
         return self.is_decided
+
+    def snapshot(self):
+        """Return what is known as bytes for `restore`; texts have the same numbers there."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef size_t k
+        for k in range(self.policy_count):
+            writer.put(self.decided[k])
+        writer.put(self.is_decided)
+        writer.put(self.has_candidate)
+        if self.has_candidate:
+            writer.put(self.candidate.policy)
+            writer.put(self.candidate.kind)
+            writer.put(<uint64_t> self.candidate.time_stamp)
+            writer.put(self.candidate.offset)
+            writer.put(self.candidate.point)
+            writer.put(self.candidate.known)
+            writer.put(self.found.count)
+            writer.put(self.found.value_count)
+            for k in range(self.found.value_count):
+                writer.put(<uint64_t> self.found.values[k])
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from a snapshot of the same policies; this object must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef size_t k, i, count, width
+        cdef list values
+        reader.open(as_bytes(snapshot), 0)
+        for k in range(self.policy_count):
+            self.decided[k] = reader.get(UINT64_MAX)
+        self.is_decided = reader.get(1)
+        self.has_candidate = reader.get(1)
+        if self.is_decided and not self.has_candidate:
+            raise damaged()
+        if self.has_candidate:
+            if not self.policy_count:
+                raise damaged()
+            self.candidate.policy = <uint32_t> reader.get(self.policy_count - 1)
+            self.candidate.kind = <AnswerKind> <int> reader.get(MATCHES)
+            self.candidate.time_stamp = <int64_t> reader.get(INT64_MAX)
+            self.candidate.offset = reader.get(UINT64_MAX)
+            self.candidate.point = reader.get(INT64_MAX)
+            self.candidate.known = reader.get(INT64_MAX)
+            self.candidate.start = 0
+            width = self.found.widths[self.candidate.policy]
+            if self.candidate.kind == HOLDS:
+                raise damaged()
+            count = <size_t> (reader.get_count(<uint32_t> width) if width else reader.get(1))
+            if reader.get(UINT64_MAX) != count * width:
+                raise damaged()
+            for k in range(count):
+                values = []
+                for i in range(width):
+                    values.append(<int64_t> reader.get(UINT64_MAX))
+                self.found.add(
+                    self.candidate.policy, <int> self.candidate.kind, self.candidate.time_stamp,
+                    self.candidate.offset, self.candidate.point, values
+                )
+        reader.end()
 
     cdef int take(self, AnswerBlock answers) except -1 nogil:
         cdef const Answer *answer

@@ -1,0 +1,108 @@
+"""Check policies with variables so that checkpoints can be written and a later run can continue."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.relations import RowWork
+from mtlmon.cli.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
+from mtlmon.cli.text_checkpoints import DigestedText
+from mtlmon.errors import SnapshotError
+
+if TYPE_CHECKING:
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.files import LogFile
+    from mtlmon.cli.relations import Check, Output, RowLoop
+    from mtlmon.relational.input.native import RowScanner
+
+__all__ = ["CheckpointedRows", "continue_output", "restored_source", "snapshot_of"]
+
+_RUN_PARTS = 3
+
+
+def snapshot_of(check: Check | None, source: bytes, options: Options) -> bytes:
+    """Return the state of a check as bytes.
+
+    Args:
+        check: the check, all of whose time-points have been taken in; None before the first.
+        source: what is known of the log, as bytes.
+        options: the options of the command line.
+    """
+    settings = json.dumps([value for _, value in _settings(options)]).encode()
+    run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
+    return joined_parts(RELATIONS, [settings, source, *run])
+
+
+def restored_source(snapshot: bytes, options: Options) -> tuple[bytes, list[bytes]]:
+    """Return what a snapshot knows of the log, and the state of the check for its run.
+
+    Raises:
+        SnapshotError: the snapshot is damaged, or was made with other options.
+    """
+    settings, source, *run = split_parts(snapshot, RELATIONS, 2 + _RUN_PARTS)
+    if len(run) != _RUN_PARTS:
+        raise damaged()
+    for (what, value), before in zip(_settings(options), json.loads(settings), strict=True):
+        if value != before:
+            raise SnapshotError(f"it was made {what}")
+    return source, run
+
+
+def continue_output(output: Output, output_size: int, options: Options) -> None:
+    """Let an output go on behind what an earlier run has written."""
+    if output_size and options.output_format == "csv" and options.verdicts != "none":
+        from mtlmon.tables.outputs import CsvOutput
+
+        assert isinstance(output, CsvOutput)
+        output.has_header = True
+
+
+def _settings(options: Options) -> list[tuple[str, object]]:
+    """Return the settings that must not change, each with the words for an error message."""
+    return [
+        ("from tables" if not options.is_table else "from a text log", options.is_table),
+        ("with another --output-format", options.output_format),
+        ("with another --verdicts", options.verdicts),
+        ("with other --time-points", options.time_points),
+    ]
+
+
+class CheckpointedRows(DigestedText, RowWork):
+    """Moves a text log of rows through a check; its position is a number of bytes.
+
+    Args:
+        loop: reads and checks the log.
+        log: the open log.
+        rows: what reads the log in the loop.
+        options: the options of the command line.
+    """
+
+    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner, options: Options) -> None:
+        super().__init__(loop, log)
+        self.check = loop.check
+        self.rows = rows
+        self.options = options
+        self.begin_digest()
+
+    @property
+    def position(self) -> int:
+        return self.rows.position
+
+    @property
+    def is_settled(self) -> bool:
+        return self.rows.is_settled
+
+    def settle(self) -> bool:
+        """Do nothing: all time-points that have been read have been checked."""
+        return False
+
+    def snapshot(self) -> bytes:
+        return snapshot_of(self.check, self.rows.snapshot(), self.options)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        source, run = restored_source(snapshot, self.options)
+        # another file is said to be one before its relations are compared
+        self.check.run.restore(run)
+        self.rows.restore(source)
+        continue_output(self.output, output_size, self.options)
