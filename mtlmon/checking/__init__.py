@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mtlmon.checking.log_check import LogCheck, PolicyCounts
+from mtlmon.checking.counts import PolicyCounts
+from mtlmon.checking.log_check import LogCheck
 from mtlmon.checking.partitions import Partitions, TraceKeys, partitions_of
 from mtlmon.checking.sources import EventBatch, EventSource
 from mtlmon.checking.text_logs import TextLog

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.checking.log_check import end_time_of_all
+from mtlmon.checking.clocks import end_time_of_all
 from mtlmon.checking.row_offsets import RowOffsets
 from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import struct
-import time
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from mtlmon.analysis.reach import decision_delay
+from mtlmon.checking.batch_points import events_between, points_of
+from mtlmon.checking.check_snapshots import CheckNumbers, damaged, opened, sealed
+from mtlmon.checking.clocks import clock_of, period_of, refuse_waiting
+from mtlmon.checking.counts import PolicyCounts
+from mtlmon.checking.feeding import Feeder
+from mtlmon.checking.idle_keys import IdleKeys
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.drive.native import (
     KeyedMonitors,
@@ -16,192 +20,31 @@ from mtlmon.drive.native import (
 )
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end
-from mtlmon.errors import MtlmonError, SnapshotError
-from mtlmon.policy.definitions import Clock
-from mtlmon.support.processors import processor_count
+from mtlmon.errors import MtlmonError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
-    from concurrent.futures import ThreadPoolExecutor
     from typing import SupportsIndex
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from mtlmon.arrays.native import EventColumns
+    from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.row_offsets import RowOffsets
     from mtlmon.checking.shown import Messages
-    from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers, TimeStamps
-    from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.checking.sources import EventBatch, EventSource, StreamNumbers
     from mtlmon.drive.native import FirstViolation, PolicyLines, VerdictRows
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
+    from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
 
-    EndTime = int | Literal["last", "inf"] | None
-
-__all__ = ["LogCheck", "PolicyCounts", "end_time_of_all"]
-
-_MAGIC = b"mtlmon check"
-_VERSION = 4
-_DIGEST_BYTES = 8
-# Whether the check is stopped, its position, the clock and the first time-stamp (-1 for none).
-_NUMBERS = struct.Struct("<?Qqq")
-# For each partition: the number of keys of a check that is stopped (-1 for others), when to look
-# for idle keys, and how many were forgotten.
-_KEY_NUMBERS = struct.Struct("<qQQ")
-# For each policy that is not on all rows, its time-points if the check is stopped (-1 for others).
-_EVENT_NUMBER = struct.Struct("<q")
+__all__ = ["LogCheck"]
 
 # Stands for rows among the periods of ticks.
 _ROWS = 0
-# Look for idle keys when there are this many, and twice as many as after the last time.
-_IDLE_KEYS = 1 << 16
 # The number of events, times policies, to process before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
 _LEAST_EVENTS = 1 << 13
-# Threads share the policies once events fed together have taken this long.
-_SHARED_SECONDS = 0.02
 # The approximate size of an event's verdict until it is taken out.
 _VERDICT_BYTES = 100
-
-
-def _short_digest(data: bytes) -> bytes:
-    """Return a digest that reveals damage, but not forgery."""
-    # Imported on use, as it loads OpenSSL, which takes 8 ms and 3 MB.
-    from hashlib import blake2b
-
-    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
-
-
-def _clock_of(policy: Policy) -> Clock | None:
-    """The time-points of a policy, with a period in units of time; None for all rows.
-
-    Raises:
-        FormulaError: the period has a unit, but that of the time-stamps is not known.
-    """
-    clock = policy.clock
-    if clock is None or not clock.has_ticks or isinstance(clock.period, int):
-        return clock
-    from mtlmon.policy.predicates.time_points import Waiting, period_in_units
-
-    assert clock.period is not None
-    assert not isinstance(clock.period, Waiting)
-    return Clock(period=period_in_units(clock.period, None))
-
-
-def _period_of(clock: Clock | None) -> int | None:
-    """The period of a policy's ticks, in units of time; None if it is on rows."""
-    period = None if clock is None else clock.period
-    return period if isinstance(period, int) else None
-
-
-def _refuse_waiting(verdicts: str, *, advances: bool) -> None:
-    """Refuse what is about the time of the whole log, where rows wait for later values."""
-    what = "the first violation" if verdicts == "first" else None
-    if advances:
-        what = "advancing all keys with time"
-    if what is not None:
-        raise MtlmonError(
-            f"{what} is not possible where a policy uses next(...), because its rows wait for "
-            "later ones"
-        )
-
-
-def _events_between(places: NDArray[np.uint32], first: int, last: int, row_count: int) -> int:
-    """How many events come with the rows from `first` to `last`, exclusive; all without rows."""
-    import numpy as np
-
-    if not row_count:
-        return len(places)
-    start, end = np.searchsorted(places, [first, last])
-    return int(end - start)
-
-
-def _or_minus_one(number: int | None) -> int:
-    return -1 if number is None else number
-
-
-def _or_none(number: int) -> int | None:
-    return None if number < 0 else number
-
-
-def _executor(policy_count: int, threads: int | None) -> ThreadPoolExecutor | None:
-    """Return threads that run policies in parallel, or None if one thread is enough."""
-    count = min(processor_count() if threads is None else threads, policy_count)
-    if count == 1:
-        return None
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(count, "mtlmon-policies")
-
-
-def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:
-    """Return what is known about the time after every trace of a log.
-
-    Args:
-        clock: the last time-stamp of the log.
-        end_time: what is known about the time after the log.
-
-    Returns:
-        The time up to which no more events come, "inf", or None if nothing is known.
-    """
-    following = clock_at_end(clock, end_time)
-    if following is None:
-        return "inf"
-    return following - 1 if following else None
-
-
-class PolicyCounts(NamedTuple):
-    """The counts of one policy, including equivalents.
-
-    Attributes:
-        events: the number of time-points.
-        true: time-points that were decided to be true.
-        false: time-points that were decided to be false.
-    """
-
-    events: int
-    true: int
-    false: int
-
-    @property
-    def undecided(self) -> int:
-        """The number of time-points that have no verdict."""
-        return self.events - self.true - self.false
-
-
-class _TimePoints(NamedTuple):
-    """The time-points of policies that come with a batch.
-
-    Attributes:
-        events: for each policy its events.
-        numbers: for each policy the numbers of their traces; None if they are all rows.
-        places: likewise, the rows that they come with.
-        offsets: likewise, their offsets within their time-stamps; None if these are consecutive.
-        rows: for each partition whose policies choose rows, the time-stamps, traces and offsets of
-            all rows.
-        tick_times: for each policy on ticks, the times of these.
-    """
-
-    events: list[EventColumns]
-    numbers: list[NDArray[np.uint32] | None]
-    places: list[NDArray[np.uint32] | None]
-    offsets: list[NDArray[np.uint32] | None]
-    rows: list[tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]] | None]
-    tick_times: list[NDArray[np.int64]]
-
-
-def _rows_of(
-    batch: EventBatch, partition: int, offsets: RowOffsets
-) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
-    """The time-stamps, traces and offsets of the rows of a batch."""
-    import numpy as np
-
-    time_stamps = np.asarray(batch.time_stamps)
-    own = batch.numbers_of(partition)
-    numbers = np.zeros(len(time_stamps), np.uint32) if own is None else own
-    return time_stamps, numbers, offsets.offsets(time_stamps, numbers)
 
 
 class LogCheck:
@@ -249,8 +92,6 @@ class LogCheck:
             set it.
         is_stopped: whether the first violation has been found. The counts then cover the events up
             to the one at which it was known to be the first, although more may have been read.
-        keys_forgotten: for each partition, the number of keys that had nothing left to remember and
-            were forgotten.
         memory: how much memory is held, and the peak. Sources that receive this object add what
             they hold.
         messages: set this to get the messages of triggers for the verdicts of each batch; None for
@@ -283,13 +124,13 @@ class LogCheck:
 
             refuse_first_order(policies)
         self.messages: Messages | None = None
-        self._clocks = [_clock_of(policy) for policy in self.policies]
+        self._clocks = [clock_of(policy) for policy in self.policies]
         self._has_clocks = any(clock is not None for clock in self._clocks)
         self._has_ticks = any(one is not None and one.has_ticks for one in self._clocks)
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
-            _refuse_waiting(verdicts, advances=advance_every is not None or passes_time)
+            refuse_waiting(verdicts, advances=advance_every is not None or passes_time)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
@@ -319,9 +160,6 @@ class LogCheck:
         # Kept violations refer to keys by number.
         self._keeps_keys = keep_keys or collect or self._wants_first
         self._collects_first = collect and self._wants_first
-        # the threads that share the policies; None until they are worth their cost
-        self._executor: ThreadPoolExecutor | None = None
-        self._may_share = len(self.monitors) > 1
         self._threads = threads
         delays = None
         if advance_every is not None or passes_time:
@@ -338,14 +176,13 @@ class LogCheck:
         )
         self.repeats_ticks = self._has_ticks and not self._wants_first and not loses_ticks
         if self.repeats_ticks:
-            self._native.run_ticks([_period_of(clock) for clock in self._clocks])
+            self._native.run_ticks([period_of(clock) for clock in self._clocks])
         self.slice_events = max(_SLICE_EVENTS // len(self.monitors), _LEAST_EVENTS)
         if self.memory.limit is not None:
             share = self.memory.limit // 8 // len(self.monitors)
             self.slice_events = max(1, min(self.slice_events, share // _VERDICT_BYTES))
         self._advance_every = advance_every
         count = len(self.partitions.columns)
-        self._idle_keys = [_IDLE_KEYS] * count
         self.position = 0
         # For each partition whose policies choose rows, the offsets of its rows.
         self._row_offsets: list[RowOffsets | None] = [None] * count
@@ -354,22 +191,34 @@ class LogCheck:
                 from mtlmon.checking.row_offsets import RowOffsets
 
                 self._row_offsets[partition] = RowOffsets()
-        # Time has passed up to here without events: no later one is below it.
-        self._passed = 0
-        # All ticks below this time have been checked.
-        self._ticks_done = 0
-        # Whether some ticks before the next row have been checked; there is no snapshot then.
-        self.is_within_row = False
+        self._idle = IdleKeys(self._native, self._row_offsets)
+        self._feeder = Feeder(
+            self._native,
+            len(self.monitors),
+            threads=threads,
+            advance_every=advance_every,
+            has_clocks=self._has_clocks,
+            has_ticks=self._has_ticks,
+            repeats_ticks=self.repeats_ticks,
+        )
         # Once the check has stopped: for each policy that is not on all rows, its time-points.
         self._events_at_stop: list[int | None] = [None] * len(self.policies)
         # once the check has stopped: the numbers of keys up to the first violation, by partition
         self._keys: list[int] | None = None
-        self._clock: int | None = None
         # once the log has ended: a time-stamp that no further event is below
         self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
         self.is_stopped = False
-        self.keys_forgotten = [0] * count
+
+    @property
+    def is_within_row(self) -> bool:
+        """Whether some ticks before the next row have been checked; there is no snapshot then."""
+        return self._feeder.is_within_row
+
+    @property
+    def keys_forgotten(self) -> list[int]:
+        """For each partition, how many keys had nothing left to remember and were forgotten."""
+        return self._idle.forgotten
 
     @property
     def verdicts(self) -> VerdictRows:
@@ -504,7 +353,9 @@ class LogCheck:
             self._native.first.with_keys()
         if self.messages is not None:
             self.messages.add(batch)
-        chosen = self._time_points(batch)
+        partitions = self.partitions.of_policies
+        offsets = self._row_offsets
+        chosen = points_of(batch, self.monitors, partitions, self._clocks, offsets)
         events, own_numbers, places = chosen.events, chosen.numbers, chosen.places
         count = len(batch.time_stamps)
         numbers: list[StreamNumbers] = []
@@ -513,11 +364,12 @@ class LogCheck:
             numbers.append(memoryview(bytes(4 * count)).cast("I") if own is None else own)
         of_policies = [
             numbers[partition] if chosen is None else chosen
-            for partition, chosen in zip(self.partitions.of_policies, own_numbers, strict=True)
+            for partition, chosen in zip(partitions, own_numbers, strict=True)
         ]
         # A batch without rows has ticks that come before the next row.
-        self.is_within_row = not count
-        if self._threads != 1 and not self._may_forget(source):
+        self._feeder.is_within_row = not count
+        can_forget = not self._keeps_keys and self._idle.may_forget(source)
+        if self._threads != 1 and not can_forget:
             source.prepare_next()
         starts = {*range(0, max(count, 1), self.slice_events)}
         starts.update(cut for cut in cuts if 0 < cut < count)
@@ -529,7 +381,7 @@ class LogCheck:
             keys = self.key_counts
             events_before = self._event_counts()
             try:
-                yield from self._feed(events, of_policies, first, time_stamps, chosen, batch)
+                yield from self._feeder.feed(events, of_policies, first, time_stamps, chosen, batch)
             finally:
                 self._look_for_first()
             if self.is_stopped:
@@ -539,7 +391,7 @@ class LogCheck:
                     for before, known in zip(keys, numbers, strict=True)
                 ]
                 self._events_at_stop = [
-                    None if own is None else before + _events_between(own, first, last, count)
+                    None if own is None else before + events_between(own, first, last, count)
                     for before, own in zip(events_before, places, strict=True)
                 ]
             self.position += len(time_stamps)
@@ -551,7 +403,9 @@ class LogCheck:
             if self.is_stopped:
                 return
         # Only now have all verdicts with numbers of keys been taken out.
-        self._forget_idle(source)
+        clock = self._feeder.clock
+        if not self._keeps_keys and clock is not None:
+            self._idle.forget(source, clock)
 
     def pass_time(self, source: EventSource, time_stamp: int) -> Generator[None, None, None]:
         """Declare that no later event is below a time; whenever this yields, there may be verdicts.
@@ -565,8 +419,8 @@ class LogCheck:
                 yield from self.feed(batch, source)
                 if self.is_stopped:
                     return
-        self._passed = max(self._passed, time_stamp)
-        self._native.advance(self._passed)
+        self._feeder.passed = max(self._feeder.passed, time_stamp)
+        self._native.advance(self._feeder.passed)
         self._look_for_first()
         yield
 
@@ -590,9 +444,9 @@ class LogCheck:
         if self._has_waiting and following is None:
             for batch in source.released():
                 yield from self.feed(batch, source)
-        self._end_clock = max(clock if following is None else following, self._passed)
+        self._end_clock = max(clock if following is None else following, self._feeder.passed)
         self._native.finish(self._end_clock, following is None)
-        self._clock = None
+        self._feeder.clock = None
         self._look_for_first()
         yield
 
@@ -601,33 +455,6 @@ class LogCheck:
         if not self._has_clocks or not self._wants_first:
             return [0] * len(self.monitors)
         return [one.counters["events"] for one in self.monitors]
-
-    def _time_points(self, batch: EventBatch) -> _TimePoints:
-        """Return the time-points of each policy that come with a batch."""
-        found = _TimePoints([], [], [], [], [], [])
-        for partition, offsets in enumerate(self._row_offsets):
-            found.rows.append(None if offsets is None else _rows_of(batch, partition, offsets))
-        chosen: dict[tuple[int, Clock], ChosenPoints] = {}
-        partitions = self.partitions.of_policies
-        for one, partition, clock in zip(self.monitors, partitions, self._clocks, strict=True):
-            if clock is None:
-                found.events.append(batch.events_of(one.atoms, partition))
-                found.numbers.append(None)
-                found.places.append(None)
-                found.offsets.append(None)
-                continue
-            if (partition, clock) not in chosen:
-                chosen[partition, clock] = batch.chosen(partition, clock)
-            points = chosen[partition, clock]
-            if clock.has_ticks:
-                found.tick_times.append(points.time_stamps)
-            found.events.append(points.events_of(one.atoms))
-            found.numbers.append(points.numbers)
-            found.places.append(points.places)
-            rows = found.rows[partition]
-            is_of_rows = clock.atom is not None and rows is not None
-            found.offsets.append(rows[2][points.places] if is_of_rows and rows else None)
-        return found
 
     def snapshot(self) -> bytes:
         """Return the state of the check after `position` events as bytes for `restore`.
@@ -642,22 +469,19 @@ class LogCheck:
             raise MtlmonError("no snapshot after the end of the log")
         if self.is_within_row:
             raise MtlmonError("no snapshot between the ticks before a row")
-        head = b"".join(_short_digest(repr(value).encode()) for _, value in self._settings())
-        numbers = _NUMBERS.pack(
+        numbers = CheckNumbers(
             self.is_stopped,
             self.position,
-            _or_minus_one(self._clock),
-            _or_minus_one(self.first_time_stamp),
+            self._feeder.clock,
+            self.first_time_stamp,
+            self._keys,
+            self._idle.limits,
+            self._idle.forgotten,
+            self._events_at_stop,
         )
-        keys = [None] * len(self._idle_keys) if self._keys is None else self._keys
-        for count, idle, forgotten in zip(keys, self._idle_keys, self.keys_forgotten, strict=True):
-            numbers += _KEY_NUMBERS.pack(_or_minus_one(count), idle, forgotten)
-        for events in self._events_at_stop:
-            numbers += _EVENT_NUMBER.pack(_or_minus_one(events))
-        for offsets in self._row_offsets:
-            numbers += b"" if offsets is None else offsets.snapshot()
-        body = head + numbers + policies_snapshot(self._native)
-        return _MAGIC + bytes([_VERSION]) + _short_digest(body) + body
+        offsets = b"".join(one.snapshot() for one in self._row_offsets if one is not None)
+        body = numbers.pack() + offsets + policies_snapshot(self._native)
+        return sealed(self._settings(), body)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of another check; this check must be new.
@@ -672,45 +496,24 @@ class LogCheck:
         """
         if self.position:
             raise MtlmonError("a check can only be restored before its first event")
-        head = len(_MAGIC) + 1
-        body = snapshot[head + _DIGEST_BYTES :]
-        if not snapshot.startswith(_MAGIC) or len(snapshot) < head + _DIGEST_BYTES:
-            raise SnapshotError("this is not a snapshot of a check of policies")
-        if snapshot[head - 1] != _VERSION:
-            raise SnapshotError(
-                f"the snapshot has version {snapshot[head - 1]}; this version of mtlmon reads "
-                f"version {_VERSION} only"
-            )
-        if snapshot[head : head + _DIGEST_BYTES] != _short_digest(body):
-            raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
-        place = 0
-        for what, value in self._settings():
-            if body[place : place + _DIGEST_BYTES] != _short_digest(repr(value).encode()):
-                raise SnapshotError(f"the snapshot is of {what}")
-            place += _DIGEST_BYTES
-        events_at = place + _NUMBERS.size + _KEY_NUMBERS.size * len(self._idle_keys)
-        after = events_at + _EVENT_NUMBER.size * len(self.policies)
-        if len(body) < after:
-            raise SnapshotError("the snapshot is damaged: it does not describe a state")
-        is_stopped, position, clock, first = _NUMBERS.unpack_from(body, place)
-        parts = _KEY_NUMBERS.iter_unpack(body[place + _NUMBERS.size : events_at])
+        body = opened(snapshot, self._settings())
+        numbers, body = CheckNumbers.unpack(body, len(self._row_offsets), len(self.policies))
         for offsets in self._row_offsets:
-            after += 0 if offsets is None else offsets.restore(body[after:])
-        keys, idle, forgotten = (list(one) for one in zip(*parts, strict=True))
-        restore_policies(self._native, body[after:])
-        if is_stopped and (self._native.first is None or not self._native.first.is_found):
-            raise SnapshotError("the snapshot is damaged: it does not describe a state")
-        end = events_at + _EVENT_NUMBER.size * len(self.policies)
-        found = _EVENT_NUMBER.iter_unpack(body[events_at:end])
-        self._events_at_stop = [_or_none(number) for (number,) in found]
-        self.is_stopped = is_stopped
-        self.position = position
-        self._keys = None if min(keys) < 0 else keys
-        self._clock = _or_none(clock)
-        self._ticks_done = self._clock or 0
-        self.first_time_stamp = _or_none(first)
-        self._idle_keys = idle
-        self.keys_forgotten = forgotten
+            if offsets is not None:
+                body = body[offsets.restore(body) :]
+        restore_policies(self._native, body)
+        first = self._native.first
+        if numbers.is_stopped and (first is None or not first.is_found):
+            raise damaged()
+        self.is_stopped = numbers.is_stopped
+        self.position = numbers.position
+        self.first_time_stamp = numbers.first_time_stamp
+        self._keys = numbers.keys
+        self._events_at_stop = numbers.events
+        self._feeder.clock = numbers.clock
+        self._feeder.ticks_done = numbers.clock or 0
+        self._idle.limits = numbers.idle_limits
+        self._idle.forgotten = numbers.forgotten
 
     def _settings(self) -> list[tuple[str, object]]:
         """Return the settings that a snapshot depends on, each with words for an error message."""
@@ -726,112 +529,7 @@ class LogCheck:
 
     def close(self) -> None:
         """End the threads of the check; no more events can come."""
-        if self._executor is not None:
-            self._executor.shutdown()
-
-    def _feed(
-        self,
-        events: list[EventColumns],
-        numbers: list[StreamNumbers],
-        first: int,
-        time_stamps: TimeStamps,
-        points: _TimePoints,
-        batch: EventBatch,
-    ) -> Generator[None, None, None]:
-        """Process the rows from `first` on, which have these time-stamps, and what comes with them.
-
-        Between rows of different periods of `advance_every`, all keys advance. This yields between
-        ticks that come before a row, if they are many.
-        """
-        every = self._advance_every
-        if every is None or not len(time_stamps):
-            rows = range(first, first + len(time_stamps))
-            yield from self._feed_rows(events, numbers, rows, points, batch)
-            if len(time_stamps):
-                self._clock = int(time_stamps[-1])
-            return
-        import numpy as np
-
-        periods = np.asarray(time_stamps) // every
-        before = periods[0] if self._clock is None else self._clock // every
-        changes = set(np.flatnonzero(np.diff(periods, prepend=before)).tolist())
-        starts = sorted({0, *changes})
-        for start, end in zip(starts, [*starts[1:], len(periods)], strict=True):
-            if start in changes:
-                # Ticks that come with this row are below it.
-                bound = self._clock if self._has_ticks else int(time_stamps[start])
-                self._native.advance(max(bound or 0, self._passed))
-            row = first + start
-            rows = range(row, row + end - start)
-            yield from self._feed_rows(events, numbers, rows, points, batch)
-            self._clock = int(time_stamps[end - 1])
-        self._clock = int(time_stamps[-1])
-
-    def _feed_rows(
-        self,
-        events: list[EventColumns],
-        numbers: list[StreamNumbers],
-        rows: range,
-        points: _TimePoints,
-        batch: EventBatch,
-    ) -> Generator[None, None, None]:
-        """Process rows, and the ticks before them in turns; yield between two turns."""
-        if not self.repeats_ticks:
-            self._feed_policies(events, numbers, rows.start, len(rows), points, batch)
-            return
-        import numpy as np
-
-        from mtlmon.checking.tick_turns import tick_turns
-
-        time_stamps = np.asarray(batch.time_stamps)
-        end = int(time_stamps[rows[-1]]) if rows else batch.tick_end
-        turns = tick_turns(
-            self._native, points.tick_times, time_stamps, rows, end, self._ticks_done
-        )
-        is_first = True
-        for first, count, tick_end in turns:
-            if not is_first:
-                # There is no snapshot between these ticks.
-                was_within_row, self.is_within_row = self.is_within_row, True
-                yield
-                self.is_within_row = was_within_row
-            is_first = False
-            self._feed_policies(events, numbers, first, count, points, batch, tick_end)
-            self._ticks_done = tick_end
-
-    def _feed_policies(
-        self,
-        events: list[EventColumns],
-        numbers: list[StreamNumbers],
-        first: int,
-        count: int,
-        points: _TimePoints,
-        batch: EventBatch,
-        tick_end: int | None = None,
-    ) -> None:
-        """Process `count` events; if that takes long, let threads share the policies from now on.
-
-        With cheap policies, threads cost more than they save: on a text log,
-        two threads take 20 % more processor time, and the check is not done any sooner.
-        """
-        start = time.perf_counter()
-        if self._has_clocks:
-            self._native.feed(
-                events,
-                numbers,
-                first,
-                count,
-                places=points.places,
-                rows=len(batch.time_stamps),
-                offsets=points.offsets,
-                row_times=batch.time_stamps,
-                tick_end=tick_end,
-            )
-        else:
-            self._native.feed(events, numbers, first, count)
-        if self._may_share and time.perf_counter() - start > _SHARED_SECONDS:
-            self._may_share = False
-            self._executor = self._native.executor = _executor(len(self.monitors), self._threads)
+        self._feeder.close()
 
     def _look_for_first(self) -> None:
         """Look for the earliest violation; stop once no earlier or simultaneous one can come."""
@@ -841,7 +539,7 @@ class LogCheck:
         earliest = self._earliest_pending()
         if first.has_keys:
             # With keys, the same time-stamp may come again.
-            if self._clock is not None and self._clock <= first.time_stamp:
+            if self._feeder.clock is not None and self._feeder.clock <= first.time_stamp:
                 return
             is_first = earliest is None or earliest[0] > first.time_stamp
         else:
@@ -866,39 +564,3 @@ class LogCheck:
             for point in self.pending(policy, number)
         )
         return min(pending, default=None)
-
-    def _may_forget(self, source: EventSource) -> bool:
-        """Whether keys may be forgotten after the events that have been read."""
-        return (
-            not self._keeps_keys
-            and source.can_forget_keys
-            and any(
-                keys is not None and len(keys) >= most
-                for keys, most in zip(source.key_tables, self._idle_keys, strict=True)
-            )
-        )
-
-    def _forget_idle(self, source: EventSource) -> None:
-        """Forget the keys that have nothing left to remember, if there are many keys."""
-        if self._clock is None or not self._may_forget(source):
-            return
-        for partition, keys in enumerate(source.key_tables):
-            count = self.key_counts[partition]
-            if keys is None or count < self._idle_keys[partition]:
-                continue
-            settled = source.settled_traces(partition, count)
-            offsets = self._row_offsets[partition]
-            if offsets is not None:
-                # The next rows of these traces may have the same time-stamp.
-                can_go = bytearray(settled or b"\1" * count)
-                for number in offsets.traces:
-                    can_go[number] = 0
-                settled = bytes(can_go)
-            numbers = self._native.forget_idle(self._clock, partition, settled)
-            left = self.key_counts[partition]
-            if numbers is not None:
-                source.keep_traces(partition, numbers)
-                if offsets is not None:
-                    offsets.keep(numbers)
-                self.keys_forgotten[partition] += count - left
-            self._idle_keys[partition] = max(_IDLE_KEYS, 2 * left)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from mtlmon.checking.log_check import PolicyCounts
+from mtlmon.checking.counts import PolicyCounts
 from mtlmon.engine.memory_limit import memory_size
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mtlmon import MtlmonError, SnapshotError
 from mtlmon.arrays.native import KeyTable
-from mtlmon.checking import LogCheck, log_check
+from mtlmon.checking import LogCheck, idle_keys
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy import Policy
 from mtlmon.tables.columns.keys import number_rows
@@ -147,7 +147,7 @@ def test_many_keys_of_one_configuration_take_few_bytes() -> None:
 
 
 def test_idle_keys_are_forgotten_as_without_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 100)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 100)
     events: list[Event] = [
         (time, f"session {time // 3}", frozenset({"p"} if time % 3 == 0 else {"q"}))
         for time in range(3000)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.checking import LogCheck, log_check
+from mtlmon.checking import LogCheck, feeding, idle_keys
 from mtlmon.verdict_arrays import verdict_type
 from tests.checking.logs import Event, Log, expected_lines, lines_of, logs, policies
 from tests.strategies import ATOMS, formulas
@@ -58,7 +58,7 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     events = some_events("threads", 700, 40)
     asked = policies(*FORMULAS)
     expected = expected_lines(asked, events, "local", has_keys=True, resolve=True, end_time="last")
-    monkeypatch.setattr(log_check, "_SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(feeding, "_SHARED_SECONDS", 0.0)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     names = set()
     start = ThreadPoolExecutor.submit
@@ -95,9 +95,9 @@ def test_keys_are_forgotten_when_that_changes_nothing(
 ) -> None:
     asked = policies(*chosen)
     check = LogCheck(asked, mode, resolve=resolve, advance_every=advance_every)
-    check._idle_keys = [0]
+    check._idle.limits = [0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_check, "_IDLE_KEYS", 0)
+        patch.setattr(idle_keys, "_IDLE_KEYS", 0)
         found = lines_of(check, Log(events, sizes, has_keys=True), end_time)
     settings = {"has_keys": True, "resolve": resolve, "end_time": end_time}
     expected = expected_lines(asked, events, mode, **settings)
@@ -138,14 +138,14 @@ def test_many_keys_that_wait() -> None:
 
 
 def test_keys_that_come_and_go_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 100)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 100)
     events = [
         (time, f"session {time // 3}", frozenset({"p"} if time % 3 == 0 else {"q"}))
         for time in range(9000)
     ]
     log = Log(events, [50], has_keys=True)
     check = LogCheck(policies(RESPONSE, "q IMPLIES ONCE[0,9] p"))
-    check._idle_keys = [100]
+    check._idle.limits = [100]
     assert lines_of(check, log) == expected_lines(check.policies, events, "local", has_keys=True)
     assert check.key_counts[0] + check.keys_forgotten[0] == 3000
     assert log.keys is not None
@@ -154,10 +154,10 @@ def test_keys_that_come_and_go_take_no_memory(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_keys_with_something_to_remember_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 1)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 1)
     events = [(time, f"{time % 50}", frozenset({"p"} if time < 50 else ())) for time in range(900)]
     check = LogCheck(policies("ONCE p"))
-    check._idle_keys = [1]
+    check._idle.limits = [1]
     found = lines_of(check, Log(events, [10], has_keys=True))
     assert check.keys_forgotten == [0]
     assert all(line.endswith("true") for line in found)

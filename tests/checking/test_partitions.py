@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mtlmon import Monitor, Resolution, SnapshotError
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.arrays.native import KeyTable
-from mtlmon.checking import LogCheck, TraceKeys, log_check, partitions_of
+from mtlmon.checking import LogCheck, TraceKeys, idle_keys, partitions_of
 from mtlmon.checking.outputs import TextOutput
 from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse
@@ -259,7 +259,7 @@ def test_any_policies_with_any_keys(
     expected = expected_lines(asked, events, mode, key, resolve=resolve, end_time=end_time)
     assert run(asked, events, sizes, key, end_time, mode, resolve=resolve)[0] == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_check, "_IDLE_KEYS", 0)
+        patch.setattr(idle_keys, "_IDLE_KEYS", 0)
         found, check = run(asked, events, sizes, key, end_time, mode, resolve=resolve)
     # A key that comes back after it was forgotten is a later one at the end.
     assert sorted(found) == sorted(expected)
@@ -323,7 +323,7 @@ def test_the_first_violation_of_all_partitions(sizes: list[int], seed: int) -> N
 
 
 def test_each_partition_forgets_its_own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 100)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 100)
     events = [
         (
             number // 2,

@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from mtlmon.checking import log_check, text_logs
+from mtlmon.checking import idle_keys, text_logs
 from mtlmon.cli import command
 from mtlmon.errors import MtlmonError
 from mtlmon.tables import check_tables
@@ -205,7 +205,7 @@ def test_files(suffix: str, size: int, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("size", [1, 3, 50, 1000])
 def test_batches(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the check would forget the keys that its monitors need no more."""
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 1)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 1)
     table = table_of(ROWS)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
     assert verdicts(check_tables(reader, POLICIES, resolve=True, end_time="inf").to_arrow()) == (

@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.checking import log_check
+from mtlmon.checking import idle_keys
 from mtlmon.tables import check_tables
 
 POLICIES = """\
@@ -47,7 +47,7 @@ def test_forgotten_keys_change_no_verdict(
     kept = check_tables(rows, text)
     expected = sorted(map(str, kept.to_arrow().to_pylist()))
     assert sum(kept.log_check.keys_forgotten) == 0
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 8)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
     reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=50))
     forgetting = check_tables(reader, text)
     found = sorted(map(str, forgetting.to_arrow().to_pylist()))

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 
 import mtlmon.streams.instances as instances_module
-from mtlmon.checking import log_check
+from mtlmon.checking import idle_keys
 from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.cli.test_kills import run_killed
@@ -223,7 +223,7 @@ def test_forgotten_keys_change_no_verdict(text: str, monkeypatch: pytest.MonkeyP
     kept = check_tables(table, text)
     wanted = sorted(map(str, kept.to_arrow().to_pylist()))
     assert sum(kept.log_check.keys_forgotten) == 0
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 8)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=50))
     forgetting = check_tables(reader, text)
     assert sorted(map(str, forgetting.to_arrow().to_pylist())) == wanted

@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 from pyarrow import ipc  # noqa: E402
 
 from mtlmon.arrays.native import KeyTable  # noqa: E402
-from mtlmon.checking import log_check  # noqa: E402
+from mtlmon.checking import idle_keys  # noqa: E402
 from mtlmon.errors import TableError  # noqa: E402
 from mtlmon.tables import check_tables, events, open_tables  # noqa: E402
 from mtlmon.tables.columns.keys import number_rows  # noqa: E402
@@ -96,7 +96,7 @@ def test_keys_are_forgotten_between_batches(
     table = rows(1, 3000)
     policies = "\n".join(POLICIES.splitlines()[:7])
     expected = sorted(verdicts(table, policies))
-    monkeypatch.setattr(log_check, "_IDLE_KEYS", 40)
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 40)
     check = check_tables(saved(table, tmp_path / "log.arrow", 30), policies)
     submitted = 0
     original = events.TableEvents.prepare_next

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from mtlmon.arrays.native import EventColumns
-from mtlmon.checking.log_check import end_time_of_all
+from mtlmon.checking.clocks import end_time_of_all
 from mtlmon.checking.row_offsets import SuccessiveOffsets
 from mtlmon.checking.shown import ValueRows, message_of
 from mtlmon.drive.native import SuccessiveMonitor
