@@ -10,6 +10,8 @@ from mtlmon.relational.monitor import RelationalMonitor as MonitorOfRows
 from mtlmon.syntax.bounds import LATER
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from mtlmon.relational.monitor import Answer
     from mtlmon.tables.events import EventBatch, TableEvents
     from mtlmon.tables.relations import RelationRows
@@ -35,6 +37,11 @@ class RelationalMonitor(MonitorOfRows):
     ...     print(answer.time_stamp, answer.value, answer.valuation)
     5 False {'u': 'alice', 'f': 'draft'}
     """
+
+    def start(self, schema: pa.Schema) -> None:
+        """Let the columns of a table say what types variables have, if nothing has come yet."""
+        if self._engine is None:
+            self._started(schema)
 
     def feed(
         self,
@@ -100,7 +107,8 @@ class RelationalMonitor(MonitorOfRows):
         """Return what makes time-points of the batches, the first of which is given."""
         from mtlmon.tables.relations import RelationRows, table_atoms
 
-        engine = self._engine or self._started(events.schema)
+        self.start(events.schema)
+        engine = self.engine
         if len(batch):
             first = int(batch.time_stamps[0])
             self._check_time(first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import PolicyError, SnapshotError, TimeStampError
@@ -127,7 +128,7 @@ class RelationalMonitor:
                 without arguments has the row `()`. Rows with null or NaN are left out.
 
         Returns:
-            What is known now, in the order of time-points.
+            What is known now, in the order of time-points; within one, by the values of variables.
 
         Raises:
             TimeStampError: the time-stamp is below that of an earlier time-point.
@@ -221,14 +222,20 @@ class RelationalMonitor:
         return cells
 
     def _answers(self) -> list[Answer]:
+        """Take what the engine has found, by the values of variables within a time-point."""
         found: list[Answer] = []
         policies = self.plan.named_policies
-        for policy, kind, time_stamp, offset, point, cells in self.engine.answers.take():
+        runs = groupby(self.engine.answers.take(), lambda one: (one[0], one[4]))
+        for (policy, _), run in runs:
             known = policies[policy]
-            valuation = {
-                name: from_cell(cell, one, self.plan.texts)
-                for name, one, cell in zip(known.variables, known.kinds, cells, strict=False)
-            }
-            value = _KINDS[kind]
-            found.append(Answer(known.name, time_stamp, offset, value, valuation, point))
+            own = []
+            for _, kind, time_stamp, offset, point, cells in run:
+                valuation = {
+                    name: from_cell(cell, one, self.plan.texts)
+                    for name, one, cell in zip(known.variables, known.kinds, cells, strict=False)
+                }
+                value = _KINDS[kind]
+                own.append(Answer(known.name, time_stamp, offset, value, valuation, point))
+            own.sort(key=lambda one: tuple(one.valuation.values()))
+            found += own
         return found

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from mtlmon.errors import EventTypeError, TimeStampError
 from mtlmon.testing import report
 from mtlmon.testing.events import events_of, events_with_conditions
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions, record
 from mtlmon.verdicts.native import Resolution
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon._core import Verdict
     from mtlmon.errors import ViolationError
+    from mtlmon.relational import Answer
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.events import Trace
-    from mtlmon.testing.recording import AtEnd, EndTime, Mode, Pair
+    from mtlmon.testing.recording import AtEnd, EndTime, Events, Mode, Pair
+    from mtlmon.testing.relations import RelationalRecording
     from mtlmon.testing.seen import Unknown
 
 __all__ = ["Result", "assert_holds", "check"]
@@ -35,6 +37,7 @@ class Result:
         false_count: the number of time-points that violate the formula.
         undecided_count: the number of time-points that are undecided at the end of the trace.
         violations: the names (time_stamp, offset) of the violating time-points, in stream order.
+        answers: for a policy with variables, its violations, each with a `valuation`.
         undecided: the names of the undecided time-points, in stream order, without those that are
             known to be equivalent to an earlier one.
         failure: the report of the violation that became known first; or of time-points that are
@@ -42,6 +45,7 @@ class Result:
     """
 
     __slots__ = (
+        "answers",
         "event_count",
         "failure",
         "false_count",
@@ -54,14 +58,16 @@ class Result:
 
     def __init__(
         self,
-        recording: Recording,
+        recording: Events,
         violations: Sequence[tuple[int, int]],
         failure: ViolationError | None,
+        answers: Sequence[Answer] = (),
     ) -> None:
         self.formula = recording.formula
         self.event_count = recording.event_count
         self.true_count, self.false_count, self.undecided_count = recording.counts
         self.violations = sorted(violations)
+        self.answers = list(answers)
         self.undecided = recording.undecided
         self.failure = failure
 
@@ -114,8 +120,9 @@ def check(
 
     Args:
         formula: a `Formula`, a text that `parse` accepts, a text with conditions on the values of
-            events, such as `latency < 0.5` or `count[0,60](failed) < 8`, or the text of a policy
-            file with one policy.
+            events, such as `latency < 0.5` or `count[0,60](failed) < 8`, a policy with variables,
+            such as `publish(u, f) IMPLIES ONCE approve(f)`, or the text of a policy file with one
+            policy.
         trace: one of
 
             - an iterable of pairs (time_stamp, atoms), where the atoms are a collection of names or
@@ -163,7 +170,9 @@ def check(
     """
     __tracebackhide__ = True
     read = read_conditions(formula, unit)
-    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
+    recording = record(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
+    if not isinstance(recording, Recording):
+        return _relational_result(recording, trace, time, unit, atoms, end_time)
     resolution = Resolution()
     violations: list[tuple[int, int]] = []
     failure = None
@@ -211,14 +220,64 @@ def assert_holds(
     """
     __tracebackhide__ = True
     read = read_conditions(formula, unit)
-    recording = Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
-    for verdict in _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time):
+    recording = record(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
+    verdicts: Iterable[Verdict | Answer]
+    if isinstance(recording, Recording):
+        verdicts = _verdicts(recording, _events(recording, trace, time, unit, atoms), end_time)
+    else:
+        verdicts = _answers(recording, trace, time, unit, atoms, end_time)
+    for verdict in verdicts:
         if verdict.value is False:
             raise report.violation(recording, (verdict.time_stamp, verdict.offset))
     is_open = bool(recording.undecided) and at_end == "decided"
     recording.seen.finish(recording.event_count, has_failed=is_open)
     if is_open:
         raise report.undecided(recording)
+
+
+def _relational_result(
+    recording: RelationalRecording,
+    trace: Trace,
+    time: str | None,
+    unit: str | None,
+    atoms: Sequence[str] | None,
+    end_time: EndTime,
+) -> Result:
+    """Check a policy with variables, as `check` does."""
+    __tracebackhide__ = True
+    answers: list[Answer] = []
+    failure = None
+    for answer in _answers(recording, trace, time, unit, atoms, end_time):
+        answers.append(answer)
+        if failure is None:
+            failure = report.violation(recording, (answer.time_stamp, answer.offset))
+    if failure is None and recording.undecided and recording.at_end == "decided":
+        failure = report.undecided(recording)
+    recording.seen.finish(recording.event_count, has_failed=failure is not None)
+    violations = dict.fromkeys((one.time_stamp, one.offset) for one in answers)
+    return Result(recording, list(violations), failure, answers)
+
+
+def _answers(
+    recording: RelationalRecording,
+    trace: Trace,
+    time: str | None,
+    unit: str | None,
+    atoms: Sequence[str] | None,
+    end_time: EndTime,
+) -> Iterator[Answer]:
+    """Yield the violations of a policy with variables, all of a step being known by then."""
+    __tracebackhide__ = True
+    if atoms is not None:
+        recording.seen.require(atoms, "atoms= does not name", "It names")
+    from mtlmon.testing.relations import read_events
+
+    for number, event in enumerate(read_events(recording, trace, time=time, unit=unit)):
+        try:
+            yield from recording.step(*event)
+        except (TimeStampError, EventTypeError) as error:
+            raise type(error)(f"event {number}: {error}", index=number) from None
+    yield from recording.finish(end_time)
 
 
 def _events(

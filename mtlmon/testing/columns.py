@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Events = Iterator[tuple[int, frozenset[str]]]
 
-__all__ = ["columns_of", "events_of_arrays", "events_of_table"]
+__all__ = ["columns_of", "events_of_arrays", "events_of_table", "time_column"]
 
 TIME_COLUMN = "time_stamp"
 ROWS_AT_ONCE = 1 << 16
@@ -108,6 +108,11 @@ def events_of_table(
     )
     names = [name for name in names if name not in absent]
     return _rows(stamps, _matrix(table, columns, names, len(stamps)), names)
+
+
+def time_column(table: Any, given: str | None) -> str | None:
+    """The column of time-stamps: the one that is given or else "time_stamp", if there is one."""
+    return TIME_COLUMN if given is None and TIME_COLUMN in _column_names(table) else given
 
 
 def columns_of(table: Any, names: Sequence[str]) -> dict[str, pa.Array]:

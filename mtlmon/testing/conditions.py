@@ -201,7 +201,7 @@ def _is_truth(value: object) -> bool:
     return isinstance(value, bool) or type(value).__name__ == "bool_"
 
 
-def read_policy(text: str, unit: str | None) -> Conditions | Formula:
+def read_policy(text: str, unit: str | None) -> Conditions | Formula | PolicyFile:
     """Read a text with conditions or declarations, as in a policy file.
 
     Args:
@@ -209,7 +209,8 @@ def read_policy(text: str, unit: str | None) -> Conditions | Formula:
         unit: the unit of the time-stamps, if the file does not declare it.
 
     Returns:
-        The formula alone if the file has no conditions.
+        The formula alone if the file has no conditions, and the file itself if the policy has
+        variables.
 
     Raises:
         FormulaError: the text is not valid.
@@ -222,6 +223,8 @@ def read_policy(text: str, unit: str | None) -> Conditions | Formula:
             "check_tables takes several"
         )
     _require_one_trace(file)
+    if file.policies[0].formula.is_first_order:
+        return file
     conditions = set(file.atoms) & set(file.policies[0].formula.atoms)
     return Conditions(file) if conditions else file.policies[0].formula
 
@@ -234,11 +237,14 @@ def _require_one_trace(file: PolicyFile) -> None:
     """
     (policy,) = file.policies
     what = ""
-    if file.key or policy.key:
+    if policy.key or (file.key and not policy.formula.is_first_order):
         what = "divides the log by a key"
     elif policy.clock is not None:
         what = f"is on {policy.clock}"
-    elif policy.is_find or policy.formula.is_first_order:
-        what = "is about values of several events"
+    elif policy.is_find:
+        raise MtlmonError(
+            f"find {policy.name} says what is looked for, so no trace violates it: write a policy, "
+            "or use RelationalMonitor"
+        )
     if what:
         raise MtlmonError(f"the policy {what}, but a trace has events only: use check_tables")

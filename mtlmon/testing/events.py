@@ -78,7 +78,7 @@ def events_of(
     __tracebackhide__ = True
     if isinstance(trace, (str, os.PathLike)):
         return read_log(trace, names, seen)
-    if _has_columns(trace):
+    if has_columns(trace):
         from mtlmon.testing.columns import events_of_table
 
         try:
@@ -125,7 +125,7 @@ def events_with_conditions(
     __tracebackhide__ = True
     from mtlmon.testing.conditions import EVENTS_AT_ONCE
 
-    if _has_columns(trace):
+    if has_columns(trace):
         from mtlmon.testing.columns import columns_of
 
         events = events_of(trace, names, time=time or conditions.time, unit=unit, seen=seen)
@@ -162,7 +162,7 @@ def read_valued_pairs(
         yield time_stamp, frozenset(letter), latest
 
 
-def _has_columns(trace: object) -> bool:
+def has_columns(trace: object) -> bool:
     """Whether a trace is a table; pandas and polars have `columns`, Arrow has `column_names`."""
     return (
         isinstance(trace, Mapping)

@@ -14,15 +14,16 @@ from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.clocks import make_clock
-from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions
+from mtlmon.testing.recording import DEFAULT_KEEP, Recording, read_conditions, record
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
     from types import TracebackType
     from typing import Self
 
     from mtlmon._core import Verdict
+    from mtlmon.relational import Answer
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.clocks import Clock
     from mtlmon.testing.logs import LogRule
@@ -40,13 +41,14 @@ class _Call(NamedTuple):
 
     Attributes:
         time_stamp: the time-stamp of the event, or the least that later events can have.
-        atoms: the atoms of the event, or None if time passes without an event.
+        atoms: the atoms of the event, for policies with variables with their rows, or None if time
+            passes without an event.
         is_adjustable: whether to raise the time-stamp to the previous one if it is lower.
         values: the values of the event that conditions can be about.
     """
 
     time_stamp: int
-    atoms: frozenset[str] | None
+    atoms: Collection[str] | None
     is_adjustable: bool
     values: Mapping[str, object]
 
@@ -110,7 +112,7 @@ class LiveMonitor:
             raise MtlmonError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
         read = read_conditions(formula, unit)
         self._end_time = end_time
-        self._recording = Recording(
+        self._recording = record(
             read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown
         )
         self._unit = unit = self._recording.unit
@@ -141,7 +143,8 @@ class LiveMonitor:
         Args:
             time_stamp: an integer from 0 to 2^63-1, not below any earlier one.
             atoms: the names of the propositions that hold, or a dictionary that says for each
-                name whether it holds, or gives the values that conditions are about.
+                name whether it holds, or gives the values that conditions are about, or the rows of
+                atoms with arguments, as in `{"publish": [("alice", "report")]}`.
 
         Raises:
             ViolationError: there is a violation, and the caller is the owner.
@@ -155,22 +158,35 @@ class LiveMonitor:
         values: Mapping[str, object] = _NO_VALUES
         if conditions is not None and isinstance(atoms, Mapping):
             atoms, values = conditions.split(atoms, seen)
-        letter = read_atoms(atoms)
+        letter = self._read(atoms)
         with self._door:
             self._put(self._checked(time_stamp), letter, values=values)
             if seen.missing:
                 seen.note_mapping(atoms)
         self._after_call()
 
-    def event(self, *atoms: str) -> None:
-        """Process an event that happens now, with the atoms that hold.
+    def event(self, *atoms: str, **values: object) -> None:
+        """Process an event that happens now.
+
+        Args:
+            atoms: the names of the propositions that hold.
+            values: the values that conditions are about, or the rows of atoms with arguments, as
+                in `publish=[("alice", "report")]`.
 
         Raises:
             ViolationError: there is a violation, and the caller is the owner.
+            TypeError: a value is not of the form that the formula needs.
             MtlmonError: the monitor has no clock, or is closed.
         """
         __tracebackhide__ = True
-        self._put_now(read_atoms(atoms))
+        if not values:
+            self._put_now(self._read(atoms))
+        elif self._recording.conditions is None:
+            self._put_now(self._read(dict.fromkeys(atoms, True) | values))
+        else:
+            given = dict.fromkeys(atoms, True) | values
+            names, split = self._recording.conditions.split(given, self._recording.seen)
+            self._put_now(self._read(names), split)
         self._after_call()
 
     def notify(self, atoms: frozenset[str]) -> None:
@@ -185,7 +201,7 @@ class LiveMonitor:
         if self._is_closed:
             return
         try:
-            self._put_now(atoms)
+            self._put_now(self._read(atoms))
         except TimeStampError as error:
             self.fail(error)
         self._drain(wait=False)
@@ -349,18 +365,29 @@ class LiveMonitor:
         if self._clock is not None and not self._is_closed:
             self._put_now(None)
 
-    def _put_now(self, letter: frozenset[str] | None) -> None:
+    def _read(self, atoms: Atoms) -> Collection[str]:
+        """Return the atoms that hold, for policies with variables with their rows."""
+        __tracebackhide__ = True
+        if isinstance(self._recording, Recording):
+            return read_atoms(atoms)
+        from mtlmon.testing.relations import read_database
+
+        return read_database(atoms)
+
+    def _put_now(
+        self, letter: Collection[str] | None, values: Mapping[str, object] = _NO_VALUES
+    ) -> None:
         __tracebackhide__ = True
         clock = self._require_clock()
         with self._door:
             # A time-stamp below the last one is not an error here: the clock went back, or a signal
             # handler brought an event in between. It is raised to the last one.
-            self._put(index(clock()), letter, is_adjustable=True)
+            self._put(index(clock()), letter, is_adjustable=True, values=values)
 
     def _put(
         self,
         time_stamp: int,
-        letter: frozenset[str] | None,
+        letter: Collection[str] | None,
         *,
         is_adjustable: bool = False,
         values: Mapping[str, object] = _NO_VALUES,
@@ -417,7 +444,7 @@ class LiveMonitor:
                 else:
                     conditions = self._recording.conditions
                     if conditions is not None:
-                        letter = conditions.one(time_stamp, letter, values)
+                        letter = conditions.one(time_stamp, frozenset(letter), values)
                     self._note(self._recording.step(time_stamp, letter))
             except MtlmonError as error:
                 # This may be a thread of the monitored program, so keep the error for the owner.
@@ -427,7 +454,7 @@ class LiveMonitor:
                 self._failure = error
             self._monitored = time_stamp
 
-    def _note(self, verdicts: list[Verdict]) -> bool:
+    def _note(self, verdicts: Sequence[Verdict | Answer]) -> bool:
         """Store the first violation among verdicts; return whether there is one."""
         for verdict in verdicts:
             if verdict.value is False:

@@ -7,16 +7,20 @@ from operator import index
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon._core import Monitor
+from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
+from mtlmon.syntax.printer import atom_text
 from mtlmon.testing.seen import SeenNames
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mtlmon._core import Verdict
+    from mtlmon.policy import PolicyFile
     from mtlmon.testing.conditions import Conditions
+    from mtlmon.testing.relations import RelationalRecording
     from mtlmon.testing.seen import Unknown
 
     Atoms = Iterable[str] | Mapping[str, object]
@@ -27,10 +31,12 @@ __all__ = [
     "AtEnd",
     "EndTime",
     "Event",
+    "Events",
     "Mode",
     "Recording",
     "read_conditions",
     "read_formula",
+    "record",
 ]
 
 Mode = Literal["local", "global", "naive"]
@@ -55,7 +61,120 @@ class Event(NamedTuple):
     atoms: frozenset[str]
 
 
-class Recording:
+class Events:
+    """The last events that a monitor has seen.
+
+    Args:
+        formula: the formula that is monitored.
+        names: the names that events should have.
+        unit: the unit of the time-stamps, for reports.
+        at_end: what the end of the stream means.
+        keep: how many events to remember for reports; None means all.
+        unknown: what to do about names that no event has, as for `SeenNames`.
+
+    Attributes:
+        pairs: the last events (time_stamp, atoms), in order.
+        seen: the names that events have had.
+        end_time: what is known about the time after the last event, as for `Monitor.finish`.
+        undecided: the time-points that stay open at the end, without equivalents.
+        conditions: what computes the atoms that are conditions on values, or None.
+
+    Raises:
+        MtlmonError: `at_end` is unknown, or `keep` is below 1.
+    """
+
+    conditions: Conditions | None = None
+
+    def __init__(
+        self,
+        formula: Formula,
+        names: Sequence[str],
+        *,
+        unit: str | None,
+        at_end: AtEnd,
+        keep: int | None,
+        unknown: Unknown,
+    ) -> None:
+        __tracebackhide__ = True
+        if at_end not in AT_END:
+            raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
+        if keep is not None and keep < 1:
+            raise MtlmonError(f"keep is a positive number of events or None, not {keep}")
+        self.formula = formula
+        self.unit = unit
+        self.at_end = at_end
+        self.seen = SeenNames(names, unknown)
+        self.pairs: deque[Pair] = deque(maxlen=keep)
+        self.end_time: EndTime = None
+        self.undecided: list[tuple[int, int]] = []
+
+    @property
+    def event_count(self) -> int:
+        """The number of events so far."""
+        raise NotImplementedError
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The numbers of true, false and undecided time-points, including equivalents."""
+        raise NotImplementedError
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all events so far are still remembered."""
+        return len(self.pairs) == self.event_count
+
+    @property
+    def clock(self) -> int:
+        """The least time-stamp that a later event can have."""
+        last = int(self.pairs[-1][0]) if self.pairs else 0
+        return max(last, self.end_time + 1) if isinstance(self.end_time, int) else last
+
+    def recent(self) -> list[Event]:
+        """Return the last events, beginning with the first whose offset is known."""
+        events: list[Event] = []
+        skipped = None if self.is_complete else self.pairs[0][0]
+        for time_stamp, atoms in self.pairs:
+            if time_stamp == skipped:
+                continue
+            repeated = bool(events) and events[-1].time_stamp == time_stamp
+            offset = events[-1].offset + 1 if repeated else 0
+            events.append(Event(int(time_stamp), offset, self.letter(atoms)))
+        return events
+
+    def letter(self, atoms: Collection[str]) -> frozenset[str]:
+        """The names of what holds at an event."""
+        return frozenset(atoms)
+
+    def words(self, event: Event) -> list[str]:
+        """What holds at an event, as reports show it, beginning with atoms of the formula."""
+        known = set(self.formula.atoms)
+        names = sorted(event.atoms, key=lambda name: (name not in known, name))
+        return [atom_text(name) for name in names]
+
+    def delay(self) -> int | None:
+        """How much later a time-point is decided at the latest; None if there is no limit."""
+        return decision_delay(self.formula)
+
+    def instance(self, _time_point: tuple[int, int]) -> tuple[Formula, list[str]]:
+        """What a time-point violates: the formula, and the values of its variables as lines."""
+        return self.formula, []
+
+    def proof(self, time_point: tuple[int, int]) -> str | None:
+        """Why a time-point violates the formula, or why nothing can be said; None for nothing."""
+        raise NotImplementedError
+
+    def _note_end(self, end_time: EndTime) -> EndTime:
+        """Remember what is known about the time after the last event; return it."""
+        if self.at_end == "closed":
+            end_time = self.end_time = "inf"
+        elif end_time == "last":
+            self.end_time = max(self.clock - 1, int(self.pairs[-1][0])) if self.pairs else 0
+        elif end_time is not None:
+            self.end_time = end_time
+        return end_time
+
+
+class Recording(Events):
     """A monitor and its last events.
 
     Args:
@@ -67,13 +186,8 @@ class Recording:
         unknown: what to do about atoms that no event has, as for `SeenNames`.
 
     Attributes:
-        conditions: what computes the atoms that are conditions on values, or None.
-        monitor: the monitor.
-        pairs: the last events (time_stamp, atoms), in order. Code that steps the monitor directly
-            must append its events, and note their names in `seen` while some are missing.
-        seen: the names that events have had.
-        end_time: what is known about the time after the last event, as for `Monitor.finish`.
-        undecided: the time-points that `finish` left open, without equivalents.
+        monitor: the monitor. Code that steps it directly must append its events to `pairs`, and
+            note their names in `seen` while some are missing.
 
     Raises:
         MtlmonError: the mode or `at_end` is unknown, or `keep` is below 1.
@@ -94,21 +208,11 @@ class Recording:
         if not isinstance(formula, Formula):
             unit = formula.unit or unit
             formula = formula.formula
-        if at_end not in AT_END:
-            raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
-        if keep is not None and keep < 1:
-            raise MtlmonError(f"keep is a positive number of events or None, not {keep}")
-        self.formula = formula
-        self.unit = unit
-        self.at_end = at_end
         try:
             self.monitor = Monitor(formula, mode)
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        self.seen = SeenNames(self.names, unknown)
-        self.pairs: deque[Pair] = deque(maxlen=keep)
-        self.end_time: EndTime = None
-        self.undecided: list[tuple[int, int]] = []
+        super().__init__(formula, self.names, unit=unit, at_end=at_end, keep=keep, unknown=unknown)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,36 +227,13 @@ class Recording:
         return self.monitor.counters["events"]
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all events so far are still remembered."""
-        return len(self.pairs) == self.event_count
-
-    @property
-    def clock(self) -> int:
-        """The least time-stamp that a later event can have."""
-        last = int(self.pairs[-1][0]) if self.pairs else 0
-        return max(last, self.end_time + 1) if isinstance(self.end_time, int) else last
-
-    @property
     def counts(self) -> tuple[int, int, int]:
         """The numbers of true, false and undecided time-points, including equivalents."""
         counters = self.monitor.counters
         true, false = counters["true"], counters["false"]
         return true, false, counters["events"] - true - false
 
-    def recent(self) -> list[Event]:
-        """Return the last events, beginning with the first whose offset is known."""
-        events: list[Event] = []
-        skipped = None if self.is_complete else self.pairs[0][0]
-        for time_stamp, atoms in self.pairs:
-            if time_stamp == skipped:
-                continue
-            repeated = bool(events) and events[-1].time_stamp == time_stamp
-            offset = events[-1].offset + 1 if repeated else 0
-            events.append(Event(int(time_stamp), offset, frozenset(atoms)))
-        return events
-
-    def step(self, time_stamp: int, atoms: frozenset[str]) -> list[Verdict]:
+    def step(self, time_stamp: int, atoms: Collection[str]) -> list[Verdict]:
         """Process an event; return the new verdicts.
 
         Raises:
@@ -187,26 +268,57 @@ class Recording:
             MtlmonError: `end_time` has another invalid value.
         """
         pending = [(point.time_stamp, point.offset) for point in self.monitor.pending]
-        if self.at_end == "closed":
-            end_time = self.end_time = "inf"
-        elif end_time == "last":
-            self.end_time = max(self.clock - 1, int(self.pairs[-1][0])) if self.pairs else 0
-        elif end_time is not None:
-            self.end_time = end_time
-        verdicts = self.monitor.finish(end_time)
+        verdicts = self.monitor.finish(self._note_end(end_time))
         settled = {(verdict.time_stamp, verdict.offset) for verdict in verdicts}
         self.undecided = [point for point in pending if point not in settled]
         return verdicts
 
+    def proof(self, time_point: tuple[int, int]) -> str | None:
+        from mtlmon.explanation import explain
 
-def read_conditions(formula: Formula | str, unit: str | None = None) -> Formula | Conditions:
+        events = [(event.time_stamp, event.atoms) for event in self._relevant(time_point)]
+        if not events:
+            return f"no explanation: it needs more than the last {len(self.pairs):,} events"
+        try:
+            proof = explain(self.formula, events, time_point, end_time=self.end_time)
+            # Leave out the heading, which the report has already.
+            return str(proof).partition("\n\n")[2]
+        except (MtlmonError, MemoryError) as error:
+            return f"no explanation: {error}"
+
+    def _relevant(self, time_point: tuple[int, int]) -> Sequence[Event]:
+        """The events that the value at the time-point can depend on; none if some are lost.
+
+        They begin with a whole time-stamp, so that offsets are the same as in the stream.
+        """
+        events = self.recent()
+        past_reach = self.formula.past_reach
+        if past_reach is None:
+            return events if self.is_complete else []
+        # One more time-stamp, as PREVIOUS depends on whether there was an earlier event.
+        first = time_point[0] - past_reach - 1
+        earlier = [
+            n for n, event in enumerate(events) if event.offset == 0 and event.time_stamp <= first
+        ]
+        if earlier:
+            return events[earlier[-1] :]
+        return events if self.is_complete else []
+
+
+def read_conditions(
+    formula: Formula | str, unit: str | None = None
+) -> Formula | Conditions | PolicyFile:
     """Make a formula as `read_formula` does, or conditions from a text that has some.
+
+    A policy with variables is returned as the file that it is in.
 
     Raises:
         FormulaError, UnitError, TypeError: as `read_formula` does.
         MtlmonError: the text has several policies, or needs more than one trace.
     """
     __tracebackhide__ = True
+    if isinstance(formula, Formula) and formula.is_first_order:
+        formula = str(formula)
     try:
         return read_formula(formula, unit)
     except FormulaError:
@@ -218,6 +330,31 @@ def read_conditions(formula: Formula | str, unit: str | None = None) -> Formula 
         return read_policy(formula, unit)
     except MtlmonError as error:
         raise error.with_traceback(None) from None
+
+
+def record(
+    read: Formula | Conditions | PolicyFile,
+    *,
+    unit: str | None,
+    mode: Mode,
+    at_end: AtEnd,
+    keep: int | None,
+    unknown: Unknown,
+) -> Recording | RelationalRecording:
+    """Make the recording for what `read_conditions` returns; the arguments are those of both."""
+    __tracebackhide__ = True
+    from mtlmon.policy import PolicyFile
+
+    if not isinstance(read, PolicyFile):
+        return Recording(read, unit=unit, mode=mode, at_end=at_end, keep=keep, unknown=unknown)
+    from mtlmon.testing.relations import RelationalRecording
+
+    if mode != "local":
+        raise MtlmonError(
+            f"mode {mode!r} is for policies without variables: leave it out, as there are no "
+            "equivalences between valuations"
+        )
+    return RelationalRecording(read, unit=unit, at_end=at_end, keep=keep, unknown=unknown)
 
 
 def read_formula(formula: Formula | str, unit: str | None = None) -> Formula:

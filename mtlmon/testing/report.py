@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.analysis.reach import decision_delay
-from mtlmon.errors import MtlmonError, ViolationError
+from mtlmon.errors import ViolationError
 from mtlmon.support.guesses import nearest
-from mtlmon.syntax.printer import atom_text
 from mtlmon.testing.expectation import expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mtlmon.testing.recording import Event, Recording
+    from mtlmon.testing.recording import Event, Events
 
     TimePoint = tuple[int, int]
 
@@ -25,9 +23,10 @@ AFTER = 4
 LAST = 2
 ATOMS_LENGTH = 90
 UNDECIDED_SHOWN = 5
+VALUES_SHOWN = 5
 
 
-def violation(recording: Recording, time_point: TimePoint) -> ViolationError:
+def violation(recording: Events, time_point: TimePoint) -> ViolationError:
     """Report a time-point that violates the formula, as the last event has shown.
 
     Args:
@@ -35,17 +34,19 @@ def violation(recording: Recording, time_point: TimePoint) -> ViolationError:
         time_point: the time-stamp and the offset of the time-point.
     """
     formula = recording.formula
+    instance, values = recording.instance(time_point)
+    proof = recording.proof(time_point)
     parts = [
-        f"{_name(time_point)} violates {formula}",
+        "\n".join([f"{_name(time_point)} violates {formula}", *_values(values)]),
         _events(recording, time_point),
-        f"expected: {expectation(formula, time_point, recording.unit)}",
+        f"expected: {expectation(instance, time_point, recording.unit)}",
         *_misspelt(recording),
-        *_explanation(recording, time_point),
+        *([] if proof is None else [proof]),
     ]
     return ViolationError("\n\n".join(parts), formula=formula, time_point=time_point)
 
 
-def undecided(recording: Recording) -> ViolationError:
+def undecided(recording: Events) -> ViolationError:
     """Report the time-points that are undecided at the end of the stream."""
     formula = recording.formula
     count = recording.counts[2]
@@ -67,6 +68,14 @@ def undecided(recording: Recording) -> ViolationError:
     )
 
 
+def _values(lines: Sequence[str]) -> list[str]:
+    """The values of variables that violate a policy."""
+    shown = [f"for {line}" for line in lines[:VALUES_SHOWN]]
+    if len(lines) > VALUES_SHOWN:
+        shown.append(f"and {_count(len(lines) - VALUES_SHOWN, 'other violation')}")
+    return shown
+
+
 def _name(time_point: TimePoint) -> str:
     return f"{time_point[0]}:{time_point[1]}"
 
@@ -75,8 +84,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _until_when(recording: Recording, time_point: TimePoint) -> str:
-    delay = decision_delay(recording.formula)
+def _until_when(recording: Events, time_point: TimePoint) -> str:
+    delay = recording.delay()
     if delay is None:
         return (
             f"{_name(time_point)} may stay undecided for ever: the formula looks ahead without "
@@ -89,14 +98,14 @@ def _until_when(recording: Recording, time_point: TimePoint) -> str:
     )
 
 
-def _misspelt(recording: Recording) -> Iterable[str]:
+def _misspelt(recording: Events) -> Iterable[str]:
     """Hints about atoms that never occurred, if a similar name did."""
     for name in recording.seen.absent:
         if guess := nearest(name, recording.seen.names()):
             yield f"hint: no event has the atom {name}; did you mean {guess}?"
 
 
-def _events(recording: Recording, time_point: TimePoint) -> str:
+def _events(recording: Events, time_point: TimePoint) -> str:
     """The events around a time-point and the last events, one on each line."""
     events = recording.recent()
     place = _place(events, time_point)
@@ -107,7 +116,6 @@ def _events(recording: Recording, time_point: TimePoint) -> str:
     wanted |= set(range(max(0, len(events) - LAST), len(events)))
     names = {number: _name(events[number][:2]) for number in wanted}
     width = max(map(len, names.values()), default=0)
-    known = set(recording.formula.atoms)
     lines = []
     # events before the kept ones count as left out
     following = len(events) - recording.event_count
@@ -115,7 +123,7 @@ def _events(recording: Recording, time_point: TimePoint) -> str:
         if number > following:
             lines.append(f"    ... {_count(number - following, 'event')}")
         marker = ">" if number == place else " "
-        text = f"  {marker} {names[number]:{width}}  {_atoms(events[number], known)}"
+        text = f"  {marker} {names[number]:{width}}  {_atoms(recording.words(events[number]))}"
         lines.append(text.rstrip())
         following = number + 1
     if place is None:
@@ -130,49 +138,11 @@ def _place(events: Sequence[Event], time_point: TimePoint) -> int | None:
     return None
 
 
-def _atoms(event: Event, known: set[str]) -> str:
-    """The atoms of an event, beginning with those of the formula, shortened."""
-    names = [
-        atom_text(name) for name in sorted(event.atoms, key=lambda name: (name not in known, name))
-    ]
+def _atoms(names: Sequence[str]) -> str:
+    """What holds at an event, shortened."""
     text = ""
     for number, name in enumerate(names):
         if text and len(text) + len(name) >= ATOMS_LENGTH:
             return f"{text} and {len(names) - number} more"
         text += f" {name}" if text else name
     return text
-
-
-def _explanation(recording: Recording, time_point: TimePoint) -> Iterable[str]:
-    """The proof, if there is one from the events that are kept."""
-    from mtlmon.explanation import explain
-
-    events = [(event.time_stamp, event.atoms) for event in _relevant(recording, time_point)]
-    if not events:
-        yield f"no explanation: it needs more than the last {len(recording.pairs):,} events"
-        return
-    try:
-        proof = explain(recording.formula, events, time_point, end_time=recording.end_time)
-        # Leave out the heading, which the report has already.
-        yield str(proof).partition("\n\n")[2]
-    except (MtlmonError, MemoryError) as error:
-        yield f"no explanation: {error}"
-
-
-def _relevant(recording: Recording, time_point: TimePoint) -> Sequence[Event]:
-    """The events that the value at the time-point can depend on; none if some are lost.
-
-    They begin with a whole time-stamp, so that offsets are the same as in the stream.
-    """
-    events = recording.recent()
-    past_reach = recording.formula.past_reach
-    if past_reach is None:
-        return events if recording.is_complete else []
-    # One more time-stamp, as PREVIOUS depends on whether there was an earlier event.
-    first = time_point[0] - past_reach - 1
-    earlier = [
-        n for n, event in enumerate(events) if event.offset == 0 and event.time_stamp <= first
-    ]
-    if earlier:
-        return events[earlier[-1] :]
-    return events if recording.is_complete else []

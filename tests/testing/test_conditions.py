@@ -133,7 +133,7 @@ def test_time_stamps_of_a_running_program_must_not_decrease() -> None:
         ("policy a per k: x > 5", MtlmonError, "divides the log by a key"),
         ("policy a on every 5: count[0,5](p) > 1", MtlmonError, "is on every 5"),
         ("stream s = count[0,5](p) every 5\npolicy a: s.hold() > 1", MtlmonError, "at ticks"),
-        ("find q: p(x)", MtlmonError, "values of several events"),
+        ("find q: p(x)", MtlmonError, "find q says what is looked for"),
     ],
 )
 def test_texts_that_are_refused(text: str, error: type[Exception], message: str) -> None:

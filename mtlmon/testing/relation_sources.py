@@ -1,0 +1,124 @@
+"""Reads tables and logs as time-points with rows, for policies with variables in tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from io import FileIO
+from typing import TYPE_CHECKING, Any
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.errors import TraceError
+from mtlmon.relational.atoms import named_rows, require_rows_of_tables, used_atoms
+from mtlmon.relational.cells import from_cell
+from mtlmon.relational.input.native import RowScanner
+from mtlmon.relational.native import PointBlock
+from mtlmon.testing.events import BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtlmon.relational.plan import Plan
+    from mtlmon.testing.relations import Database, RelationalRecording
+
+__all__ = ["log_events", "table_events"]
+
+
+class _Points:
+    """Time-points that a source fills, with texts of its own, as an engine forgets some of its."""
+
+    def __init__(self, made: Plan) -> None:
+        from array import array
+
+        self.block = PointBlock(array("I", made.atoms))
+        self.texts = KeyTable(1)
+        self._atoms = made.named_atoms
+
+    def take(self) -> Iterator[tuple[int, Database]]:
+        """Yield the time-points, which are removed."""
+        for time_stamp, rows in self.block.take():
+            database: Database = {}
+            for number, cells in rows:
+                name, kinds = self._atoms[number]
+                row = tuple(from_cell(*one, self.texts) for one in zip(cells, kinds, strict=True))
+                database.setdefault(name, []).append(row)
+            yield time_stamp, database
+
+
+def log_events(
+    recording: RelationalRecording, path: str | os.PathLike[str]
+) -> Iterator[tuple[int, Database]]:
+    """Return the time-points of a text log; the arguments and errors are those of `read_events`."""
+    made = recording.monitor.plan
+    points = _Points(made)
+    rows = RowScanner(named_rows(made), points.block, points.texts, path=os.fspath(path))
+    # The error for a wrong path comes now, not at the first event.
+    return _scanned(FileIO(path), rows, points)
+
+
+def _scanned(file: FileIO, rows: RowScanner, points: _Points) -> Iterator[tuple[int, Database]]:
+    __tracebackhide__ = True
+
+    def read() -> Iterator[tuple[int, Database]]:
+        more = True
+        while more:
+            more = rows.read()
+            yield from points.take()
+
+    with file:
+        while block := file.read(BLOCK_BYTES):
+            rows.load(block)
+            yield from read()
+            rows.unload()
+        rows.load_end()
+        yield from read()
+
+
+def table_events(
+    recording: RelationalRecording, table: Any, *, time: str | None, unit: str | None
+) -> Iterator[tuple[int, Database]]:
+    """Return the time-points of a table: its rows, which conditions say are rows of atoms."""
+    __tracebackhide__ = True
+    from mtlmon.tables.relation_check import relation_events
+    from mtlmon.tables.relations import RelationRows, table_atoms
+    from mtlmon.testing.columns import time_column
+
+    file, monitor = recording.file, recording.monitor
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    options: dict[str, Any] = {"time": time_column(table, time or file.time)}
+    if recording.unit or unit:
+        options["resolution"] = recording.unit or unit
+    events, shown = relation_events(_arrow(table), file, names, options)
+    # the columns are known, whatever rows there are
+    recording.seen.missing.clear()
+    with events:
+        rows: RelationRows | None = None
+        points: _Points | None = None
+        for batch in events:
+            if rows is None or points is None:
+                monitor.start(events.schema)
+                points = _Points(monitor.plan)
+                atoms = table_atoms(monitor.plan, shown)
+                rows = RelationRows(atoms, points.block, points.texts)
+            rows.load(batch)
+            more = True
+            while more:
+                more = rows.read()
+                yield from points.take()
+
+
+def _arrow(table: Any) -> Any:
+    """The table in a form that Arrow reads."""
+    import pyarrow as pa
+
+    if isinstance(table, Mapping):
+        try:
+            return pa.table(dict(table))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise TraceError(f"the columns are no table: {reason}") from None
+    names = getattr(getattr(table, "dtype", None), "names", None)
+    if names is not None:
+        return pa.table({name: table[name] for name in names})
+    return table
