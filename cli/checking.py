@@ -183,10 +183,11 @@ def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local"
 def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Policy) -> str:
     """Explain a policy with variables."""
     from mtlmon.relational import describe as describe_first_order
+    from mtlmon.relational.binding import Definition
 
     assert analysis is not None
     (own,) = [one for one in analysis.policies if one.policy is policy]
-    lets = {name: file.lets[name] for name in file.parameters}
+    lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
     return describe_first_order(own, lets, file.unit)
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.describe import distance_words
 from mtlmon.policy.first_order.terms import free_variables
 from mtlmon.relational.analysis import warnings_of
-from mtlmon.relational.binding import is_transient
+from mtlmon.relational.binding import BindingAnalysis, conjuncts, is_transient
+from mtlmon.relational.expansion import Expansion
+from mtlmon.relational.meeting import meeting_of
+from mtlmon.relational.normal import normal_form
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text
 from mtlmon.syntax.report import shorten, visible
@@ -17,14 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mtlmon.relational.analysis import PolicyAnalysis
-    from mtlmon.relational.binding import Step
+    from mtlmon.relational.binding import Definition, Step
+    from mtlmon.relational.meeting import Meeting
     from mtlmon.syntax.formula import Formula
 
 _TEXT_LIMIT = 4000
 _PART = 72
 
 
-def describe(analysis: PolicyAnalysis, lets: Mapping[str, Formula], unit: str | None = None) -> str:
+def describe(
+    analysis: PolicyAnalysis, lets: Mapping[str, Definition], unit: str | None = None
+) -> str:
     """Return the explanation of a policy as lines of text, without a newline at the end.
 
     Args:
@@ -40,7 +46,8 @@ def describe(analysis: PolicyAnalysis, lets: Mapping[str, Formula], unit: str | 
         ("Plan, at each time-point", _plan(analysis.binding.steps)),
         ("Remembered", _remembered(analysis.binding.formula, lets, unit) or ["nothing"]),
     ]
-    if remarks := warnings_of(analysis):
+    remarks = [*warnings_of(analysis), *_copying(analysis.binding.formula, lets)]
+    if remarks:
         sections.append(("Remarks", remarks))
     sections.append(
         ("Engine", ["relations: what is remembered is looked up by the values of variables"])
@@ -86,9 +93,9 @@ def _step_words(step: Step, *, is_first: bool) -> str:
     return f"{names} looked up in {text}"
 
 
-def _remembered(formula: Formula, lets: Mapping[str, Formula], unit: str | None) -> list[str]:
+def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | None) -> list[str]:
     lines: dict[str, None] = {}
-    for one in (formula, *(lets[name] for name in _used(formula, lets))):
+    for one in (formula, *(lets[name].formula for name in _used(formula, lets))):
         free = free_variables(one)
         for node in postorder(one):
             operator = node.operator
@@ -97,13 +104,64 @@ def _remembered(formula: Formula, lets: Mapping[str, Formula], unit: str | None)
             names = ", ".join(free[id(node)])
             rows = f"rows of {names}" if names else "whether it was true"
             when = distance_words(node.interval, operator.is_past, unit)
+            meeting = _meeting(node, free[id(node)], lets)
+            if meeting is not None:
+                lines[_meeting_words(meeting, when, node)] = None
+                continue
             if operator in (ops.PREVIOUS, ops.NEXT):
                 when = "of one time-point"
             lines[f"{rows}, {when}, for {_short(node)}"] = None
     return list(lines)
 
 
-def _used(formula: Formula, lets: Mapping[str, Formula]) -> list[str]:
+def _meeting(
+    node: Formula, names: tuple[str, ...], lets: Mapping[str, Definition]
+) -> Meeting | None:
+    """The parts of ONCE of a conjunction that are joined when something asks."""
+    if node.operator is not ops.ONCE:
+        return None
+    expanded = normal_form(Expansion(lets).expanded(node))
+    return meeting_of(expanded, frozenset(names), BindingAnalysis({}))
+
+
+def _copying(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
+    """Remarks on operators whose operand joins each event with what is remembered."""
+    remarks = []
+    free = free_variables(formula)
+    for node in postorder(formula):
+        if node.operator not in (ops.ONCE, ops.EVENTUALLY, ops.SINCE, ops.UNTIL):
+            continue
+        body = normal_form(Expansion(lets).expanded(node.operands[-1]))
+        while body.operator is ops.EXISTS:
+            body = body.operands[0]
+        own: set[str] = set()
+        others: set[str] = set()
+        for part in conjuncts(body):
+            names = own if is_transient(part) else others
+            if part.operator is not ops.NOT and part.operator is not ops.COMPARISON:
+                names |= set(free_variables(part)[id(part)])
+        if own and others - own and _meeting(node, free[id(node)], lets) is None:
+            added = ", ".join(sorted(name.partition(" ")[0] for name in others - own))
+            remarks.append(
+                f"{_short(node)} remembers a row for each {added} that an event is joined with, so "
+                "one event can make many rows"
+            )
+    return remarks
+
+
+def _meeting_words(meeting: Meeting, when: str, node: Formula) -> str:
+    operand, held = meeting.window.operands[0], meeting.held
+    own, others = (
+        ", ".join(name.partition(" ")[0] for name in free_variables(one)[id(one)])
+        for one in (operand, held)
+    )
+    return (
+        f"rows of {own} with their time-points, and when there were rows of {others}, {when}; they "
+        f"are joined when asked, for {_short(node)}"
+    )
+
+
+def _used(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
     """The lets that a formula uses, also by way of others."""
     found: dict[str, None] = {}
     stack = [formula]
@@ -112,7 +170,7 @@ def _used(formula: Formula, lets: Mapping[str, Formula]) -> list[str]:
             name = node.name or ""
             if node.operator is ops.PREDICATE and name in lets and name not in found:
                 found[name] = None
-                stack.append(lets[name])
+                stack.append(lets[name].formula)
     return list(found)
 
 

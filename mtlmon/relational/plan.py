@@ -38,6 +38,18 @@ class ProgramPlan(NamedTuple):
     descriptions: list[str]
 
 
+class SidePlan(NamedTuple):
+    """One of two states that meet in a step. The native `Side` says what the parts mean."""
+
+    state: int
+    first_index: int | None
+    key_index: int
+    first_keys: tuple[int, ...]
+    keys: tuple[int, ...]
+    takes: tuple[int, ...]
+    places: tuple[int, ...]
+
+
 class StepPlan(NamedTuple):
     """A step of a block, which makes rows of rows. The native `Step` says what the parts mean."""
 
@@ -61,6 +73,7 @@ class StepPlan(NamedTuple):
     cell: str = "integer"
     has_value: bool = False
     group: int = 0
+    sides: tuple[SidePlan, ...] = ()
 
 
 class BlockPlan(NamedTuple):
@@ -103,7 +116,8 @@ class StatePlan(NamedTuple):
 
     Attributes:
         kind: "window" (ONCE, EVENTUALLY), "counts" (HISTORICALLY, ALWAYS), "since", "until",
-            "neighbour" (PREVIOUS, NEXT) or "groups" (counts and sums of another state's rows).
+            "neighbour" (PREVIOUS, NEXT), or, of the rows of another state, which is the operand,
+            "groups" (counts and sums) or "spans" (when they held; up to `upper` back).
         is_future: whether it looks ahead.
         lower: the lower bound of its interval.
         upper: the upper bound; None if there is none.
@@ -112,9 +126,9 @@ class StatePlan(NamedTuple):
         operand: the query whose rows it takes.
         indexes: the columns of each index; the first has all.
         lefts: the conjuncts of the left side.
-        grouped_by: for "groups", whose operand is a state, the columns of its rows that tell
-            groups apart.
+        grouped_by: for "groups", the columns of the other state's rows that tell groups apart.
         summed: for "groups", the column that is summed, or None for a count.
+        is_exact: for "window", whether all time-points at which a row came are kept.
     """
 
     kind: str
@@ -128,6 +142,7 @@ class StatePlan(NamedTuple):
     lefts: list[LeftPlan]
     grouped_by: tuple[int, ...] = ()
     summed: int | None = None
+    is_exact: bool = False
 
 
 class QueryPlan(NamedTuple):

@@ -28,6 +28,7 @@ from mtlmon.relational.binding import (
     conjuncts,
 )
 from mtlmon.relational.cells import number_text, to_cell
+from mtlmon.relational.meeting import Meeting, meeting_of, without_static
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.plan import (
     NO_QUERY,
@@ -37,6 +38,7 @@ from mtlmon.relational.plan import (
     Plan,
     PolicyPlan,
     QueryPlan,
+    SidePlan,
     StatePlan,
     StepPlan,
     cell_kind,
@@ -422,17 +424,7 @@ class Planner:
                 block.add(StepPlan("branch", block.width, "semi", blocks=(inner,)))
             return
         self._conjunction(conjuncts(body), block, scope)
-        kept = [
-            place
-            for place in range(block.width)
-            if place not in {block.columns[name] for name in hidden if name in block.columns}
-        ]
-        names = {place: name for name, place in block.columns.items()}
-        block.columns = {
-            names[place]: number for number, place in enumerate(kept) if place in names
-        }
-        block.width = len(kept)
-        block.steps.append(StepPlan("project", len(kept), columns=tuple(kept), is_distinct=True))
+        self._leave_out(hidden, block)
 
     def _is_single(self, node: Formula, block: _Block, scope: _Scope, mode: str) -> bool:
         """Add EXISTS of one atom or operator as a look-up, if it is that."""
@@ -442,7 +434,7 @@ class Planner:
             self._scan(node, block, scope, mode)
             return True
         if node.operator.is_temporal and node.operator not in _COUNTED:
-            if node.operator in (ops.SINCE, ops.UNTIL) and (_without_static(node) is not node):
+            if node.operator in (ops.SINCE, ops.UNTIL) and (without_static(node) is not node):
                 return False
             self._probe(node, block, scope, mode)
             return True
@@ -670,7 +662,7 @@ class Planner:
         if operator not in (ops.ONCE, ops.EVENTUALLY, ops.SINCE):
             return False
         if operator is ops.SINCE and (
-            _without_static(formula) is not formula
+            without_static(formula) is not formula
             or (formula.interval is not None and formula.interval.lower > 0)
         ):
             return False
@@ -748,15 +740,106 @@ class Planner:
             self._count(node, block, scope, mode)
             return
         if operator in (ops.SINCE, ops.UNTIL):
-            plain = _without_static(node)
+            plain = without_static(node)
             if plain is not node:
                 negated = mode == "anti"
                 (self._exclude if negated else self._add)(plain, block, scope)
                 return
+        meeting = meeting_of(node, block.bound, self._binding)
+        if meeting is not None:
+            self._meet(meeting, block, scope, mode)
+            return
         operand = node.operands[-1]
         names = free_variables(operand)[id(operand)]
         number = self._state(node, operand, names, scope)
         self._look_up(number, names, block, mode)
+
+    def _meet(self, meeting: Meeting, block: _Block, scope: _Scope, mode: str) -> None:
+        """Add the rows of a window that came while something held."""
+        if mode != "join" and meeting.comparisons:
+            inner = _Block(block.columns, block.width + 1)
+            self._meet(meeting, inner, scope, "join")
+            number = self._finished(inner)
+            block.add(StepPlan("branch", block.width, mode, blocks=(number,)))
+            return
+        operand, held = meeting.window.operands[0], meeting.held.operands[-1]
+        own = free_variables(operand)[id(operand)]
+        others = free_variables(held)[id(held)]
+        window = self._state(meeting.window, operand, own, scope, is_exact=True)
+        parent = self._state(meeting.held, held, others, scope)
+        assert meeting.window.interval is not None
+        upper = meeting.window.interval.upper
+        key = ("spans", parent, upper)
+        if key not in self._known_states:
+            state = self._states[parent]
+            indexes = [tuple(range(state.width))]
+            self._states.append(
+                StatePlan("spans", False, 0, upper, state.width, state.texts, parent, indexes, [])
+            )
+            self._known_states[key] = len(self._states) - 1
+            self._needed.append([*self._needed[parent], parent])
+        spans = self._known_states[key]
+        scope.states[spans] = None
+        before = block.bound
+        columns = dict(block.columns)
+        for name in (*own, *others):
+            columns.setdefault(name, block.width + len(columns) - len(block.columns))
+        new = [name for name in columns if name not in before]
+        step = StepPlan(
+            "meet",
+            block.width + (len(new) if mode == "join" else 0),
+            mode,
+            source=block.width + len(new),
+            is_distinct=mode == "join",
+            sides=(
+                self._side(window, own, before, before | set(others), columns),
+                self._side(spans, others, before, before | set(own), columns),
+            ),
+        )
+        block.add(step, *(new if mode == "join" else []))
+        for one in meeting.comparisons:
+            self._add(one, block, scope)
+        if mode == "join":
+            self._leave_out([name for name in new if name not in meeting.names], block)
+
+    def _side(
+        self,
+        state: int,
+        names: Sequence[str],
+        before: Names,
+        known: Names,
+        columns: Mapping[str, int],
+    ) -> SidePlan:
+        """One of two states that meet: what is bound before them, and with the other one."""
+
+        def index(bound: Names) -> tuple[int, tuple[int, ...]]:
+            places = tuple(place for place, name in enumerate(names) if name in bound)
+            keys = tuple(columns[names[place]] for place in places)
+            return (0 if len(places) == len(names) else self._index(state, places)), keys
+
+        first_index, first_keys = index(before)
+        key_index, keys = index(known)
+        new = [place for place, name in enumerate(names) if name not in before]
+        return SidePlan(
+            state,
+            first_index if first_keys else None,
+            key_index,
+            first_keys,
+            keys,
+            tuple(new),
+            tuple(columns[names[place]] for place in new),
+        )
+
+    def _leave_out(self, hidden: Iterable[str], block: _Block) -> None:
+        """Leave out the columns of variables."""
+        left_out = {block.columns[name] for name in hidden if name in block.columns}
+        kept = [place for place in range(block.width) if place not in left_out]
+        names = {place: name for name, place in block.columns.items()}
+        block.columns = {
+            names[place]: number for number, place in enumerate(kept) if place in names
+        }
+        block.width = len(kept)
+        block.steps.append(StepPlan("project", len(kept), columns=tuple(kept), is_distinct=True))
 
     def _look_up(self, number: int, names: Sequence[str], block: _Block, mode: str) -> None:
         """Add the rows of a state, whose columns are variables."""
@@ -805,8 +888,19 @@ class Planner:
         found = run(self._binding.evaluated(formula, frozenset()))
         return not isinstance(found, Unbound) and self._binding.free(formula) <= found
 
-    def _state(self, node: Formula, operand: Formula, names: Sequence[str], scope: _Scope) -> int:
-        """The state of an operator; equal operators that stand at the same time-point share one."""
+    def _state(
+        self,
+        node: Formula,
+        operand: Formula,
+        names: Sequence[str],
+        scope: _Scope,
+        *,
+        is_exact: bool = False,
+    ) -> int:
+        """The state of an operator; equal operators that stand at the same time-point share one.
+
+        With `is_exact`, the state keeps all time-points of its rows.
+        """
         assert node.interval is not None
         interval = node.interval
         operator = node.operator
@@ -815,6 +909,7 @@ class Planner:
             interval.lower,
             interval.upper,
             scope.owner,
+            is_exact,
             tuple(_shape(one, names) for one in node.operands),
         )
         if key in self._known_states:
@@ -853,6 +948,7 @@ class Planner:
                 query,
                 indexes,
                 lefts,
+                is_exact=is_exact,
             )
         )
         number = len(self._states) - 1
@@ -978,35 +1074,6 @@ def _exists_of(names: Iterable[str], formula: Formula, origin: Formula) -> Formu
     if not own:
         return formula
     return Formula(ops.EXISTS, (formula,), None, None, origin.span, own)
-
-
-def _without_static(node: Formula) -> Formula:
-    """Take comparisons out of the left side of SINCE or UNTIL: time does not change them.
-
-    `(c AND f) SINCE g` is `c AND (f SINCE g)`, or g at the present, where f and c are not asked.
-    """
-    parts = conjuncts(node.operands[0])
-    static = [one for one in parts if one.operator is ops.COMPARISON and not one.operands]
-    static += [
-        one
-        for one in parts
-        if one.operator is ops.NOT
-        and one.operands[0].operator is ops.COMPARISON
-        and not one.operands[0].operands
-    ]
-    if not static:
-        return node
-    others = [one for one in parts if one not in static]
-    left = others[0] if others else Formula(ops.TRUE)
-    for one in others[1:]:
-        left = Formula(ops.AND, (left, one))
-    found = Formula(node.operator, (left, node.operands[1]), node.interval, None, node.span)
-    for one in static:
-        found = Formula(ops.AND, (one, found))
-    assert node.interval is not None
-    if node.interval.lower == 0:
-        found = Formula(ops.OR, (found, node.operands[1]))
-    return found
 
 
 def _shape(formula: Formula, names: Sequence[str]) -> object:

@@ -107,7 +107,7 @@ def formulas(size: int = 6, *, aggregates: bool = False) -> st.SearchStrategy[Fo
 
 
 _VALUES = st.integers(0, 2)
-_DATABASES = st.fixed_dictionaries(
+DATABASES = st.fixed_dictionaries(
     {
         "p": st.frozensets(st.tuples(_VALUES), max_size=2),
         "q": st.frozensets(st.tuples(_VALUES, _VALUES), max_size=2),
@@ -123,7 +123,7 @@ def logs(draw: st.DrawFn) -> Log:
     time_stamp = 0
     for _ in range(draw(st.integers(0, 4))):
         time_stamp += draw(st.integers(0, 2))
-        points.append((time_stamp, draw(_DATABASES)))
+        points.append((time_stamp, draw(DATABASES)))
     return Log(tuple(points), time_stamp + draw(st.integers(0, 2)), draw(st.booleans()))
 
 

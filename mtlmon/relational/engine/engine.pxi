@@ -20,7 +20,7 @@ from mtlmon.errors import LimitError, RowError, SnapshotError
 
 
 cdef enum:
-    SNAPSHOT_VERSION = 1
+    SNAPSHOT_VERSION = 2
 
 # Up to here, integers are floats without rounding.
 cdef int64_t MOST_EXACT = 1 << 53

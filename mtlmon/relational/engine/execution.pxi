@@ -82,6 +82,8 @@ cdef Rows *run_step(RelationalEngine engine, Step *step, Rows *given) except NUL
             probe_groups(engine, step, given)
         else:
             probe(engine, step, given)
+    elif step.kind == MEET:
+        meet(engine, step, given)
     elif step.kind == COMPUTE:
         compute(engine, step, given)
     elif step.kind == PROJECT:

@@ -19,12 +19,12 @@ OPERATIONS["compare_texts"] = COMPARE_TEXTS
 
 STATE_KINDS = {
     "window": WINDOW, "counts": COUNTS, "since": SINCE_STATE, "until": UNTIL_STATE,
-    "neighbour": NEIGHBOUR, "groups": GROUPS,
+    "neighbour": NEIGHBOUR, "groups": GROUPS, "spans": SPANS,
 }
 LEFT_KINDS = {"breaks": BREAKS, "runs": RUNS, "filters": FILTERS}
 STEP_KINDS = {
     "scan": SCAN, "probe": PROBE, "compute": COMPUTE, "call": CALL, "listed": LISTED,
-    "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE,
+    "branch": BRANCH, "project": PROJECT, "aggregate": AGGREGATE, "meet": MEET,
 }
 MODES = {"join": JOIN, "semi": SEMI, "anti": ANTI}
 SOURCE_KINDS = {"atom": ATOM_ROWS, "neighbour": NEIGHBOUR_ROWS, "group": GROUP_ROWS}
@@ -113,6 +113,7 @@ cdef int read_state(State *state, Allocations allocations, plan) except -1:
     state.kind = <StateKind> <int> STATE_KINDS[plan.kind]
     state.operand = plan.operand
     state.is_future = plan.is_future
+    state.is_exact = plan.is_exact
     state.is_eager = any(one.kind == "filters" for one in plan.lefts)
     state.lower = plan.lower
     state.upper = -1 if plan.upper is None else plan.upper
@@ -163,6 +164,7 @@ cdef void free_state(State *state) noexcept:
     free(state.slots)
     free(state.free_slots)
     free(state.entries)
+    free(state.jumps)
     free(state.times)
     free(state.groupings)
     free(state.sums)
@@ -176,6 +178,7 @@ cdef size_t held_by_state(const State *state) noexcept nogil:
     held += state.rows.room * sizeof(int64_t) + state.slot_room * sizeof(Slot)
     held += state.free_room * sizeof(uint32_t) + state.entry_room * sizeof(Entry)
     held += state.time_room * sizeof(int64_t) + state.sum_room * sizeof(uint64_t)
+    held += state.jump_room * sizeof(Jump)
     for k in range(state.index_count):
         held += held_by_index(&state.indexes[k])
     for k in range(state.left_count):
@@ -216,8 +219,39 @@ cdef int read_step(Step *step, RelationalEngine engine, plan) except -1:
     step.group = plan.group
     if step.kind == PROBE and step.source >= engine.state_count:
         raise ValueError("a plan names a state that does not exist")
+    step.sides = <Side *> allocated(allocations, len(plan.sides), sizeof(Side))
+    for k in range(<size_t> len(plan.sides)):
+        read_side(&step.sides[k], engine, plan.sides[k], step.source)
+    if (step.kind == MEET) != (len(plan.sides) == 2):
+        raise ValueError("two states meet")
     if step.kind == COMPUTE and step.source >= engine.program_count:
         raise ValueError("a plan names a program that does not exist")
+    return 0
+
+
+cdef int read_side(Side *side, RelationalEngine engine, plan, uint32_t width) except -1:
+    """Read one of two states that meet."""
+    cdef State *state
+    if not 0 <= plan.state < engine.state_count:
+        raise ValueError("a plan names a state that does not exist")
+    state = &engine.states[plan.state]
+    side.state = plan.state
+    side.first_index = NONE if plan.first_index is None else plan.first_index
+    side.index = plan.key_index
+    if side.index >= state.index_count or (
+        side.first_index != NONE and side.first_index >= state.index_count
+    ):
+        raise ValueError("a plan names an index that does not exist")
+    side.first_keys = read_numbers(engine.allocations, plan.first_keys, width)
+    side.keys = read_numbers(engine.allocations, plan.keys, width)
+    side.takes = read_numbers(engine.allocations, plan.takes, state.rows.width)
+    side.places = read_numbers(engine.allocations, plan.places, width)
+    if side.takes.count != side.places.count or (
+        side.keys.count != state.indexes[side.index].column_count
+    ) or side.first_index != NONE and (
+        side.first_keys.count != state.indexes[side.first_index].column_count
+    ):
+        raise ValueError("a plan has too many columns")
     return 0
 
 
@@ -263,10 +297,10 @@ cdef int read_query(RelationalEngine engine, Query *query, plan) except -1:
 
 
 cdef int read_groups(RelationalEngine engine, State *state, plan) except -1:
-    """Let a state of groups hear of the rows of its parent, which comes before it."""
+    """Let a state of groups or spans hear of the rows of its parent, which comes before it."""
     cdef State *parent
     cdef size_t room
-    if state.kind != GROUPS:
+    if state.kind != GROUPS and state.kind != SPANS:
         return 0
     parent = &engine.states[plan.operand]
     if not engine.states <= parent < state:
@@ -274,7 +308,7 @@ cdef int read_groups(RelationalEngine engine, State *state, plan) except -1:
     state.operand = NONE
     state.parent = parent
     state.grouped_by = read_numbers(engine.allocations, plan.grouped_by, parent.rows.width)
-    if plan.width != state.grouped_by.count:
+    if plan.width != (parent.rows.width if state.kind == SPANS else state.grouped_by.count):
         raise ValueError("groups have the columns by which rows are grouped")
     state.summed = NONE if plan.summed is None else plan.summed
     if state.summed != NONE and state.summed >= parent.rows.width:

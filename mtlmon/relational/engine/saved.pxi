@@ -137,6 +137,8 @@ cdef int put_state(NumberWriter writer, State *state) except -1:
     if state.kind == GROUPS:
         # the rows of the parent say all
         return 0
+    if state.kind == SPANS:
+        return put_spans(writer, state)
     writer.put(state.position + 1)      # 0 for none
     writer.put(<uint64_t> state.now)
     writer.put(state.processed)
@@ -178,7 +180,7 @@ cdef int put_state(NumberWriter writer, State *state) except -1:
             writer.put(entry.epoch == state.slots[slot].epoch)
             writer.put(<uint64_t> entry.time_stamp)
             writer.put(entry.point)
-            writer.put(entry.since)
+            writer.put(0 if state.is_exact else entry.since)
     finally:
         free(numbers)
     return 0
@@ -193,6 +195,8 @@ cdef int get_state(NumberReader reader, State *state, uint64_t points) except -1
     cdef Rows row
     if state.kind == GROUPS:
         return 0
+    if state.kind == SPANS:
+        return get_spans(reader, state, points)
     state.position = reader.get(UINT64_MAX) - 1
     state.now = <int64_t> reader.get(INT64_MAX)
     state.processed = reader.get(UINT64_MAX)

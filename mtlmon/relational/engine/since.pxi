@@ -251,8 +251,13 @@ cdef int advance_state(State *state, uint64_t here, int64_t now) except -1 nogil
     """Let a state stand at a time-point, not before the one at which it stands."""
     if state.kind == GROUPS:
         return advance_state(state.parent, here, now)
+    if state.kind == SPANS:
+        advance_state(state.parent, here, now)
+        forget_spans(state)
+        return 0
     if state.position == here:
         return 0
+    state.now = now
     if state.kind == NEIGHBOUR:
         take_neighbour(state, here, now)
     elif state.kind == SINCE_STATE:
@@ -264,7 +269,6 @@ cdef int advance_state(State *state, uint64_t here, int64_t now) except -1 nogil
         if state.kind == COUNTS:
             take_times(state, here, now)
     state.position = here
-    state.now = now
     return 0
 
 

@@ -12,6 +12,7 @@ cdef enum StateKind:
     UNTIL_STATE
     NEIGHBOUR                   # PREVIOUS, NEXT
     GROUPS                      # a count or sum over the rows of another state
+    SPANS                       # when the rows of another state were live
 
 
 cdef enum LeftKind:
@@ -29,7 +30,15 @@ cdef struct Entry:
     uint64_t next               # the number of the next entry of the slot, or NOWHERE
 
 
+cdef struct Jump:
+    # Of an entry to earlier ones of its slot, so that each is found in a logarithm of steps.
+    uint64_t previous           # the number of the entry before it, or NOWHERE
+    uint64_t far                # of one that is further away
+
+
 cdef struct Slot:
+    # SPANS: `head` is the time-point at which the row became live, `tail` the one at which it ended,
+    # or NOWHERE.
     uint64_t references         # its entries, or time-points or rows that count
     uint32_t epoch
     uint64_t head               # the number of its first entry that counts, or NOWHERE
@@ -95,7 +104,11 @@ cdef struct State:
     size_t first_time, window_end, time_end, time_room
     uint64_t next_time          # the number of the time-point at `window_end`
     uint64_t total              # how many time-points are in the window
-    # GROUPS: the state whose live rows are counted, and how many of these there are of each state
+    # WINDOW: whether all time-points of its rows are kept, and their jumps; `since` counts them
+    bint is_exact
+    Jump *jumps
+    size_t jump_room
+    # GROUPS, SPANS: the state whose live rows they are of; and the states that are of this one
     State *parent
     State **groupings
     uint32_t grouping_count

@@ -133,7 +133,10 @@ cdef int make_live(State *state, uint32_t number) except -1 nogil:
     cdef Slot *slot = &state.slots[number]
     cdef uint32_t k
     for k in range(state.grouping_count):
-        join_group(state.groupings[k], cells_of(state, number))
+        if state.groupings[k].kind == SPANS:
+            begin_span(state.groupings[k], cells_of(state, number))
+        else:
+            join_group(state.groupings[k], cells_of(state, number))
     for k in range(1, state.index_count):
         add_slot(&state.indexes[k], &state.rows, number)
     slot.is_live = True
@@ -150,7 +153,10 @@ cdef void end_live(State *state, uint32_t number) noexcept nogil:
     cdef Slot *slot = &state.slots[number]
     cdef uint32_t k
     for k in range(state.grouping_count):
-        leave_group(state.groupings[k], cells_of(state, number))
+        if state.groupings[k].kind == SPANS:
+            end_span(state.groupings[k], cells_of(state, number))
+        else:
+            leave_group(state.groupings[k], cells_of(state, number))
     for k in range(1, state.index_count):
         remove_slot(&state.indexes[k], &state.rows, number)
     slot.is_live = False
@@ -185,6 +191,11 @@ cdef int add_entry(
             state.entries, state.entries + state.first_entry,
             (state.entry_end - state.first_entry) * sizeof(Entry)
         )
+        if state.is_exact:
+            memmove(
+                state.jumps, state.jumps + state.first_entry,
+                (state.entry_end - state.first_entry) * sizeof(Jump)
+            )
         state.entry_base += state.first_entry
         state.entry_end -= state.first_entry
         state.first_entry = 0
@@ -194,6 +205,10 @@ cdef int add_entry(
     make_room(
         <void **> &state.entries, &state.entry_room, state.entry_end + 1, sizeof(Entry)
     )
+    if state.is_exact:
+        make_room(
+            <void **> &state.jumps, &state.jump_room, state.entry_end + 1, sizeof(Jump)
+        )
     slot = &state.slots[number]
     if not slot.is_live:
         make_live(state, number)
@@ -210,6 +225,8 @@ cdef int add_entry(
         slot.head = place
     else:
         entry_of(state, slot.tail).next = place
+    if state.is_exact:
+        set_jump(state, slot.tail)
     slot.tail = place
     slot.references += 1
     state.entry_end += 1
@@ -272,10 +289,12 @@ cdef int take_window(State *state, uint64_t here, int64_t now) except -1 nogil:
                     # what is never over needs no entries
                     slot.references += 1
                     if not slot.is_live:
+                        state.processed = point.point
                         make_live(state, number)
                 elif (
                     state.kind == WINDOW and slot.is_live and not state.is_future
                     and entry_of(state, slot.tail).time_stamp == point.time_stamp
+                    and not state.is_exact
                 ):
                     continue
                 else:

@@ -16,6 +16,7 @@ cdef enum StepKind:
     BRANCH                      # rows for which blocks give rows, or those rows
     PROJECT                     # some columns only
     AGGREGATE                   # the groups of the rows of a block
+    MEET                        # the rows of a window at whose time-points other rows were live
 
 
 cdef enum Mode:
@@ -54,11 +55,23 @@ cdef struct Program:
     uint32_t description        # the place of the words for errors
 
 
+cdef struct Side:
+    # A state of two that meet. Columns are those of the rows that a step makes.
+    uint32_t state
+    uint32_t first_index        # on the columns that are bound, or NONE if none is
+    uint32_t index              # on these and those that it shares with the other state
+    Numbers first_keys          # the columns with the keys of both indexes
+    Numbers keys
+    Numbers takes               # the columns of the state that are new, in these places
+    Numbers places
+
+
 cdef struct Step:
     StepKind kind
     Mode mode
     SourceKind source_kind
-    uint32_t source             # the atom, state, aggregate, program or function
+    # the atom, state, aggregate, program or function; MEET: the number of columns with new ones
+    uint32_t source
     uint32_t index              # PROBE: of the state
     bint is_binding             # COMPUTE, CALL: whether the value is a new column
     bint is_distinct            # PROJECT: whether equal rows can arise
@@ -78,6 +91,7 @@ cdef struct Step:
     CellKind cell
     bint has_value
     uint32_t group
+    Side *sides                 # MEET: a window, and spans
     Rows rows                   # what it makes
     Rows given                  # what its blocks are given
     uint8_t *flags
