@@ -228,7 +228,7 @@ def test_policies_can_give_one_name_to_variables_of_different_kinds() -> None:
 
 def test_formulas_that_nest_too_deeply_are_refused() -> None:
     with pytest.raises(LimitError, match="nests more than"):
-        RelationalMonitor("find f: p(x) AND " + "ONCE " * 200 + "q(x)")
+        _ = RelationalMonitor("find f: p(x) AND " + "ONCE " * 200 + "q(x)").plan
 
 
 def test_an_engine_whose_error_refers_to_it_is_freed() -> None:

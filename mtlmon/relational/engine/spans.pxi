@@ -1,12 +1,12 @@
 # cython: language_level=3
 """When the rows of a state were live, for windows whose rows met them: ONCE of a conjunction.
 
-`ONCE (f AND g)`, where events give the rows of f and g is remembered, has more rows than f if g binds
-variables of its own. Therefore the rows of f are kept with their time-points, and those of g with the
-spans in which g held, until the window has passed; the two are joined when something asks.
+`ONCE (f AND g)`, where events give the rows of f and g is remembered, has more rows than f if g
+binds variables of its own. Therefore the rows of f are kept with their time-points, and those of g
+with the spans in which g held, until the window has passed; the two are joined when something asks.
 """
 
-from libc.stdint cimport INT64_MAX, UINT32_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove, memset
 
 from mtlmon.engine.native cimport NumberReader, NumberWriter, damaged

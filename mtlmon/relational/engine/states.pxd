@@ -37,8 +37,8 @@ cdef struct Jump:
 
 
 cdef struct Slot:
-    # SPANS: `head` is the time-point at which the row became live, `tail` the one at which it ended,
-    # or NOWHERE.
+    # SPANS: `head` is the time-point at which the row became live, `tail` the one at which it
+    # ended, or NOWHERE.
     uint64_t references         # its entries, or time-points or rows that count
     uint32_t epoch
     uint64_t head               # the number of its first entry that counts, or NOWHERE
