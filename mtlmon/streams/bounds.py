@@ -47,11 +47,6 @@ _LEAST_KEYS = 64
 _MANY_KEYS = 1_000
 # These keep what is in the window until it leaves, so without an upper bound they keep everything.
 _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
-_SUMS = frozenset({ops.WINDOW_SUM, ops.WINDOW_AVG})
-# So few rows are not merged; see `panes.pxi`.
-_FEW_ROWS = 1 << 14
-# No sum of floats needs more floats, with infinities and NaN.
-_MOST_FLOATS = 46
 _RATE = "add assume rate <= N/s"
 _NO_INSTANCES = "nothing limits the instances of a stream with per"
 _CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
@@ -176,7 +171,7 @@ def kept_by(
         most, of_trace = load.rows(length), load.rows_of_trace(length)
         of_panes = _rows_of_panes(kernel, length)
         if of_panes is not None:
-            merged = None if load.traces is None else load.traces * (2 * of_panes + 1) + _FEW_ROWS
+            merged = None if load.traces is None else load.traces * of_panes
             most = min((one for one in (most, merged) if one is not None), default=None)
             of_trace = of_panes if of_trace is None else min(of_trace, of_panes)
     is_of_rows = period == ROWS and of_panes is None
@@ -224,17 +219,8 @@ def kept_ticks(ticks: DueTicks, load: Load, unit: str | None, most_ticks: int) -
 
 
 def _rows_of_panes(kernel: Kernel, length: int) -> int | None:
-    """How many rows of a trace a kernel merges those of a length of time to; None for no limit.
-
-    Until the next time that it does so, there may be twice as many, and some more.
-    """
-    if not kernel.pane:
-        return None
-    cells = 2 * (length // kernel.pane) + 3
-    if kernel.node.operator not in _SUMS:
-        return cells
-    # integers take as many as their sum needs
-    return cells * _MOST_FLOATS if kernel.argument.name == "float" else None
+    """How many panes of a trace there are in a length of time; None if rows are not merged."""
+    return 2 * (length // kernel.pane) + 3 if kernel.pane else None
 
 
 def kept_instances(keys: Iterable[Expression]) -> Kept:

@@ -141,7 +141,10 @@ class DueTicks:
         )
         if not len(times):
             return NO_TICKS, self
-        return Ticks(times, traces, np.searchsorted(time_stamps, times, "right")), self
+        # PERF: ticks of one time are many; looking for each of them took 15 ns a row
+        firsts = np.flatnonzero(np.diff(times, prepend=-1))
+        places = np.searchsorted(time_stamps, times[firsts], "right")
+        return Ticks(times, traces, places.repeat(np.diff(firsts, append=len(times)))), self
 
     def tick_counts(self, time_stamps: Integers, numbers: Numbers | None) -> Integers:
         """Return, for each of the next rows, how many ticks are due before it at most."""

@@ -266,27 +266,45 @@ cdef object most_words(const Numbers *numbers, bint is_float, int bits):
     return (high - low) // 64
 
 
+cdef void take_number(
+    uint64_t *target, const Numbers *wide, const uint64_t *source, const Numbers *numbers
+) noexcept nogil:
+    """Copy a number to a wider one."""
+    cdef uint32_t below = <uint32_t> ((numbers.exponent - wide.exponent) // 64)
+    cdef uint64_t fill = <uint64_t> -1 if source[numbers.width - 1] >> 63 else 0
+    cdef uint32_t place
+    for place in range(wide.width):
+        if place < below:
+            target[place] = 0
+        elif place < below + numbers.width:
+            target[place] = source[place - below]
+        else:
+            target[place] = fill
+
+
 cdef void take_numbers(Numbers *numbers, const Numbers *wide) noexcept nogil:
     """Move numbers to wider ones."""
-    cdef uint32_t below = <uint32_t> ((numbers.exponent - wide.exponent) // 64)
     cdef size_t trace
-    cdef uint32_t place
-    cdef uint64_t *target
-    cdef const uint64_t *source
-    cdef uint64_t fill
     for trace in range(numbers.traces):
-        target = number_of(wide, trace)
-        source = number_of(numbers, trace)
-        fill = <uint64_t> -1 if source[numbers.width - 1] >> 63 else 0
-        for place in range(wide.width):
-            if place < below:
-                target[place] = 0
-            elif place < below + numbers.width:
-                target[place] = source[place - below]
-            else:
-                target[place] = fill
+        take_number(number_of(wide, trace), wide, number_of(numbers, trace), numbers)
     free(numbers.words)
     numbers[0] = wide[0]
+
+
+cdef inline void add_number(
+    uint64_t *words, const uint64_t *other, uint32_t count, bint is_subtracted
+) noexcept nogil:
+    """Add a number to one of the same width, or subtract it."""
+    cdef uint64_t fill = <uint64_t> -1 if is_subtracted else 0
+    # a number is subtracted by adding its complement and one
+    cdef uint64_t carry = is_subtracted
+    cdef uint64_t word
+    cdef uint32_t place
+    for place in range(count):
+        word = words[place] + carry
+        carry = word < carry
+        words[place] = word + (other[place] ^ fill)
+        carry += words[place] < word
 
 
 cdef int write_numbers(const Numbers *numbers, NumberWriter writer) except -1:
@@ -299,22 +317,35 @@ cdef int write_numbers(const Numbers *numbers, NumberWriter writer) except -1:
     return 0
 
 
-cdef int read_numbers(Numbers *numbers, NumberReader reader) except -1:
-    """Read numbers in the place of those that there are."""
+cdef int read_width(Numbers *numbers, NumberReader reader) except -1:
+    """Read how wide numbers are."""
     cdef uint64_t width = reader.get(MOST_WORDS)
     cdef int64_t exponent = unzigzag(reader.get(UINT64_MAX))
-    cdef uint64_t traces
-    cdef size_t place
     if width < 2 or exponent % 64 or not -64 * MOST_WORDS < exponent <= 0:
         raise damaged()
-    traces = reader.get_count(<uint32_t> width)
+    numbers.width = <uint32_t> width
+    numbers.exponent = <int> exponent
+    return 0
+
+
+cdef int clear_numbers(Numbers *numbers) except -1:
+    """Let all numbers be 0, with their present width."""
+    cdef uint32_t traces = numbers.traces
+    numbers.traces = 0
+    return resize_numbers(numbers, traces)
+
+
+cdef int read_numbers(Numbers *numbers, NumberReader reader) except -1:
+    """Read numbers in the place of those that there are."""
+    cdef uint64_t traces
+    cdef size_t place
+    read_width(numbers, reader)
+    traces = reader.get_count(numbers.width)
     if traces > MOST_TRACES:
         raise damaged()
     numbers.traces = 0
-    numbers.width = <uint32_t> width
-    numbers.exponent = <int> exponent
     resize_numbers(numbers, <uint32_t> traces)
-    for place in range(<size_t> (traces * width)):
+    for place in range(<size_t> traces * numbers.width):
         numbers.words[place] = reader.get(UINT64_MAX)
     return 0
 

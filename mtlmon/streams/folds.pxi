@@ -6,40 +6,6 @@ cdef enum:
     MOST_DISTANCE = 1 << 24
 
 
-cdef struct Change:
-    # A cell of a state before it was changed.
-    size_t place
-    int64_t cell
-    int64_t note
-
-
-cdef struct Journal:
-    # The changes of a batch, for `undo`.
-    Change *changes
-    size_t count, room
-
-
-cdef int reserve_changes(Journal *journal, size_t more) except -1 nogil:
-    """Make room for more changes."""
-    cdef size_t needed = journal.count + more
-    if needed > journal.room:
-        needed = max(needed, 2 * journal.room)
-        resized(<void **> &journal.changes, needed, sizeof(Change))
-        journal.room = needed
-    return 0
-
-
-cdef inline void note_change(
-    Journal *journal, size_t place, int64_t cell, int64_t note
-) noexcept nogil:
-    """Note a change; there is room for it."""
-    cdef Change *change = &journal.changes[journal.count]
-    change.place = place
-    change.cell = cell
-    change.note = note
-    journal.count += 1
-
-
 cdef int moved_states(
     void *states, size_t item_size, uint32_t traces, const uint32_t *numbers, size_t count,
     uint32_t kept
@@ -85,16 +51,18 @@ cdef class Fold(Kernel):
 
     def __dealloc__(self):
         free_rows(&self.rows)
+        free_panes(&self.panes)
         free(self.codes)
         free(self.found)
         free(self.journal.changes)
 
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:
-        cdef uint32_t room
-        reserve_rows(&self.rows, rows)
+        cdef uint32_t room = self.traces
         reserve_changes(&self.journal, <size_t> (self.rows.end - self.entry) + rows)
         if traces > self.traces:
             room = room_for(traces, self.traces)
+        reserve_panes(&self.panes, &self.rows, self.traces, room, rows)
+        if traces > self.traces:
             resized(<void **> &self.codes, room, sizeof(int64_t))
             resized(<void **> &self.found, room, 1)
             memset(self.codes + self.traces, 0, (room - self.traces) * sizeof(int64_t))
@@ -116,29 +84,14 @@ cdef class Fold(Kernel):
         """Fetch the state of a trace, which is needed soon."""
         prefetch(&self.codes[trace])
 
-    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
-        return not self.is_text and set_width(&self.panes, &self.rows, width, few_rows)
-
-    cdef inline void merge(self, size_t index, size_t later) noexcept nogil:
-        """Let a row have the value of a later one, if that is wanted more."""
-        choose(self.kind, &self.rows, index, later)
-
-    def condense(self):
-        cdef size_t first = index_of(&self.rows, self.entry)
-        cdef size_t last = index_of(&self.rows, self.rows.end)
-        cdef uint32_t *slots = NULL
-        if are_many(&self.panes, &self.rows):
-            slots = new_slots(self.traces)
-            last = merged_rows(self, slots, first, last, first)
-            free(slots)
-            set_end(&self.panes, &self.rows, last, self.traces)
-        self.begin()
+    def set_panes(self, int64_t width):
+        return not self.is_text and set_width(&self.panes, &self.rows, width)
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
-        push_row(
-            &self.rows, time_stamp, trace, order_code(self.kind, self.is_float, self.is_text, value)
+        return put_choice(
+            self.kind, &self.panes, &self.rows, self.entry, self.marked_end, time_stamp, trace,
+            order_code(self.kind, self.is_float, self.is_text, value)
         )
-        return 0
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
         cdef Rows *rows = &self.rows
@@ -162,6 +115,7 @@ cdef class Fold(Kernel):
 
     def begin(self):
         forget_rows(&self.rows, self.entry)
+        begin_panes(&self.panes)
         self.journal.count = 0
         self.marked_end = self.rows.end
         self.marked_entry = self.entry
@@ -175,6 +129,7 @@ cdef class Fold(Kernel):
             self.found[change.place] = <uint8_t> change.note
         self.rows.end = self.marked_end
         self.entry = self.marked_entry
+        undo_choices(&self.panes, &self.rows)
 
     cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
         cdef size_t place
@@ -189,11 +144,13 @@ cdef class Fold(Kernel):
         moved_states(self.codes, sizeof(int64_t), self.traces, numbers, count, kept)
         moved_states(self.found, 1, self.traces, numbers, count, kept)
         self.entry = renumber_rows(&self.rows, numbers, count, self.entry)
+        open_again(&self.panes, &self.rows, self.traces)
         self.begin()
         return 0
 
     cdef int restart(self) except -1:
         restart_rows(&self.rows)
+        open_again(&self.panes, &self.rows, self.traces)
         self.entry = 0
         self.begin()
         return 0
@@ -225,18 +182,20 @@ cdef class Fold(Kernel):
             self.found[number] = <uint8_t> reader.get(1)
             if self.found[number]:
                 self.codes[number] = unzigzag(reader.get(UINT64_MAX))
+        open_again(&self.panes, &self.rows, self.traces)
         self.begin()
         return 0
 
     cdef size_t bytes_held(self):
         return (
-            rows_bytes(&self.rows) + self.traces * (sizeof(int64_t) + 1)
-            + self.journal.room * sizeof(Change)
+            rows_bytes(&self.rows) + panes_bytes(&self.panes, self.traces)
+            + self.traces * (sizeof(int64_t) + 1) + self.journal.room * sizeof(Change)
         )
 
     def most_bytes(self, traces, rows, rows_of_trace, batch):
         return (
             most_rows_bytes(&self.rows, rows, batch)
+            + most_panes_bytes(&self.panes, traces, batch)
             + most_traces(traces) * (sizeof(int64_t) + 1)
             + 2 * (rows + batch) * sizeof(Change)
         )

@@ -150,21 +150,14 @@ cdef class Kernel:
         self.ranks.places = <const uint32_t *> self.rank_memory.buffer.buf
         self.ranks.count = count
 
-    def set_panes(self, int64_t width, size_t few_rows=FEW_ROWS):
+    def set_panes(self, int64_t width):
         """Say that results are only wanted at multiples of a width, which divides all bounds.
 
-        Call this before the first row. Rows that no such result can tell apart may then be merged,
-        when there are more than `few_rows`.
+        Call this before the first row. Rows that no such result can tell apart are then merged.
 
         Returns whether this kernel does so.
         """
         return False
-
-    def condense(self):
-        """Merge rows, if there are many and `set_panes` allows that.
-
-        What was done before can no longer be undone.
-        """
 
     def begin(self):
         """Begin a batch: what was done before can no longer be undone."""
@@ -327,8 +320,10 @@ cdef int run_apart(
         while row < arguments.count and (
             k == batch.count or arguments.time_stamps[row] <= batch.time_stamps[k]
         ):
-            if row + AHEAD < arguments.count:
-                kernel.expect(arguments.trace(row + AHEAD))
+            if AnyKernel is not Last:
+                if kernel.panes.width and row + 2 * AHEAD < arguments.count:
+                    prefetch(&kernel.panes.latest[arguments.trace(row + 2 * AHEAD)])
+                    expect_slot(&kernel.panes, &kernel.rows, arguments.trace(row + AHEAD))
             if mask == NULL or mask[row]:
                 kernel.put(
                     arguments.time_stamps[row], arguments.trace(row),
@@ -348,7 +343,7 @@ cdef int run_apart(
         if row:
             last = arguments.time_stamps[row - 1]
             if not batch.count or batch.time_stamps[batch.count - 1] <= last:
-                kernel.get(last, arguments.trace(row - 1), &unused)
+                kernel.get(last_tick(&kernel.panes, last), arguments.trace(row - 1), &unused)
     return 0
 
 
@@ -361,7 +356,7 @@ cdef int run_rows(
     cdef uint32_t trace = 0
     cdef bint is_wanted
     cdef int found
-    cdef int64_t unused
+    cdef int64_t last, unused
     if arguments is not None:
         return run_apart(kernel, batch, arguments, values, mask, results, validity)
     for k in range(batch.count):
@@ -385,5 +380,6 @@ cdef int run_rows(
         # Rows leave on reading only. Without this, windows that are read at ticks or rows that do
         # not come would grow.
         if wanted != NULL and batch.count and not wanted[batch.count - 1]:
-            kernel.get(batch.time_stamps[batch.count - 1], trace, &unused)
+            last = last_tick(&kernel.panes, batch.time_stamps[batch.count - 1])
+            kernel.get(last, trace, &unused)
     return 0

@@ -3,10 +3,13 @@
 
 include "batch.pxi"
 include "rows.pxi"
+include "journals.pxi"
 include "fixed_point.pxi"
 include "kernel.pxi"
 include "panes.pxi"
 include "sliding.pxi"
+include "sums.pxi"
+include "choices.pxi"
 include "multisets.pxi"
 include "integrals.pxi"
 include "folds.pxi"

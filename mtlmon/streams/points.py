@@ -233,10 +233,8 @@ class Points:
         self._batches: dict[int, native.Batch] = {}
         self._is_own: dict[int, NDArray[np.bool_] | None] = {}
         self._meetings: dict[tuple[int, int], Meeting] = {}
-        if len(ticks):
-            rows = np.arange(self.row_count)
-            self._row_places = rows + np.searchsorted(ticks.places, rows, "right")
-            self._tick_places = np.arange(len(ticks)) + ticks.places
+        # of rows and ticks, in that order; most programs do not need them
+        self._common_places: tuple[Integers, Integers] | None = None
 
     @property
     def clock(self) -> int:
@@ -247,18 +245,15 @@ class Points:
     def before(self, period: int, index: int) -> Points:
         """Return the time-points before one that is a row or a tick of a period."""
         place = int(self._places(period)[index])
-        if not len(self.ticks):
-            rows, ticks = place, 0
-        else:
-            rows = int(np.searchsorted(self._row_places, place))
-            ticks = int(np.searchsorted(self._tick_places, place))
+        rows, ticks = (int(np.searchsorted(own, place)) for own in self._all_places)
         numbers = None if self._numbers is None else self._numbers[:rows]
         kept = self.ticks.chosen(slice(ticks))
         return Points(self._time_stamps[:rows], numbers, kept, self._clock)
 
     def ticks_of(self, period: int) -> Ticks:
         """Return the ticks of a period."""
-        return self.ticks.chosen(self._ticks_of(period))
+        which = self._ticks_of(period)
+        return self.ticks if len(which) == len(self.ticks) else self.ticks.chosen(which)
 
     @property
     def all_points(self) -> tuple[Integers, Numbers]:
@@ -266,7 +261,7 @@ class Points:
         count = self.row_count + len(self.ticks)
         times = np.empty(count, np.int64)
         numbers = np.zeros(count, np.uint32)
-        rows, ticks = self._places(ROWS), self._all_tick_places()
+        rows, ticks = self._all_places
         times[rows], times[ticks] = self._time_stamps, self.ticks.time_stamps
         if self._numbers is not None:
             numbers[rows] = self._numbers
@@ -293,7 +288,7 @@ class Points:
         # rows that have waited are older than the ticks before the row that lets them go
         order = np.lexsort((np.arange(len(places)) >= count, places)).argsort()
         found = Points(rows.time_stamps, rows.numbers, ticks, self._clock)
-        found._row_places, found._tick_places = order[:count], order[count:]
+        found._common_places = order[:count], order[count:]
         return found
 
     def common(self, period: int, other: int) -> Integers:
@@ -375,12 +370,18 @@ class Points:
 
     def _places(self, period: int) -> Integers:
         """The places of rows or ticks among all time-points."""
-        if period != ROWS:
-            return self._all_tick_places()[self._ticks_of(period)]
-        return self._row_places if len(self.ticks) else np.arange(self.row_count)
+        rows, ticks = self._all_places
+        return rows if period == ROWS else ticks[self._ticks_of(period)]
 
-    def _all_tick_places(self) -> Integers:
-        return self._tick_places if len(self.ticks) else np.empty(0, np.int64)
+    @property
+    def _all_places(self) -> tuple[Integers, Integers]:
+        """The places of rows and those of ticks among all time-points."""
+        if self._common_places is None:
+            rows = np.arange(self.row_count)
+            before = np.searchsorted(self.ticks.places, rows, "right")
+            ticks = np.arange(len(self.ticks)) + self.ticks.places
+            self._common_places = rows + before, ticks
+        return self._common_places
 
     def _ticks_of(self, period: int) -> Integers:
         if period not in self._of_period:

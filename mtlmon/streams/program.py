@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     _Holder = native.Kernel | native.Instances | Holding
 
-_MAGIC = b"MTLMON-STREAMS-3"
+_MAGIC = b"MTLMON-STREAMS-4"
 _DIGEST_BYTES = 8
 # With so many texts, those that no state has are looked for first.
 _MANY_TEXTS = 65_536
@@ -142,10 +142,6 @@ class StreamProgram:
         of_instances = {id(kernel) for family in self._families for kernel in family.kernels}
         # Those to whose state the numbers of traces matter.
         self._of_traces = [kernel for kernel in self._kernels if id(kernel) not in of_instances]
-        # Those that merge rows from time to time.
-        self._with_panes = [
-            one for kernel in self._kernels if kernel.pane for one in kernel.natives
-        ]
         # Constants of machines; they keep their numbers.
         self._constant_texts = len(self._texts)
         self._most_texts = _MANY_TEXTS
@@ -192,8 +188,6 @@ class StreamProgram:
                 decrease.
         """
         self.commit()
-        for kernel in self._with_panes:
-            kernel.condense()
         if len(self._texts) >= self._most_texts:
             # most of them may be of rows that have left
             self._forget_texts()

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memmove, memset
+from libc.string cimport memcpy, memmove, memset
 
 from mtlmon.engine.native cimport NumberReader, NumberWriter
 
@@ -55,8 +55,9 @@ cdef struct Rows:
     int64_t *values             # NULL if `has_values` is not set
     uint32_t *following         # links between rows of a trace; NULL if `has_links` is not set
     uint32_t *preceding
-    int64_t *weights            # how many rows each stands for; NULL if `has_weights` is not set
-    bint has_values, has_links, has_weights
+    uint64_t *words             # `word_count` of each row, for what it stands for; NULL for none
+    uint32_t word_count
+    bint has_values, has_links
     uint64_t base
     uint64_t start, end         # the positions of the first row and behind the last row
     size_t room
@@ -74,11 +75,11 @@ cdef inline void free_rows(Rows *rows) noexcept nogil:
     free(rows.values)
     free(rows.following)
     free(rows.preceding)
-    free(rows.weights)
+    free(rows.words)
 
 
 cdef inline size_t row_bytes(const Rows *rows) noexcept nogil:
-    return 12 + 8 * (rows.has_values + rows.has_links + rows.has_weights)
+    return 12 + 8 * (<size_t> rows.has_values + rows.has_links + rows.word_count)
 
 
 cdef inline size_t rows_bytes(const Rows *rows) noexcept nogil:
@@ -103,6 +104,10 @@ cdef inline size_t linked_index(const Rows *rows, uint32_t position) noexcept no
     return <uint32_t> (position - <uint32_t> rows.base)
 
 
+cdef inline uint64_t *words_of(const Rows *rows, size_t index) noexcept nogil:
+    return rows.words + index * rows.word_count
+
+
 cdef int resize_rows(Rows *rows, size_t room) except -1 nogil:
     # until all arrays have the new size, the smaller size counts
     rows.room = min(room, rows.room)
@@ -113,8 +118,8 @@ cdef int resize_rows(Rows *rows, size_t room) except -1 nogil:
     if rows.has_links:
         resized(<void **> &rows.following, room, sizeof(uint32_t))
         resized(<void **> &rows.preceding, room, sizeof(uint32_t))
-    if rows.has_weights:
-        resized(<void **> &rows.weights, room, sizeof(int64_t))
+    if rows.word_count:
+        resized(<void **> &rows.words, room, rows.word_count * sizeof(uint64_t))
     rows.room = room
     return 0
 
@@ -139,8 +144,8 @@ cdef inline void push_row(
     rows.numbers[index] = number
     if rows.has_values:
         rows.values[index] = value
-    if rows.has_weights:
-        rows.weights[index] = 1
+    if rows.word_count:
+        memset(words_of(rows, index), 0, rows.word_count * sizeof(uint64_t))
     rows.end += 1
 
 
@@ -158,8 +163,10 @@ cdef int forget_rows(Rows *rows, uint64_t position) except -1 nogil:
     if rows.has_links:
         memmove(rows.following, rows.following + dead, kept * sizeof(uint32_t))
         memmove(rows.preceding, rows.preceding + dead, kept * sizeof(uint32_t))
-    if rows.has_weights:
-        memmove(rows.weights, rows.weights + dead, kept * sizeof(int64_t))
+    if rows.word_count:
+        memmove(
+            rows.words, words_of(rows, dead), kept * rows.word_count * sizeof(uint64_t)
+        )
     rows.base = position
     if rows.room > 8 * max(kept, <size_t> LEAST_ROWS):
         return resize_rows(rows, 2 * max(kept, <size_t> LEAST_ROWS))
@@ -190,8 +197,10 @@ cdef uint64_t renumber_rows(
         rows.numbers[kept] = numbers[number]
         if rows.has_values:
             rows.values[kept] = rows.values[place]
-        if rows.has_weights:
-            rows.weights[kept] = rows.weights[place]
+        if rows.word_count and kept < place:
+            memcpy(
+                words_of(rows, kept), words_of(rows, place), rows.word_count * sizeof(uint64_t)
+            )
         kept += 1
     if watched == last:
         moved = kept
@@ -206,7 +215,7 @@ cdef void restart_rows(Rows *rows) noexcept nogil:
 
 
 cdef int write_rows(const Rows *rows, NumberWriter writer) except -1:
-    cdef size_t place
+    cdef size_t place, k
     cdef int64_t latest = 0
     writer.put(rows.end - rows.start)
     for place in range(index_of(rows, rows.start), index_of(rows, rows.end)):
@@ -215,18 +224,18 @@ cdef int write_rows(const Rows *rows, NumberWriter writer) except -1:
         writer.put(rows.numbers[place])
         if rows.has_values:
             writer.put(zigzag(rows.values[place]))
-        if rows.has_weights:
-            writer.put(<uint64_t> rows.weights[place])
+        for k in range(<size_t> place * rows.word_count, <size_t> (place + 1) * rows.word_count):
+            writer.put(rows.words[k])
     return 0
 
 
 cdef uint32_t read_rows(Rows *rows, NumberReader reader) except? 4294967295:
     """Read the rows of a snapshot; return how many traces there must be room for."""
-    cdef uint64_t count = reader.get_count(2 + rows.has_values + rows.has_weights)
+    cdef uint64_t count = reader.get_count(2 + rows.has_values + rows.word_count)
     cdef int64_t latest = 0
     cdef int64_t value = 0
     cdef uint32_t traces = 0
-    cdef uint32_t number
+    cdef uint32_t number, k
     reserve_rows(rows, <size_t> count)
     for _ in range(count):
         latest += <int64_t> reader.get(<uint64_t> (INT64_MAX - latest))
@@ -235,8 +244,8 @@ cdef uint32_t read_rows(Rows *rows, NumberReader reader) except? 4294967295:
         if rows.has_values:
             value = unzigzag(reader.get(UINT64_MAX))
         push_row(rows, latest, number, value)
-        if rows.has_weights:
-            rows.weights[index_of(rows, rows.end - 1)] = <int64_t> reader.get(MOST_WEIGHT)
+        for k in range(rows.word_count):
+            words_of(rows, index_of(rows, rows.end) - 1)[k] = reader.get(UINT64_MAX)
     return traces
 
 

@@ -338,8 +338,8 @@ def test_nothing_limits_instances() -> None:
         ("max[15,60](i)", "panes of 5s in the last 1m", True),
         ("avg[0,60](f)", "panes of 10s in the last 1m", True),
         ("f.at(-60)", "1 value, panes of 10s in the last 1m", True),
-        # The sum of integers may be as long as there are integers.
-        ("sum[0,60](i)", "panes of 10s in the last 1m", False),
+        ("sum[0,60](i)", "panes of 10s in the last 1m", True),
+        ("stddev[0,60](f)", "panes of 10s in the last 1m", True),
         ("median[0,60](f)", "rows of the last 1m", False),
         ("max[0,60](s)", "rows of the last 1m", False),
     ],

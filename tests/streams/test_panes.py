@@ -23,7 +23,7 @@ from tests.streams.test_kernels import NUMBERS, gives_floats, kernel_of, same  #
 Point = tuple[int, int, Any, bool]
 """A time-stamp, a trace, a value (None without one), and whether this is a tick."""
 
-NAMES = ("count", "sum", "avg", "first", "last", "min", "max")
+NAMES = ("count", "sum", "avg", "var", "stddev", "first", "last", "min", "max")
 TRACES = 3
 
 
@@ -96,7 +96,7 @@ def fed(kernel: native.Kernel, case: dict[str, Any], points: list[Point], clock:
 
 def merging(case: dict[str, Any]) -> native.Kernel:
     kernel = kernel_of(case["name"], case["is_float"], *case["bounds"])
-    assert kernel.set_panes(case["width"], 0)
+    assert kernel.set_panes(case["width"])
     return kernel
 
 
@@ -104,7 +104,7 @@ def merging(case: dict[str, Any]) -> native.Kernel:
 @given(cases())
 @example(
     {
-        # more floats than there are rows would be needed to begin with the greatest bits
+        # numbers become wider while a pane is open
         "is_float": True,
         "width": 5,
         "bounds": (0, 5),
@@ -129,7 +129,6 @@ def test_merged_rows_have_the_results_of_all_rows(name: str, case: dict[str, Any
         if action == "keep":
             kernel.keep(np.arange(TRACES, dtype=np.uint32).tobytes())
         kernel.begin()
-        kernel.condense()
         if action == "undo":
             fed(kernel, case, points[start:], clock)
             kernel.undo()
@@ -151,13 +150,13 @@ def test_panes_are_declared_before_the_first_row() -> None:
     fed(kernel, case, [(1, 0, 1, False)], 0)
     with pytest.raises(ValueError, match="before the first row"):
         kernel.set_panes(5)
-    assert not native.SumWindow("var", True, 0, 10).set_panes(5)
     assert not native.QuantileWindow(0.5, 0, 10).set_panes(5)
 
 
 STREAMS = """\
 stream n = count[0,1000](x > 0) every 100
 stream mean = avg[0,1000](x) every 100
+stream spread = stddev[0,1000](x) every 100
 stream total = sum[100,1000](k, or: 0) every 200
 stream most = max[0,500](x) every 100
 stream before = x.at(-300) every 100
@@ -198,6 +197,34 @@ def test_memory_does_not_depend_on_the_rate() -> None:
     assert many["n"][-1] > 150_000
     assert fast < 1.3 * slow
     assert fast < 6_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("action", ["none", "undo", "snapshot", "keep"])
+def test_a_trace_has_one_row_in_a_cell(name: str, action: str) -> None:
+    """Whatever comes between two batches."""
+    case = {"name": name, "is_float": True, "width": 1000, "bounds": (0, 5000)}
+    kernel = merging(case)
+    clock = 0
+    for step in range(400):
+        points: list[Point] = [(10 * step + k, k % TRACES, 1.5 * k, False) for k in range(10)]
+        kernel.begin()
+        fed(kernel, case, points, clock)
+        if action == "undo":
+            kernel.undo()
+            fed(kernel, case, points, clock)
+        if action == "keep":
+            kernel.keep(np.arange(TRACES, dtype=np.uint32).tobytes())
+        if action == "snapshot":
+            snapshot = kernel.snapshot()
+            kernel = merging(case)
+            kernel.restore(snapshot)
+        clock = points[-1][0]
+    # each of the four multiples and the four ranges between them
+    cells = 8 * TRACES
+    assert kernel.held_bytes <= kernel.most_bytes(TRACES, cells, 8, 10)
+    kernel.keep(np.arange(TRACES, dtype=np.uint32).tobytes())
+    assert len(kernel.snapshot()) < 60 * cells
 
 
 def test_results_are_those_of_rows_that_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:

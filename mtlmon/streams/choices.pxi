@@ -1,0 +1,222 @@
+# cython: language_level=3
+"""Windows of the first, last, smallest or largest value."""
+
+
+cdef enum QueueKind:
+    FIRST
+    LAST
+    LARGEST
+    SMALLEST
+
+
+cdef QueueKind queue_kind(str name) except? FIRST:
+    kinds = {"first": FIRST, "last": LAST, "max": LARGEST, "min": SMALLEST}
+    if name not in kinds:
+        raise ValueError(f"unknown aggregate {name!r}")
+    return kinds[name]
+
+
+cdef inline int64_t order_code(
+    QueueKind kind, bint is_float, bint is_text, int64_t cell
+) noexcept nogil:
+    """A number for a cell, so that the wanted one of several cells has the largest number.
+
+    NaN is wanted most. -0.0 is below 0.0, so that results do not depend on the order of rows.
+    Texts keep their numbers; see `is_wanted_less`.
+    """
+    if kind == FIRST or kind == LAST or is_text:
+        return cell
+    if is_float:
+        if cell & INT64_MAX > INFINITE_BITS:
+            return INT64_MAX
+        if cell < 0:
+            cell ^= INT64_MAX
+    return ~cell if kind == SMALLEST else cell
+
+
+cdef inline int64_t cell_of_code(
+    QueueKind kind, bint is_float, bint is_text, int64_t code
+) noexcept nogil:
+    if kind == FIRST or kind == LAST or is_text:
+        return code
+    if is_float and code == INT64_MAX:
+        return NAN_BITS
+    if kind == SMALLEST:
+        code = ~code
+    return code ^ INT64_MAX if is_float and code < 0 else code
+
+
+cdef inline bint is_wanted_less(
+    QueueKind kind, const Ranks *ranks, int64_t code, int64_t other
+) noexcept nogil:
+    """Whether a code is wanted no more than another."""
+    if ranks.places == NULL:
+        return code <= other
+    if kind == SMALLEST:
+        return rank_of(ranks, code) >= rank_of(ranks, other)
+    return rank_of(ranks, code) <= rank_of(ranks, other)
+
+
+cdef inline int put_choice(
+    QueueKind kind, Panes *panes, Rows *rows, uint64_t entry, uint64_t marked_end,
+    int64_t time_stamp, uint32_t number, int64_t code
+) except -1 nogil:
+    """Push a row, or merge it into one of its trace and cell."""
+    cdef size_t index
+    if panes.width == 0:
+        push_row(rows, time_stamp, number, code)
+        return 0
+    index = slot_of(panes, rows, entry, time_stamp, number)
+    if index == SIZE_MAX:
+        push_pane(rows, time_stamp, number, code)
+    elif kind == LAST or (kind != FIRST and code > rows.values[index]):
+        note_merge(panes, rows, marked_end, index, rows.values[index])
+        rows.values[index] = code
+    return 0
+
+
+cdef inline void undo_choices(Panes *panes, Rows *rows) noexcept nogil:
+    """Undo what `put_choice` has merged since the last `begin`."""
+    cdef Change *change
+    while panes.merges.count:
+        panes.merges.count -= 1
+        change = &panes.merges.changes[panes.merges.count]
+        rows.values[change.place] = change.cell
+    undo_panes(panes, rows)
+
+
+cdef struct Chain:
+    # The positions of the first and last row, and the number of rows.
+    uint32_t front, back, count
+
+
+@final
+cdef class QueueWindow(Window):
+    """The first, last, smallest or largest value in a window.
+
+    The rows of a trace that may still become the result are a chain within the rows of all traces:
+    each is wanted less than the ones before it.
+
+    kind: "first", "last", "min" or "max".
+    is_float: whether values are floats; otherwise, their cells are compared as integers.
+    is_text: whether they are the numbers of texts, which are compared by their ranks.
+    """
+
+    cdef QueueKind kind
+    cdef bint is_float, is_text
+    cdef Chain *chains
+
+    def __cinit__(
+        self, str kind not None, bint is_float, int64_t lower, int64_t upper, bint is_text=False
+    ):
+        self.kind = queue_kind(kind)
+        self.is_float = is_float
+        self.is_text = is_text
+        self.set_bounds(lower, upper)
+        if not self.is_bounded:
+            raise ValueError("a window without an upper bound is a fold")
+        init_rows(&self.rows, True, True)
+
+    def __dealloc__(self):
+        free(self.chains)
+
+    cdef int resize_traces(self, uint32_t traces) except -1:
+        resized(<void **> &self.chains, traces, sizeof(Chain))
+        memset(self.chains + self.traces, 0, (traces - self.traces) * sizeof(Chain))
+        self.traces = traces
+        return 0
+
+    cdef inline bint is_superseded(self, uint32_t position, int64_t code) noexcept nogil:
+        """Whether a row cannot become the result once a later one has this code."""
+        if self.kind == FIRST:
+            return False
+        return self.kind == LAST or is_wanted_less(
+            self.kind, &self.ranks, self.rows.values[linked_index(&self.rows, position)], code
+        )
+
+    cdef inline int enter(self, size_t index) except -1 nogil:
+        cdef Rows *rows = &self.rows
+        cdef Chain *chain = &self.chains[rows.numbers[index]]
+        cdef uint32_t position = <uint32_t> (index + rows.base)
+        while chain.count and self.is_superseded(chain.back, rows.values[index]):
+            chain.back = rows.preceding[linked_index(rows, chain.back)]
+            chain.count -= 1
+        if chain.count:
+            rows.following[linked_index(rows, chain.back)] = position
+            rows.preceding[index] = chain.back
+        else:
+            chain.front = position
+        chain.back = position
+        chain.count += 1
+        return 0
+
+    cdef inline int leave(self, size_t index) except -1 nogil:
+        cdef Chain *chain = &self.chains[self.rows.numbers[index]]
+        if chain.count and chain.front == <uint32_t> (index + self.rows.base):
+            chain.front = self.rows.following[index]
+            chain.count -= 1
+        return 0
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.chains[trace])
+
+    def set_panes(self, int64_t width):
+        # The order of texts is only known while rows are fed.
+        return not self.is_text and set_width(&self.panes, &self.rows, width)
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        return put_choice(
+            self.kind, &self.panes, &self.rows, self.entry, self.marked_end, time_stamp, trace,
+            order_code(self.kind, self.is_float, self.is_text, value)
+        )
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        cdef Chain *chain
+        advance(self, time_stamp)
+        chain = &self.chains[trace]
+        if chain.count == 0:
+            value[0] = 0
+            return NOTHING
+        value[0] = cell_of_code(
+            self.kind, self.is_float, self.is_text,
+            self.rows.values[linked_index(&self.rows, chain.front)]
+        )
+        return FOUND
+
+    cdef int run(
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
+
+    cdef int rebuild(self) except -1:
+        """Make the chains of the rows that have entered and not left."""
+        cdef uint64_t position
+        if self.traces:
+            memset(self.chains, 0, self.traces * sizeof(Chain))
+        for position in range(self.tail, self.entry):
+            self.enter(index_of(&self.rows, position))
+        return 0
+
+    def undo(self):
+        self.tail = self.marked_tail
+        self.entry = self.marked_entry
+        self.rows.end = self.marked_end
+        undo_choices(&self.panes, &self.rows)
+        self.rebuild()
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        Window.renumber(self, numbers, count, kept)
+        return self.rebuild()
+
+    cdef int read(self, NumberReader reader) except -1:
+        Window.read(self, reader)
+        return self.rebuild()
+
+    cdef size_t bytes_held(self):
+        return Window.bytes_held(self) + self.traces * sizeof(Chain)
+
+    cdef object trace_bytes(self):
+        return sizeof(Chain)

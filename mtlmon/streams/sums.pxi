@@ -1,0 +1,373 @@
+# cython: language_level=3
+"""Windows of sums, averages, variances and standard deviations, which are exact."""
+
+from libc.math cimport sqrt
+
+
+cdef enum SumKind:
+    SUM
+    AVERAGE
+    VARIANCE
+    DEVIATION
+
+
+cdef struct SumState:
+    int64_t count
+    Specials specials
+
+
+cdef enum:
+    # how many words a `SumState` has
+    STATE_WORDS = 4
+
+
+@final
+cdef class SumWindow(Window):
+    """Sums, averages, variances or standard deviations of samples.
+
+    Sums, and for variances sums of squares, are exact until the result is rounded.
+
+    kind: "sum", "avg", "var" or "stddev".
+    is_float: whether values are floats; otherwise, they are integers.
+    """
+
+    cdef SumKind kind
+    cdef bint is_float
+    cdef SumState *states
+    cdef Numbers sums
+    cdef Numbers squares        # unused for sums and averages
+
+    def __cinit__(self, str kind not None, bint is_float, int64_t lower, int64_t upper):
+        kinds = {"sum": SUM, "avg": AVERAGE, "var": VARIANCE, "stddev": DEVIATION}
+        if kind not in kinds:
+            raise ValueError(f"unknown sum {kind!r}")
+        self.kind = kinds[kind]
+        self.is_float = is_float
+        self.set_bounds(lower, upper)
+        init_rows(&self.rows, True, False)
+        self.sums.width = 4 if is_float else 2
+        self.sums.exponent = -128 if is_float else 0
+        self.squares.width = 2 * self.sums.width
+        self.squares.exponent = 2 * self.sums.exponent
+
+    def __dealloc__(self):
+        free(self.states)
+        free(self.sums.words)
+        free(self.squares.words)
+
+    cdef inline bint has_squares(self) noexcept nogil:
+        return self.kind >= VARIANCE
+
+    cdef int resize_traces(self, uint32_t traces) except -1:
+        resized(<void **> &self.states, traces, sizeof(SumState))
+        memset(self.states + self.traces, 0, (traces - self.traces) * sizeof(SumState))
+        resize_numbers(&self.sums, traces)
+        if self.has_squares():
+            resize_numbers(&self.squares, traces)
+        self.traces = traces
+        return 0
+
+    cdef int widen(self, int exponent) except -1 nogil:
+        """Make all numbers wide enough for terms with this exponent."""
+        cdef Numbers sums = widened(&self.sums, exponent, 64, False)
+        cdef Numbers squares
+        cdef uint64_t *words = NULL
+        cdef bint has_words = True
+        squares.words = NULL
+        if self.has_squares():
+            squares = widened(&self.sums, exponent, 64, True)
+        if self.panes.width:
+            has_words = has_resized(
+                <void **> &words, self.rows.room, self.pane_words(sums.width) * sizeof(uint64_t)
+            )
+        if sums.words == NULL or (self.has_squares() and squares.words == NULL) or not has_words:
+            free(sums.words)
+            free(squares.words)
+            free(words)
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        if self.panes.width:
+            self.take_panes(words, &sums, &squares)
+        take_numbers(&self.sums, &sums)
+        if self.has_squares():
+            take_numbers(&self.squares, &squares)
+        return 0
+
+    cdef inline uint32_t pane_words(self, uint32_t width) noexcept nogil:
+        """How many words a pane has: its `SumState`, its sum of so many words, and its squares."""
+        return STATE_WORDS + width * (3 if self.has_squares() else 1)
+
+    cdef void take_panes(
+        self, uint64_t *words, const Numbers *sums, const Numbers *squares
+    ) noexcept nogil:
+        """Move panes to wider ones."""
+        cdef Rows *rows = &self.rows
+        cdef uint32_t count = self.pane_words(sums.width)
+        cdef uint64_t *target
+        cdef const uint64_t *source
+        cdef size_t index
+        for index in range(index_of(rows, rows.start), index_of(rows, rows.end)):
+            target = words + index * count
+            source = words_of(rows, index)
+            memcpy(target, source, sizeof(SumState))
+            take_number(target + STATE_WORDS, sums, source + STATE_WORDS, &self.sums)
+            if self.has_squares():
+                take_number(
+                    target + STATE_WORDS + sums.width, squares,
+                    source + STATE_WORDS + self.sums.width, &self.squares
+                )
+        free(rows.words)
+        rows.words = words
+        rows.word_count = count
+
+    cdef inline int add_value(
+        self, bint is_of_pane, size_t place, int64_t value, int sign
+    ) except -1 nogil:
+        """Add or subtract a value to or from a pane, or to or from the window of a trace."""
+        cdef Term term
+        cdef FloatClass found = term_of(self.is_float, value, &term)
+        cdef SumState *state
+        cdef uint64_t *sums
+        cdef uint64_t *squares = NULL
+        cdef uint32_t shift
+        if found == FINITE and term.magnitude and not has_place(&self.sums, term.exponent, 64):
+            self.widen(term.exponent)
+        if is_of_pane:
+            state = <SumState *> words_of(&self.rows, place)
+            sums = <uint64_t *> state + STATE_WORDS
+            squares = sums + self.sums.width
+        else:
+            state = &self.states[place]
+            sums = number_of(&self.sums, place)
+            if self.has_squares():
+                squares = number_of(&self.squares, place)
+        state.count += sign
+        if found != FINITE:
+            count_special(&state.specials, found, sign)
+        elif term.magnitude:
+            shift = <uint32_t> (term.exponent - self.sums.exponent)
+            add_magnitude(
+                sums, self.sums.width, term.magnitude, shift, term.is_negative ^ (sign < 0)
+            )
+            if self.has_squares():
+                add_product(
+                    squares, self.squares.width, term.magnitude, term.magnitude, 2 * shift,
+                    sign < 0
+                )
+        return 0
+
+    cdef inline int add_pane(self, size_t index, int sign) noexcept nogil:
+        """Add a pane to the window of its trace, or subtract it."""
+        cdef uint32_t trace = self.rows.numbers[index]
+        cdef SumState *state = &self.states[trace]
+        cdef const SumState *pane = <const SumState *> words_of(&self.rows, index)
+        cdef const uint64_t *words = <const uint64_t *> pane + STATE_WORDS
+        state.count += sign * pane.count
+        state.specials.positive += sign * pane.specials.positive
+        state.specials.negative += sign * pane.specials.negative
+        state.specials.undefined += sign * pane.specials.undefined
+        add_number(number_of(&self.sums, trace), words, self.sums.width, sign < 0)
+        if self.has_squares():
+            add_number(
+                number_of(&self.squares, trace), words + self.sums.width, self.squares.width,
+                sign < 0
+            )
+        return 0
+
+    cdef inline int enter(self, size_t index) except -1 nogil:
+        if self.panes.width:
+            return self.add_pane(index, 1)
+        return self.add_value(False, self.rows.numbers[index], self.rows.values[index], 1)
+
+    cdef inline int leave(self, size_t index) except -1 nogil:
+        if self.panes.width:
+            return self.add_pane(index, -1)
+        return self.add_value(False, self.rows.numbers[index], self.rows.values[index], -1)
+
+    cdef inline void expect(self, uint32_t trace) noexcept nogil:
+        """Fetch the state of a trace, which is needed soon."""
+        prefetch(&self.states[trace])
+        prefetch(number_of(&self.sums, trace))
+
+    def set_panes(self, int64_t width):
+        set_width(&self.panes, &self.rows, width)
+        self.rows.has_values = False
+        self.rows.word_count = self.pane_words(self.sums.width)
+        return True
+
+    cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        cdef Rows *rows = &self.rows
+        cdef size_t index
+        if self.panes.width == 0:
+            push_row(rows, time_stamp, trace, value)
+            return 0
+        index = slot_of(&self.panes, rows, self.entry, time_stamp, trace)
+        if index == SIZE_MAX:
+            index = index_of(rows, rows.end)
+            push_pane(rows, time_stamp, trace, value)
+            self.add_value(True, index, value, 1)
+        else:
+            self.add_value(True, index, value, 1)
+            note_merge(&self.panes, rows, self.marked_end, index, value)
+        return 0
+
+    cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
+        cdef SumState *state
+        cdef const uint64_t *sums
+        cdef double total
+        advance(self, time_stamp)
+        state = &self.states[trace]
+        sums = number_of(&self.sums, trace)
+        if state.count < 1 + self.has_squares():
+            value[0] = 0
+            return NOTHING
+        if self.kind == SUM and not self.is_float:
+            value[0] = <int64_t> sums[0]
+            return FOUND if sums[1] == <uint64_t> (value[0] >> 63) else OVERFLOWS
+        if self.has_squares():
+            total = NAN
+            if not has_specials(&state.specials):
+                total = variance(
+                    sums, number_of(&self.squares, trace), self.sums.width, self.sums.exponent,
+                    state.count
+                )
+            if self.kind == DEVIATION:
+                total = sqrt(total)
+        elif has_specials(&state.specials):
+            total = special_sum(&state.specials)
+        else:
+            total = rounded(sums, self.sums.width, self.sums.exponent)
+        if self.kind == AVERAGE:
+            total /= <double> state.count
+        memcpy(value, &total, sizeof(total))
+        return FOUND
+
+    cdef int run(
+        self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,
+        const uint8_t *wanted, int64_t *results, uint8_t *validity
+    ) except -1:
+        with nogil:
+            return run_rows(self, batch, arguments, values, mask, wanted, results, validity)
+
+    def undo(self):
+        cdef Journal *merges = &self.panes.merges
+        cdef Change *change
+        take_back(self)
+        while merges.count:
+            merges.count -= 1
+            change = &merges.changes[merges.count]
+            self.add_value(True, change.place, change.cell, -1)
+        undo_panes(&self.panes, &self.rows)
+
+    cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
+        cdef size_t number
+        Window.clear_unsettled(self, flags, count)
+        for number in range(min(count, <size_t> self.traces)):
+            if self.states[number].count:
+                flags[number] = 0
+        return 0
+
+    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+        moved_states(self.states, sizeof(SumState), self.traces, numbers, count, kept)
+        moved_states(
+            self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
+        )
+        if self.has_squares():
+            moved_states(
+                self.squares.words, number_bytes(&self.squares), self.traces, numbers, count, kept
+            )
+        return Window.renumber(self, numbers, count, kept)
+
+    cdef int write(self, NumberWriter writer) except -1:
+        cdef uint32_t number
+        if self.panes.width:
+            writer.put(self.sums.width)
+            writer.put(zigzag(self.sums.exponent))
+        Window.write(self, writer)
+        if self.is_bounded:
+            return 0
+        write_numbers(&self.sums, writer)
+        if self.has_squares():
+            write_numbers(&self.squares, writer)
+        for number in range(self.traces):
+            writer.put(<uint64_t> self.states[number].count)
+            write_specials(&self.states[number].specials, writer)
+        return 0
+
+    cdef int read(self, NumberReader reader) except -1:
+        cdef uint64_t position
+        cdef uint32_t number
+        cdef uint32_t width
+        cdef int exponent
+        if self.panes.width:
+            self.read_width(reader)
+        Window.read(self, reader)
+        if self.panes.width:
+            self.check_panes()
+        if self.is_bounded:
+            for position in range(self.tail, self.entry):
+                self.enter(index_of(&self.rows, position))
+            return 0
+        width, exponent = self.sums.width, self.sums.exponent
+        read_numbers(&self.sums, reader)
+        if self.panes.width and (self.sums.width != width or self.sums.exponent != exponent):
+            raise damaged()
+        if self.has_squares():
+            read_numbers(&self.squares, reader)
+            if (
+                self.squares.traces != self.sums.traces
+                or self.squares.width != 2 * self.sums.width
+                or self.squares.exponent != 2 * self.sums.exponent
+                or self.squares.width >= MOST_WORDS
+            ):
+                raise damaged()
+        reserve_panes(&self.panes, &self.rows, self.traces, self.sums.traces, 0)
+        resized(<void **> &self.states, self.sums.traces, sizeof(SumState))
+        memset(self.states, 0, self.sums.traces * sizeof(SumState))
+        self.traces = self.sums.traces
+        for number in range(self.traces):
+            self.states[number].count = <int64_t> reader.get(INT64_MAX)
+            read_specials(&self.states[number].specials, reader)
+        return self.require_rows()
+
+    cdef int read_width(self, NumberReader reader) except -1:
+        """Let numbers and panes, all 0, have the width of a snapshot."""
+        read_width(&self.sums, reader)
+        if 2 * self.sums.width >= MOST_WORDS:
+            raise damaged()
+        clear_numbers(&self.sums)
+        self.squares.width = 2 * self.sums.width
+        self.squares.exponent = 2 * self.sums.exponent
+        if self.has_squares():
+            clear_numbers(&self.squares)
+        self.rows.word_count = self.pane_words(self.sums.width)
+        return resize_rows(&self.rows, self.rows.room)
+
+    cdef int check_panes(self) except -1:
+        """Refuse panes of a snapshot that stand for too many rows."""
+        cdef size_t index, k
+        for index in range(index_of(&self.rows, self.rows.end)):
+            for k in range(<size_t> STATE_WORDS):
+                if words_of(&self.rows, index)[k] > MOST_WEIGHT:
+                    raise damaged()
+        return 0
+
+    cdef size_t bytes_held(self):
+        cdef size_t item = sizeof(SumState) + number_bytes(&self.sums)
+        if self.has_squares():
+            item += number_bytes(&self.squares)
+        return Window.bytes_held(self) + self.traces * item
+
+    cdef object trace_bytes(self):
+        cdef object words = most_words(&self.sums, self.is_float, 64)
+        return sizeof(SumState) + (1 + 2 * self.has_squares()) * words * sizeof(uint64_t)
+
+    def most_bytes(self, traces, rows, rows_of_trace, batch):
+        # panes become wider with the numbers
+        cdef object wide = 0
+        if self.panes.width:
+            wide = self.trace_bytes() - self.rows.word_count * sizeof(uint64_t)
+        return (
+            Window.most_bytes(self, traces, rows, rows_of_trace, batch)
+            + max(LEAST_ROWS, 2 * (2 * rows + batch)) * wide
+        )
