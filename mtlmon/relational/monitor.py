@@ -11,8 +11,8 @@ from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import Analysis, analyse
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, to_cell
-from mtlmon.relational.native import RelationalEngine
-from mtlmon.relational.planning import plan
+from mtlmon.relational.slicing import require_slices
+from mtlmon.relational.slicing.engine import make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing import Statistics
+    from mtlmon.relational.slicing.engine import SlicedEngine
 
 _KINDS = (False, True, None)
 # the bytes of the number of bytes of a schema
@@ -62,9 +65,14 @@ class RelationalMonitor:
         policy: a policy file, or its text.
         verdicts: "false" for violations and what a `find` finds, "all" for the time-points
             without violations, too.
+        slices: in how many slices the log is monitored, on threads; None for one monitor. The
+            answers are the same.
+        statistics: what is known of the log, for the plan of the slices.
+        slice_seed: other seeds make other hash functions for the slices.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.
+        LimitError: there are more than 1024 slices.
 
     >>> monitor = RelationalMonitor("publish(u, f) IMPLIES ONCE[0,10] approve(f)")
     >>> monitor.step(3, {"approve": [("report",)]})
@@ -73,7 +81,15 @@ class RelationalMonitor:
     [{'u': 'alice', 'f': 'draft'}]
     """
 
-    def __init__(self, policy: PolicyFile | str, *, verdicts: str = "false") -> None:
+    def __init__(
+        self,
+        policy: PolicyFile | str,
+        *,
+        verdicts: str = "false",
+        slices: int | None = None,
+        statistics: Statistics | None = None,
+        slice_seed: int = 0,
+    ) -> None:
         if verdicts not in {"false", "all"}:
             raise ValueError(f"verdicts is 'false' or 'all', not {verdicts!r}")
         if isinstance(policy, str):
@@ -82,7 +98,12 @@ class RelationalMonitor:
             policy = parse_policies(policy)
         self._file = policy
         self._wants_holding = verdicts == "all"
-        self._engine: RelationalEngine | None = None
+        if slices is not None:
+            require_slices(slices)
+        self._slices = slices
+        self._statistics = statistics
+        self._slice_seed = slice_seed
+        self._engine: RelationalEngine | SlicedEngine | None = None
         # the columns that gave the variables their types
         self._schema: pa.Schema | None = None
         self._numbers: dict[str, int] = {}
@@ -93,7 +114,7 @@ class RelationalMonitor:
             )
 
     @property
-    def engine(self) -> RelationalEngine:
+    def engine(self) -> RelationalEngine | SlicedEngine:
         """What evaluates the policies."""
         return self._engine or self._started()
 
@@ -108,13 +129,16 @@ class RelationalMonitor:
             raise analysis.errors[0]
         return analysis
 
-    def _started(self, schema: pa.Schema | None = None) -> RelationalEngine:
+    def _started(self, schema: pa.Schema | None = None) -> RelationalEngine | SlicedEngine:
         """Make the engine, which is done late, as the columns of a table have types."""
-        made = plan(self._file, self._analysis(schema))
         self._schema = schema
-        self._engine = RelationalEngine(made, made.texts)
+        self._engine = make_engine(
+            self._file, self._analysis(schema), self._slices, self._statistics, self._slice_seed
+        )
         self._engine.wants_holding = self._wants_holding
-        self._numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+        self._numbers = {
+            atom.name: number for number, atom in enumerate(self._engine.plan.named_atoms)
+        }
         return self._engine
 
     def step(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.relational.native import RelationalEngine
+    from mtlmon.relational.slicing.engine import SlicedEngine
 
     EndTime = int | Literal["last", "inf"] | None
     Wanted = Literal["all", "boolean", "false", "first", "none"]
@@ -52,7 +53,7 @@ class RelationalRun:
 
     def __init__(
         self,
-        engine: RelationalEngine,
+        engine: RelationalEngine | SlicedEngine,
         output: AnswerOutput,
         *,
         verdicts: Wanted = "false",

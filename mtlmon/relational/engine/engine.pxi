@@ -164,6 +164,11 @@ cdef class RelationalEngine:
                 found[self.queries[k].policy] = self.queries[k].position
         return found
 
+    @property
+    def has_many_texts(self):
+        """Whether there are twice as many texts as were kept last."""
+        return len(self.texts) > 2 * self.kept_texts + self.spare_texts
+
     def advance(self):
         """Take in all time-points of `points`; what is found is in `answers` then.
 
@@ -194,10 +199,8 @@ cdef class RelationalEngine:
                 self.has_found = False
                 if points.next == points.point_count:
                     points.clear()
-            if points.point_count == 0 and not self.keeps_texts and (
-                len(self.texts) > 2 * self.kept_texts + self.spare_texts
-            ):
-                forget_texts(self)
+            if points.point_count == 0 and self.has_many_texts and not self.keeps_texts:
+                forget_texts([self], None)
         except BaseException as error:
             self.fail(error)
 

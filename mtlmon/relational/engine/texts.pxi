@@ -87,11 +87,10 @@ cdef size_t most_slots(RelationalEngine engine) noexcept nogil:
 
 cdef void visit_texts(RelationalEngine engine, uint8_t *is_free, const TextUse *use) noexcept nogil:
     """Visit all cells that are texts; points and databases have been read."""
-    cdef size_t k, j, c
+    cdef size_t k, j
     cdef State *state
     cdef Left *left
     cdef Query *query
-    cdef Answer *answer
     for k in range(engine.state_count):
         state = &engine.states[k]
         visit_queue(&state.inbox, &state.texts, use)
@@ -110,57 +109,87 @@ cdef void visit_texts(RelationalEngine engine, uint8_t *is_free, const TextUse *
         visit_queue(&query.waiting, &query.waiting_texts, use)
         for j in range(query.kept.count):
             visit_queue(&query.kept_rows[j], &engine.atom_texts[query.kept.of[j]], use)
-    for k in range(engine.answers.count):
-        answer = &engine.answers.answers[k]
+    visit_answers(engine.answers, engine.kinds, use)
+
+
+cdef void visit_answers(
+    AnswerBlock answers, const Numbers *kinds, const TextUse *use
+) noexcept nogil:
+    """Visit the texts of answers; `kinds` are those of the cells of each policy."""
+    cdef size_t k, c
+    cdef Answer *answer
+    for k in range(answers.count):
+        answer = &answers.answers[k]
         if answer.kind == HOLDS:
             continue
-        for c in range(engine.kinds[answer.policy].count):
-            if engine.kinds[answer.policy].of[c] == TEXT_CELL:
-                visit_cell(engine.answers.values + answer.start + c, use)
+        for c in range(answers.widths[answer.policy]):
+            if kinds[answer.policy].of[c] == TEXT_CELL:
+                visit_cell(answers.values + answer.start + c, use)
 
 
-cdef int forget_texts(RelationalEngine engine) except -1:
-    """Forget the texts that nothing remembers, and give the others new numbers."""
+cdef int build_indexes_again(RelationalEngine engine) except -1 nogil:
+    """Build the indexes of rows whose texts have got other numbers."""
+    cdef size_t k, j
+    cdef State *state
+    for k in range(engine.state_count):
+        state = &engine.states[k]
+        if state.texts.count:
+            for j in range(state.index_count):
+                build_again(&state.indexes[j], &state.rows)
+        for j in range(state.left_count):
+            if state.lefts[j].texts.count:
+                build_again(&state.lefts[j].by_row, &state.lefts[j].known)
+    return 0
+
+
+def forget_texts(list engines not None, AnswerBlock answers):
+    """Forget the texts that nothing remembers, and give the others new numbers.
+
+    engines: all engines that share a table of texts. Their time-points have been read.
+    answers: more answers of the policies of the engines, perhaps with fewer variables, or None.
+    """
+    cdef RelationalEngine engine
+    cdef KeyTable texts = (<RelationalEngine?> engines[0]).texts
     cdef TextUse use
     cdef uint8_t *flags = NULL
     cdef uint8_t *is_free = NULL
     cdef uint32_t *numbers = NULL
     cdef size_t flag_room = 0, free_room = 0, number_room = 0
-    cdef size_t count = len(engine.texts)
-    cdef size_t k, j
+    cdef size_t count = len(texts)
+    cdef size_t k
     cdef uint32_t kept = 0
+    for engine in engines:
+        if engine.texts is not texts or len(engine.points):
+            raise ValueError("an engine has other texts, or time-points that have not been read")
     try:
         make_room(<void **> &flags, &flag_room, count, 1)
         make_room(<void **> &numbers, &number_room, count, sizeof(uint32_t))
-        make_room(<void **> &is_free, &free_room, most_slots(engine), 1)
         memset(flags, 0, count)
-        memset(flags, 1, engine.constants)
         use.flags = flags
         use.numbers = numbers
         use.count = count
-        with nogil:
-            visit_texts(engine, is_free, &use)
-            for k in range(count):
-                numbers[k] = UINT32_MAX
-                if flags[k]:
-                    numbers[k] = kept
-                    kept += 1
-        engine.texts.keep((<const char *> numbers)[:count * sizeof(uint32_t)])
+        for engine in engines:
+            make_room(<void **> &is_free, &free_room, most_slots(engine), 1)
+            with nogil:
+                memset(flags, 1, engine.constants)
+                visit_texts(engine, is_free, &use)
+        if answers is not None:
+            visit_answers(answers, engine.kinds, &use)
+        for k in range(count):
+            numbers[k] = UINT32_MAX
+            if flags[k]:
+                numbers[k] = kept
+                kept += 1
+        texts.keep((<const char *> numbers)[:count * sizeof(uint32_t)])
         use.flags = NULL
-        with nogil:
-            visit_texts(engine, is_free, &use)
-            for k in range(engine.state_count):
-                if engine.states[k].texts.count:
-                    for j in range(engine.states[k].index_count):
-                        build_again(&engine.states[k].indexes[j], &engine.states[k].rows)
-                for j in range(engine.states[k].left_count):
-                    if engine.states[k].lefts[j].texts.count:
-                        build_again(
-                            &engine.states[k].lefts[j].by_row, &engine.states[k].lefts[j].known
-                        )
-        engine.kept_texts = kept
+        for engine in engines:
+            with nogil:
+                visit_texts(engine, is_free, &use)
+                build_indexes_again(engine)
+            engine.kept_texts = kept
+        if answers is not None:
+            visit_answers(answers, engine.kinds, &use)
     finally:
         free(flags)
         free(numbers)
         free(is_free)
-    return 0

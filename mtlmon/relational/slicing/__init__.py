@@ -10,6 +10,7 @@ from mtlmon.relational.slicing.slices import (
     SlicedVariable,
     Slicing,
     plan_slices,
+    require_slices,
 )
 from mtlmon.relational.slicing.statistics import Frequent, RowCounts, Statistics
 
@@ -24,4 +25,5 @@ __all__ = [
     "Slicing",
     "Statistics",
     "plan_slices",
+    "require_slices",
 ]

@@ -62,6 +62,7 @@ __all__ = [
     "SlicedVariable",
     "Slicing",
     "plan_slices",
+    "require_slices",
 ]
 
 MOST_SLICES = 1024
@@ -195,10 +196,25 @@ class Slicing(NamedTuple):
     policies: tuple[PolicySlices, ...]
     prepared: tuple[Prepared, ...]
 
+    def digest(self) -> bytes:
+        """A digest that tells plans with other slices apart."""
+        found = blake2b(f"{self.slices}".encode(), digest_size=16)
+        for policy in self.policies:
+            heavy = [sorted(map(repr, one.heavy)) for one in policy.variables]
+            places = [one.place for one in policy.variables]
+            found.update(repr((heavy, places, policy.grids, policy.grid_of, policy.home)).encode())
+        return found.digest()
+
     @property
     def needs_marks(self) -> bool:
         """Whether all slices get all time-points."""
         return any(one.marks for one in self.policies)
+
+
+def require_slices(count: int) -> None:
+    """Raise LimitError if there cannot be so many slices."""
+    if not 1 <= count <= MOST_SLICES:
+        raise LimitError(f"the number of slices is from 1 to {MOST_SLICES}, not {count}")
 
 
 def plan_slices(
@@ -221,8 +237,7 @@ def plan_slices(
     Raises:
         LimitError: there are more than `MOST_SLICES` slices, or a formula nests too deeply.
     """
-    if not 1 <= count <= MOST_SLICES:
-        raise LimitError(f"the number of slices is from 1 to {MOST_SLICES}, not {count}")
+    require_slices(count)
     prepared = prepared_policies(file, analysis)
     kinds = kinds_of_variables(
         [one.formula for one in prepared], analysis.relations, file.environment

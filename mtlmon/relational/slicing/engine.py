@@ -1,0 +1,337 @@
+"""An engine that monitors a log in slices, on threads, and answers what one engine does."""
+
+from __future__ import annotations
+
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import SnapshotError
+from mtlmon.relational.native import (
+    AnswerBlock,
+    Joiner,
+    PointBlock,
+    RelationalEngine,
+    Router,
+    Splitter,
+    exchange,
+    forget_texts,
+)
+from mtlmon.relational.planning import plan
+from mtlmon.relational.slicing.routing import routing_of
+from mtlmon.relational.slicing.slices import plan_slices
+from mtlmon.support.processors import processor_count
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.analysis import Analysis
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.slices import Slicing
+    from mtlmon.relational.slicing.statistics import Statistics
+
+__all__ = ["SlicedEngine", "make_engine"]
+
+
+class SlicedEngine:
+    """Evaluates the first-order policies of a file in slices. It is used as `RelationalEngine` is.
+
+    Time-points are split block by block, and a thread takes them into some of the slices. Then the
+    answers are joined, in the order in which one engine would have found them.
+
+    Args:
+        file: the policy file.
+        analysis: what `analyse` found, without errors.
+        slicing: the plan of the slices.
+        threads: how many threads take in time-points; by default, one for each processor.
+
+    Attributes:
+        plan: the plan, with the variables that the policies report.
+        points: takes the time-points.
+        answers: the answers.
+        is_ahead: whether `advance` may return before the time-points have been taken in, so that
+            the next ones can be read; their answers come with a later call, or with `settle`.
+        pauses, pauses_at_found: have no effect, as all slices take in whole blocks.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated.
+    """
+
+    def __init__(
+        self, file: PolicyFile, analysis: Analysis, slicing: Slicing, threads: int | None = None
+    ) -> None:
+        own = plan(file, analysis, prepared=slicing.prepared)
+        self.slicing = slicing
+        self.router = Router(routing_of(slicing, own), own.texts)
+        self.plan: Plan = own._replace(
+            named_policies=[
+                one._replace(
+                    variables=one.variables[: len(sliced.reported)],
+                    kinds=one.kinds[: len(sliced.reported)],
+                )
+                for one, sliced in zip(own.named_policies, slicing.policies, strict=True)
+            ]
+        )
+        self.texts: KeyTable = own.texts
+        self.engines = [RelationalEngine(own, own.texts) for _ in range(slicing.slices)]
+        for engine in self.engines:
+            engine.keeps_texts = True
+        self.points = PointBlock(array("I", own.atoms))
+        self.answers = AnswerBlock(array("I", [len(one) for one in self.plan.policies]))
+        self.keeps_texts = False
+        self.is_ahead = False
+        self.pauses = self.pauses_at_found = False
+        self.failure: BaseException | None = None
+        self._is_closed = False
+        self.held_bytes = 0
+        self._digest = slicing.digest()
+        self._splitter = Splitter(self.router)
+        self._joiner = Joiner(self.router)
+        self._blocks = [PointBlock(array("I", own.atoms)) for _ in self.engines]
+        self._found = [0] * len(slicing.policies)
+        # what Python computes numbers texts, which only one thread may do
+        threads = 1 if own.functions else threads or processor_count()
+        self._parts = [self.engines[k::threads] for k in range(min(threads, slicing.slices))]
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: list[Future[None]] | None = None
+
+    @property
+    def wants_holding(self) -> bool:
+        """Whether time-points without violations are answered."""
+        return self._joiner.wants_holding
+
+    @wants_holding.setter
+    def wants_holding(self, value: bool) -> None:
+        self._joiner.wants_holding = value
+        self.engines[0].wants_holding = value
+
+    @property
+    def skips_overflows(self) -> bool:
+        """Whether a term that overflows has no value instead."""
+        return self.engines[0].skips_overflows
+
+    @skips_overflows.setter
+    def skips_overflows(self, value: bool) -> None:
+        for engine in self.engines:
+            engine.skips_overflows = value
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows a step may make at a time-point, in each slice."""
+        return self.engines[0].most_rows
+
+    @most_rows.setter
+    def most_rows(self, value: int) -> None:
+        for engine in self.engines:
+            engine.most_rows = value
+
+    @property
+    def limit_name(self) -> str:
+        """How errors call this number."""
+        return self.engines[0].limit_name
+
+    @limit_name.setter
+    def limit_name(self, value: str) -> None:
+        for engine in self.engines:
+            engine.limit_name = value
+
+    @property
+    def overflows(self) -> int:
+        """How many overflows have been skipped, in all slices."""
+        return sum(engine.overflows for engine in self.engines)
+
+    @property
+    def threads(self) -> int:
+        """How many threads take in time-points."""
+        return len(self._parts)
+
+    @property
+    def point_count(self) -> int:
+        """How many time-points have been taken in."""
+        self._finish()
+        return self._last.point_count
+
+    @property
+    def clock(self) -> int:
+        """No later time-point has a time-stamp below it."""
+        self._finish()
+        return self._last.clock
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no time-point comes any more."""
+        return self._is_closed
+
+    @property
+    def answered_points(self) -> list[int]:
+        """For each policy the number of time-points that have been answered."""
+        self._finish()
+        return self.engines[0].answered_points
+
+    @property
+    def found_points(self) -> list[int]:
+        """For each policy the number of time-points that violate it, or match."""
+        return list(self._found)
+
+    def advance(self) -> None:
+        """Take in all time-points of `points`; what is found is in `answers` then or later.
+
+        Raises:
+            RowError: integers overflow.
+            LimitError: an operator would remember too much.
+        """
+        self._require_sound()
+        if self._is_closed:
+            raise ValueError("the log has ended")
+        if len(self.points):
+            self._splitter.split(self.points, self._blocks)
+            self._finish()
+            self._require_sound()
+            for engine, block in zip(self.engines, self._blocks, strict=True):
+                exchange(engine.points, block)
+            self._start()
+        if not self.is_ahead or self._has_many_texts:
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until all time-points have been taken in; what is found is in `answers` then.
+
+        Raises:
+            RowError, LimitError: as `advance`.
+        """
+        self._finish()
+        if self.failure is None and self._has_many_texts:
+            forget_texts(self.engines, self.answers)
+
+    def end(self, clock: int, is_closed: bool) -> None:
+        """Say that no time-point with a time-stamp below `clock` comes, or none at all."""
+        self._finish()
+        self._require_sound()
+        self._is_closed = self._is_closed or is_closed
+        for engine in self.engines:
+            with suppress(Exception):
+                # the engine keeps the error
+                engine.end(clock, is_closed)
+        self._join()
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes for `restore`; all answers have been taken."""
+        self._finish()
+        self._require_sound()
+        found = b"".join(one.to_bytes(8, "little") for one in self._found)
+        parts = [self._digest, found, *(engine.snapshot() for engine in self.engines)]
+        return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from the snapshot of an engine with the same slices; this one must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot. The engine must not be used after
+                that.
+        """
+        parts: list[bytes] = []
+        rest = memoryview(snapshot).cast("B")
+        while len(rest) >= 8:
+            size = int.from_bytes(rest[:8], "little")
+            parts.append(bytes(rest[8 : 8 + size]))
+            rest = rest[8 + size :]
+        if parts[:1] != [self._digest] or len(parts) != len(self.engines) + 2 or len(rest):
+            self.failure = SnapshotError("the snapshot is not one of these policies and slices")
+            raise self.failure
+        for engine, part in zip(self.engines, parts[2:], strict=True):
+            engine.restore(part)
+        self._is_closed = self.engines[0].is_closed
+        self._found = [
+            int.from_bytes(parts[1][k : k + 8], "little") for k in range(0, len(parts[1]), 8)
+        ]
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    @property
+    def _last(self) -> RelationalEngine:
+        """The engine that failed first, or any engine."""
+        failed = [engine for engine in self.engines if engine.failure is not None]
+        return min(failed, key=lambda one: one.point_count, default=self.engines[0])
+
+    @property
+    def _has_many_texts(self) -> bool:
+        if self.keeps_texts or len(self.points):
+            return False
+        return self.engines[0].has_many_texts
+
+    def _require_sound(self) -> None:
+        if self.failure is not None:
+            raise ValueError("the engine stopped at an error") from self.failure
+
+    def _start(self) -> None:
+        """Let all slices take in their time-points."""
+        if len(self._parts) == 1 and not self.is_ahead:
+            _advance(self.engines)
+            self._running = []
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(len(self._parts), "mtlmon-slices")
+        if self.is_ahead:
+            self.texts.read_beside(True)
+        self._running = [self._pool.submit(_advance, part) for part in self._parts]
+
+    def _finish(self) -> None:
+        """Wait for the slices, and join their answers."""
+        if self._running is None:
+            return
+        for one in self._running:
+            one.result()
+        self._running = None
+        self._join()
+
+    def _join(self) -> None:
+        """Join the answers of all slices; raise the error at which the first one stopped."""
+        failed = self._last
+        known = None if failed.failure is None else failed.point_count
+        counts = self._joiner.join(self.engines, self.answers, known)
+        self._found = [one + more for one, more in zip(self._found, counts, strict=True)]
+        self.held_bytes = sum(engine.held_bytes for engine in self.engines)
+        if failed.failure is not None:
+            self.failure = failed.failure
+            raise failed.failure
+
+
+def _advance(engines: list[RelationalEngine]) -> None:
+    """Let some slices take in their time-points; an engine keeps the error at which it stops."""
+    for engine in engines:
+        with suppress(Exception):
+            engine.advance()
+
+
+def make_engine(
+    file: PolicyFile,
+    analysis: Analysis,
+    slices: int | None = None,
+    statistics: Statistics | None = None,
+    seed: int = 0,
+) -> RelationalEngine | SlicedEngine:
+    """Make the engine for the first-order policies of a file.
+
+    Args:
+        file: the policy file.
+        analysis: what `analyse` found, without errors.
+        slices: the number of slices; None or 1 for an engine that is not sliced.
+        statistics: what is known of the log, for the plan of the slices.
+        seed: of the hash functions of slices.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated.
+        LimitError: there are too many slices.
+    """
+    if slices is None or slices == 1:
+        made = plan(file, analysis)
+        return RelationalEngine(made, made.texts)
+    slicing = plan_slices(file, analysis, slices, statistics=statistics, seed=seed)
+    return SlicedEngine(file, analysis, slicing)

@@ -1,0 +1,29 @@
+# cython: language_level=3
+"""Declarations for joining the answers of slices."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef struct OwnedAnswer:
+    const Answer *answer
+    const int64_t *values
+    bint is_row                 # otherwise it only says that the time-point is answered
+    size_t place                # in the order in which they were found
+
+
+cdef class Joiner:
+    cdef readonly Router router
+    cdef public bint wants_holding
+    cdef OwnedAnswer *owned
+    cdef size_t count, room
+    cdef Rows gathered
+    cdef uint32_t *order
+    cdef uint32_t *spare
+    cdef size_t order_room, spare_room
+
+    cdef int collect(self, AnswerBlock answers, uint32_t slice) except -1 nogil
+    cdef int write(
+        self, RelationalEngine engine, AnswerBlock target, uint64_t *found
+    ) except -1 nogil
+    cdef int sort(self, RelationalEngine engine, uint32_t policy) except -1 nogil

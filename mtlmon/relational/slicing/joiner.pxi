@@ -1,0 +1,167 @@
+# cython: language_level=3
+"""Joins the answers of slices: those that a slice owns, in the order of one monitor."""
+
+from cython cimport final
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, qsort
+
+
+cdef int compare_owned(const void *left, const void *right) noexcept nogil:
+    """The order in which one monitor finds answers; those of a time-point in the order given."""
+    cdef const OwnedAnswer *a = <const OwnedAnswer *> left
+    cdef const OwnedAnswer *b = <const OwnedAnswer *> right
+    if a.answer.known != b.answer.known:
+        return -1 if a.answer.known < b.answer.known else 1
+    if a.answer.policy != b.answer.policy:
+        return -1 if a.answer.policy < b.answer.policy else 1
+    if a.answer.point != b.answer.point:
+        return -1 if a.answer.point < b.answer.point else 1
+    return -1 if a.place < b.place else a.place > b.place
+
+
+cdef inline bint is_same_point(const OwnedAnswer *a, const OwnedAnswer *b) noexcept nogil:
+    return a.answer.point == b.answer.point and a.answer.policy == b.answer.policy
+
+
+@final
+cdef class Joiner:
+    """Joins the answers of slices.
+
+    router: says which slice owns an answer.
+
+    Attributes:
+        wants_holding: whether time-points without violations are answered. The first slice must
+            answer them then.
+    """
+
+    def __cinit__(self, Router router not None):
+        self.router = router
+
+    def __dealloc__(self):
+        free(self.owned)
+        free(self.gathered.cells)
+        free(self.order)
+        free(self.spare)
+
+    def join(self, list engines not None, AnswerBlock target not None, known=None):
+        """Move the answers of the engines of all slices to a block.
+
+        known: leave out what was found when this many time-points had been read, or more.
+
+        Returns:
+            For each policy, the number of time-points with violations or matches.
+        """
+        cdef RelationalEngine engine
+        cdef uint64_t *found
+        cdef uint32_t slice
+        cdef size_t k, kept = 0
+        cdef uint64_t limit = 0
+        if <size_t> len(engines) != self.router.slices:
+            raise ValueError("expected an engine for each slice")
+        if target.policy_count != self.router.policy_count:
+            raise ValueError("answers of other policies")
+        self.count = 0
+        for slice in range(self.router.slices):
+            engine = engines[slice]
+            if engine.policy_count != self.router.policy_count:
+                raise ValueError("answers of other policies")
+            with nogil:
+                self.collect(engine.answers, slice)
+        if known is not None:
+            limit = known
+            for k in range(self.count):
+                if self.owned[k].answer.known < limit:
+                    self.owned[kept] = self.owned[k]
+                    kept += 1
+            self.count = kept
+        found = <uint64_t *> calloc(self.router.policy_count + 1, sizeof(uint64_t))
+        if found == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        try:
+            engine = engines[0]
+            with nogil:
+                self.write(engine, target, found)
+            for engine in engines:
+                engine.answers.clear()
+            return [found[k] for k in range(self.router.policy_count)]
+        finally:
+            free(found)
+
+    cdef int collect(self, AnswerBlock answers, uint32_t slice) except -1 nogil:
+        """Note the answers that a slice owns."""
+        cdef size_t k
+        cdef const Answer *answer
+        cdef OwnedAnswer owned
+        for k in range(answers.count):
+            answer = &answers.answers[k]
+            owned.values = answers.values + answer.start
+            owned.is_row = answer.kind != HOLDS and (
+                self.router.owner(answer.policy, owned.values) == slice
+            )
+            if not owned.is_row and (
+                not self.wants_holding or slice != 0 or answer.kind == MATCHES
+            ):
+                continue
+            owned.answer = answer
+            owned.place = self.count
+            make_room(
+                <void **> &self.owned, &self.room, self.count + 1, sizeof(OwnedAnswer)
+            )
+            self.owned[self.count] = owned
+            self.count += 1
+        return 0
+
+    cdef int write(
+        self, RelationalEngine engine, AnswerBlock target, uint64_t *found
+    ) except -1 nogil:
+        """Write the answers that have been noted."""
+        cdef size_t first = 0
+        cdef size_t end, k
+        cdef uint32_t width
+        cdef const OwnedAnswer *one
+        cdef Answer answer
+        cdef const int64_t *last
+        cdef const int64_t *values
+        if self.count > 1:
+            qsort(self.owned, self.count, sizeof(OwnedAnswer), compare_owned)
+        while first < self.count:
+            one = &self.owned[first]
+            answer = one.answer[0]
+            width = self.router.policies[answer.policy].reported
+            self.gathered.width = width
+            self.gathered.count = 0
+            end = first
+            while end < self.count and is_same_point(one, &self.owned[end]):
+                if self.owned[end].is_row:
+                    answer.kind = self.owned[end].answer.kind
+                    copy_cells(new_row(&self.gathered), self.owned[end].values, width)
+                end += 1
+            first = end
+            if self.gathered.count == 0:
+                answer.kind = HOLDS
+                target.put(&answer, NULL)
+                continue
+            found[answer.policy] += 1
+            self.sort(engine, answer.policy)
+            last = NULL
+            for k in range(self.gathered.count):
+                values = row_of(&self.gathered, self.order[k])
+                if last == NULL or not same_cells(last, values, width):
+                    target.put(&answer, values)
+                last = values
+        return 0
+
+    cdef int sort(self, RelationalEngine engine, uint32_t policy) except -1 nogil:
+        """Find the order of the rows that have been gathered."""
+        cdef size_t k
+        cdef size_t count = self.gathered.count
+        make_room(<void **> &self.order, &self.order_room, count, sizeof(uint32_t))
+        make_room(<void **> &self.spare, &self.spare_room, count, sizeof(uint32_t))
+        for k in range(count):
+            self.order[k] = <uint32_t> k
+        if count > 1 and self.gathered.width:
+            sort_rows(
+                engine.texts, engine.kinds[policy].of, &self.gathered, self.order, self.spare
+            )
+        return 0

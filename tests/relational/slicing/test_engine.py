@@ -1,0 +1,282 @@
+"""The engine in slices: native hashes and routes, and the answers, one by one, of one engine."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.errors import FormulaError, LimitError, PolicyError, RowError, SnapshotError
+from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.policy.predicates.kinds import FLOAT, INTEGER, TEXT, Kind
+from mtlmon.relational import Analysis, Answer, RelationalMonitor, analyse
+from mtlmon.relational.cells import Value, to_cell
+from mtlmon.relational.native import PointBlock, Router, Splitter, hash_of_cell
+from mtlmon.relational.planning import plan
+from mtlmon.relational.slicing import Slicing, Statistics, plan_slices
+from mtlmon.relational.slicing.engine import SlicedEngine
+from mtlmon.relational.slicing.routing import routing_of
+from mtlmon.syntax.formula import Formula
+from tests.reference.first_order import Log
+from tests.reference.slicing import hashed, owner, rows_of_slices
+from tests.relational.formulas import logs, safe_formulas
+from tests.relational.slicing.test_slices import SPARK
+
+_KINDS: dict[type, Kind] = {int: INTEGER, float: FLOAT, str: TEXT}
+
+
+def hash_of(value: Value, seed: int) -> int:
+    texts = KeyTable(1)
+    cell = to_cell(value, _KINDS[type(value)], texts)
+    assert cell is not None
+    return hash_of_cell(texts, cell, isinstance(value, str), seed)
+
+
+@pytest.mark.parametrize(("value", "expected"), SPARK)
+def test_hashes_are_those_of_spark(value: Value, expected: int) -> None:
+    assert hash_of(value, 7) == expected
+
+
+_SEEDS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False)), _SEEDS)
+def test_hashes_of_numbers(value: float, seed: int) -> None:
+    assert hash_of(value, seed) == hashed(value, seed)
+
+
+@given(st.text(max_size=80), _SEEDS)
+def test_hashes_of_texts(value: str, seed: int) -> None:
+    assert hash_of(value, seed) == hashed(value, seed)
+
+
+ROUTED = """
+atom p(x: text)
+atom q(x: text, y: text)
+find a: p(x) AND ONCE[0,3] q(x, y) AND NOT q(y, x)
+find b: EXISTS y. q(x, y) AND q(y, "b") AND NOT q(x, x)
+find c: COUNT(ONCE q(x, y)) > 2 AND r
+find d: (ONCE[0,3] q(x, y)) AND q(y, z) AND EVENTUALLY[0,4] q(z, x)
+"""
+_LETTERS = st.sampled_from(["a", "b", "c", "", "dd"])
+_ROWS = st.fixed_dictionaries(
+    {
+        "p": st.lists(st.tuples(_LETTERS), max_size=3),
+        "q": st.lists(st.tuples(_LETTERS, _LETTERS), max_size=3),
+        "r": st.lists(st.just(()), max_size=1),
+    }
+)
+_HEAVY = st.tuples(*[st.frozensets(_LETTERS, max_size=2)] * 3).map(
+    lambda sets: Statistics(
+        {"q": 3.0, "p": 1.0}, {("p", 0): sets[0], ("q", 0): sets[1], ("q", 1): sets[2]}
+    )
+)
+
+
+@given(
+    st.lists(_ROWS, max_size=4),
+    _HEAVY,
+    st.one_of(st.integers(1, 9), st.sampled_from([64, 65, 130])),
+)
+@settings(max_examples=80)
+def test_rows_go_where_the_reference_says(
+    databases: list[dict[str, list[tuple[str, ...]]]], statistics: Statistics, slices: int
+) -> None:
+    file = parse_policies(ROUTED)
+    analysis = analyse(file)
+    slicing = plan_slices(file, analysis, slices, statistics=statistics)
+    made = plan(file, analysis, prepared=slicing.prepared)
+    router = Router(routing_of(slicing, made), made.texts)
+    numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+    widths = array("I", made.atoms)
+    points, blocks = PointBlock(widths), [PointBlock(widths) for _ in range(slices)]
+
+    def cells(row: Sequence[str]) -> tuple[int, ...]:
+        found = [to_cell(value, TEXT, made.texts) for value in row]
+        return tuple(cell for cell in found if cell is not None)
+
+    for time_stamp, database in enumerate(databases):
+        rows = [(numbers[name], cells(row)) for name, some in database.items() for row in some]
+        points.add(time_stamp, rows)
+    Splitter(router).split(points, blocks)
+    assert len(points) == 0
+    taken = [block.take() for block in blocks]
+    for time_stamp, database in enumerate(databases):
+        expected = rows_of_slices(slicing.policies, slices, database)
+        for part, wanted in zip(taken, expected, strict=True):
+            stamp, rows = part[time_stamp]
+            assert stamp == time_stamp
+            assert sorted(rows) == sorted(
+                (numbers[name], cells(tuple(map(str, row))))
+                for name, some in wanted.items()
+                for row in some
+            )
+        for row in database["q"]:
+            # as values of x and y, in each policy that has both
+            for number in (0, 1):
+                assert router.owner_of(number, cells(row)) == owner(slicing.policies[number], row)
+
+
+def run(
+    monitor: RelationalMonitor, log: Log, cuts: frozenset[int], text: str, **given: object
+) -> list[Answer]:
+    """All answers; behind some time-points, a new monitor goes on."""
+    found: list[Answer] = []
+    for number, (time_stamp, database) in enumerate(log.points):
+        found += monitor.step(time_stamp, {name: list(rows) for name, rows in database.items()})
+        if number in cuts:
+            saved = monitor.snapshot()
+            monitor = RelationalMonitor(text, **given)  # type: ignore[arg-type]
+            monitor.restore(saved)
+            assert monitor.snapshot() == saved
+    if log.points:
+        found += monitor.advance(max(log.clock, log.points[-1][0]))
+    if log.closed:
+        found += monitor.finish()
+    assert monitor.engine.answered_points is not None
+    return found
+
+
+_NUMBERS = st.tuples(*[st.frozensets(st.integers(0, 2), max_size=1)] * 3).map(
+    lambda sets: Statistics({}, {("p", 0): sets[0], ("q", 0): sets[1], ("q", 1): sets[2]})
+)
+DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
+
+
+@given(
+    st.lists(safe_formulas(aggregates=True), min_size=1, max_size=3),
+    logs(),
+    _NUMBERS,
+    st.integers(2, 9),
+    st.integers(0, 3),
+    st.frozensets(st.integers(0, 3)),
+    st.sampled_from(["false", "all"]),
+)
+@settings(max_examples=120)
+def test_answers_are_those_of_one_engine(
+    formulas: list[Formula],
+    log: Log,
+    statistics: Statistics,
+    slices: int,
+    seed: int,
+    cuts: frozenset[int],
+    verdicts: str,
+) -> None:
+    words = ["find", "policy"]
+    text = DECLARED + "".join(
+        f"{words[k % 2]} f{k}: {'NOT ' * (k % 2)}({one})\n" for k, one in enumerate(formulas)
+    )
+    try:
+        single = RelationalMonitor(text, verdicts=verdicts)
+        expected = run(single, log, frozenset(), text)
+    except (FormulaError, PolicyError):
+        # no variables, or nothing that binds them
+        assume(False)
+    given = {
+        "verdicts": verdicts,
+        "slices": slices,
+        "statistics": statistics,
+        "slice_seed": seed,
+    }
+    sliced = RelationalMonitor(text, **given)  # type: ignore[arg-type]
+    assert run(sliced, log, cuts, text, **given) == expected
+
+
+FORGETFUL = """
+atom p(x: text)
+atom q(x: text, y: text)
+find a: p(x) AND ONCE[0,3] q(x, y)
+policy b: p(x) IMPLIES EVENTUALLY[0,2] q(x, _)
+"""
+
+
+def long_log(points: int) -> list[tuple[int, dict[str, list[tuple[str, ...]]]]]:
+    return [
+        (k, {"p": [(f"u{k - k % 3}",)], "q": [(f"u{k}", f"f{7 * k % 11}"), (f"u{k}", "z")]})
+        for k in range(points)
+    ]
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_texts_are_forgotten_by_all_slices(is_ahead: bool) -> None:
+    file = parse_policies(FORGETFUL)
+    analysis = analyse(file)
+    single = RelationalMonitor(FORGETFUL)
+    sliced = RelationalMonitor(FORGETFUL, slices=3)
+    engine = SlicedEngine(file, analysis, plan_slices(file, analysis, 3))
+    for one in (*sliced.engine.engines, *engine.engines):  # type: ignore[union-attr]
+        one.spare_texts = 20
+    engine.is_ahead = is_ahead
+    found: list[tuple[int, ...]] = []
+    expected: list[tuple[int, ...]] = []
+    answers = []
+    for time_stamp, database in long_log(200):
+        answers.append((single.step(time_stamp, database), sliced.step(time_stamp, database)))
+        numbers = {atom.name: number for number, atom in enumerate(engine.plan.named_atoms)}
+        rows = []
+        for name, some in database.items():
+            for row in some:
+                cells = [to_cell(value, TEXT, engine.texts) for value in row]
+                rows.append((numbers[name], [cell for cell in cells if cell is not None]))
+        engine.points.add(time_stamp, rows)
+        engine.advance()
+        expected += [answer[:1] for answer in answers[-1][0]]  # type: ignore[misc]
+        found += engine.answers.take()  # type: ignore[arg-type]
+    assert all(one == other for one, other in answers)
+    engine.settle()
+    found += engine.answers.take()  # type: ignore[arg-type]
+    assert len(found) == len(expected)
+    assert len(sliced.engine.texts) < 60
+    assert len(engine.texts) < 60
+    engine.close()
+
+
+def test_a_slice_that_fails_stops_all() -> None:
+    text = "atom p(x: int, y: int)\nfind a: p(x, y) AND x * y > 3\n"
+    monitor = RelationalMonitor(text, slices=4)
+    assert len(monitor.step(1, {"p": [(2, 3), (1, 2)]})) == 1
+    with pytest.raises(RowError):
+        monitor.step(2, {"p": [(2**62, 3), (5, 5)]})
+    assert monitor.engine.point_count == 2
+    with pytest.raises(ValueError, match="stopped at an error"):
+        monitor.engine.advance()
+
+
+def test_snapshots_of_other_slices_are_refused() -> None:
+    saved = RelationalMonitor(FORGETFUL, slices=3).snapshot()
+    for other in (
+        RelationalMonitor(FORGETFUL, slices=2),
+        RelationalMonitor(FORGETFUL, slices=3, slice_seed=1),
+        RelationalMonitor(FORGETFUL),
+    ):
+        with pytest.raises(SnapshotError):
+            other.restore(saved)
+    for damaged in (saved[:-1], saved + b"x", b"", saved[:40]):
+        with pytest.raises(SnapshotError):
+            RelationalMonitor(FORGETFUL, slices=3).restore(damaged)
+
+
+def test_too_many_slices() -> None:
+    with pytest.raises(LimitError, match="from 1 to 1024"):
+        RelationalMonitor(FORGETFUL, slices=2000)
+
+
+def test_what_python_computes_runs_on_one_thread() -> None:
+    text = "atom p(x: text)\nfind a: p(x) AND (ONCE[0,3] p(y)) AND y = lower(x)\n"
+    file = parse_policies(text)
+    analysis = analyse(file)
+    assert not analysis.errors
+    engine = SlicedEngine(file, analysis, plan_slices(file, analysis, 3), threads=3)
+    assert plan(file, analysis).functions
+    assert engine.threads == 1
+    assert SlicedEngine(*_planned(FORGETFUL, 3), threads=2).threads == 2
+
+
+def _planned(text: str, slices: int) -> tuple[PolicyFile, Analysis, Slicing]:
+    file = parse_policies(text)
+    analysis = analyse(file)
+    return file, analysis, plan_slices(file, analysis, slices)
