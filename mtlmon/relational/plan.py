@@ -160,6 +160,7 @@ class QueryPlan(NamedTuple):
         kept: the atoms that the late block looks at.
         consumers: the states that take its rows: the number of each, and that of the conjunct of
             its left side, or None for its operand.
+        part: which part of a closed policy's formula it is, or None.
     """
 
     early: int | None
@@ -172,6 +173,21 @@ class QueryPlan(NamedTuple):
     waiting_texts: tuple[int, ...]
     kept: list[int]
     consumers: list[tuple[int, int | None]]
+    part: int | None = None
+
+
+class ClosedPlan(NamedTuple):
+    """A policy that an ordinary monitor answers, from what queries say.
+
+    Attributes:
+        policy: the number of the policy.
+        formula: the ordinary formula, true at the time-points that are found.
+        part_count: how many queries there are.
+    """
+
+    policy: int
+    formula: str
+    part_count: int
 
 
 class AtomPlan(NamedTuple):
@@ -214,6 +230,7 @@ class Plan(NamedTuple):
         functions: what Python computes: takes columns of cells, the number of rows and the texts,
             and returns a cell or None for each row.
         groups: the number of columns of each group.
+        closed: the policies that ordinary monitors answer.
     """
 
     texts: KeyTable
@@ -227,6 +244,7 @@ class Plan(NamedTuple):
     queries: list[QueryPlan]
     groups: list[int]
     functions: list[Callable[[list[list[int]], int, KeyTable], list[int | None]]]
+    closed: list[ClosedPlan]
 
     def digest(self) -> bytes:
         """A digest of all but functions, which tells plans of other policies apart."""

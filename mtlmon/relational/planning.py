@@ -28,12 +28,14 @@ from mtlmon.relational.binding import (
     conjuncts,
 )
 from mtlmon.relational.cells import number_text, to_cell
+from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
 from mtlmon.relational.meeting import Meeting, meeting_of, without_static
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.plan import (
     NO_QUERY,
     AtomPlan,
     BlockPlan,
+    ClosedPlan,
     LeftPlan,
     Plan,
     PolicyPlan,
@@ -160,7 +162,7 @@ class Planner:
         self._known_queries: dict[object, int] = {}
         self._blocks: list[BlockPlan] = []
         self._plan = Plan(
-            self._texts, [], [], None, None, self._states, self._blocks, [], [], [], []
+            self._texts, [], [], None, None, self._states, self._blocks, [], [], [], [], []
         )
         formulas = [one.formula for one in prepared]
         self._kinds = kinds_of_variables(formulas, self._relations, self._environment)
@@ -186,7 +188,13 @@ class Planner:
                     policy.name, policy.is_find, shown, tuple(self._kinds[name] for name in names)
                 )
             )
-            self._query(one.formula, names, number, is_find=policy.is_find)
+            if names or not looks_ahead_without_bound(one.formula):
+                self._query(one.formula, names, number, is_find=policy.is_find)
+                continue
+            ordinary, parts = closed_parts(one.formula)
+            self._plan.closed.append(ClosedPlan(number, str(ordinary), len(parts)))
+            for place, part in enumerate(parts):
+                self._query(part, (), number, is_find=policy.is_find, part=place)
 
     @property
     def plan(self) -> Plan:
@@ -215,6 +223,7 @@ class Planner:
         policy: int | None = None,
         *,
         is_find: bool = False,
+        part: int | None = None,
     ) -> int:
         """Plan a formula, in normal form, that is evaluated by itself; its number.
 
@@ -223,6 +232,7 @@ class Planner:
             names: its free variables in the order of the columns of its rows.
             policy: the policy that it answers, if it does.
             is_find: whether that is a `find`.
+            part: which part of the policy's formula it is, if the policy is a closed one.
         """
         waiting = conjuncts(formula)
         early, late = _Scope(None), _Scope(object())
@@ -260,6 +270,7 @@ class Planner:
                 waiting_texts,
                 list(late.atoms),
                 [],
+                part,
             )
         )
         return len(self._plan.queries) - 1

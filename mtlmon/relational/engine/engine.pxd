@@ -28,10 +28,12 @@ cdef class RelationalEngine:
     cdef size_t constants, kept_texts   # the texts of the plan; those that were kept last
     cdef readonly uint64_t overflows    # how many have been skipped
     cdef readonly object failure        # the error that ended it
+    cdef bint has_closed                # whether there are closed policies
     cdef bint has_found                 # whether there are violations or matches since a pause
     cdef uint32_t current               # the query that is evaluated
     cdef Allocations allocations
     cdef list functions, descriptions
+    cdef dict closed                    # the monitors of closed policies, by the policy's number
     # the plan
     cdef uint32_t atom_count, state_count, block_count, program_count, query_count, group_count
     cdef uint32_t policy_count

@@ -20,7 +20,7 @@ from mtlmon.errors import LimitError, RowError, SnapshotError
 
 
 cdef enum:
-    SNAPSHOT_VERSION = 2
+    SNAPSHOT_VERSION = 3
 
 # Up to here, integers are floats without rounding.
 cdef int64_t MOST_EXACT = 1 << 53
@@ -47,6 +47,14 @@ cdef class RelationalEngine:
         self.texts = texts
         self.allocations = Allocations()
         self.functions = list(plan.functions)
+        self.closed = {}
+        if plan.closed:
+            from mtlmon.relational.closed import ClosedMonitor
+
+            self.closed = {
+                one.policy: ClosedMonitor(one.formula, one.part_count) for one in plan.closed
+            }
+        self.has_closed = bool(self.closed)
         self.descriptions = [one.descriptions for one in plan.programs]
         self.points = PointBlock(array("I", plan.atoms))
         self.answers = AnswerBlock(array("I", [len(one) for one in plan.policies]))
@@ -162,6 +170,8 @@ cdef class RelationalEngine:
         for k in range(self.query_count):
             if self.queries[k].policy != NONE:
                 found[self.queries[k].policy] = self.queries[k].position
+        for policy, closed in self.closed.items():
+            found[policy] = closed.answered
         return found
 
     @property
@@ -283,6 +293,9 @@ cdef class RelationalEngine:
             if query.late != NONE:
                 while is_ready(self, query):
                     run_late(self, query)
+        if self.has_closed:
+            with gil:
+                answer_closed(self, True)
         self.forget_times()
         return 0
 
@@ -294,6 +307,9 @@ cdef class RelationalEngine:
             if self.queries[k].late != NONE:
                 while is_ready(self, &self.queries[k]):
                     run_late(self, &self.queries[k])
+        if self.has_closed:
+            with gil:
+                answer_closed(self, False)
         self.forget_times()
         return 0
 
@@ -345,6 +361,9 @@ cdef class RelationalEngine:
             put_queue(writer, &query.waiting)
             for j in range(query.kept.count):
                 put_queue(writer, &query.kept_rows[j])
+        for closed in self.closed.values():
+            for part in closed.snapshot():
+                writer.put_bytes(part)
         data = writer.taken()
         return data + digest(data)
 
@@ -412,6 +431,11 @@ cdef class RelationalEngine:
             get_queue(reader, &query.waiting, points)
             for j in range(query.kept.count):
                 get_queue(reader, &query.kept_rows[j], points)
+        for closed in self.closed.values():
+            try:
+                closed.restore(reader.get_bytes(), reader.get_bytes())
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise damaged() from None
         reader.end()
         self.kept_texts = max(self.constants, len(self.texts) // 2)
         self.failure = None

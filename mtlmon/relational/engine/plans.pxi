@@ -274,6 +274,7 @@ cdef int read_query(RelationalEngine engine, Query *query, plan) except -1:
     )
     query.policy = NONE if plan.policy is None else plan.policy
     query.is_find = plan.is_find
+    query.part = NONE if plan.part is None else plan.part
     query.early_states = read_numbers(
         engine.allocations, plan.early_states, engine.state_count
     )

@@ -172,6 +172,10 @@ cdef int deliver(RelationalEngine engine, Query *query, Rows *rows) except -1 no
     cdef size_t k
     cdef State *state
     cdef RowQueue *inbox
+    if query.part != NONE:
+        with gil:
+            (<object> engine.closed[query.policy]).note(query.part, rows.count > 0)
+        return 0
     if query.policy != NONE:
         answer(engine, query, rows)
     if rows.count == 0:
@@ -182,6 +186,37 @@ cdef int deliver(RelationalEngine engine, Query *query, Rows *rows) except -1 no
         if query.consumers[k].left != NONE:
             inbox = &state.lefts[query.consumers[k].left].inbox
         push_rows(inbox, engine.now, engine.here, rows)
+    return 0
+
+
+cdef int answer_closed(RelationalEngine engine, bint begins) except -1:
+    """Answer the policies that ordinary monitors decide.
+
+    begins: whether a time-point begins.
+    """
+    cdef Answer found
+    cdef bint is_found, is_find
+    for policy, closed in engine.closed.items():
+        if begins:
+            closed.begin(engine.clock)
+        is_find = engine.plan.named_policies[policy].is_find
+        for time_stamp, offset, point, value in closed.settle(engine.clock, engine.is_closed):
+            is_found = value
+            found.policy = policy
+            found.time_stamp = time_stamp
+            found.offset = offset
+            found.point = point
+            found.known = engine.point_count
+            found.start = 0
+            if not is_found:
+                if engine.wants_holding and not is_find:
+                    found.kind = HOLDS
+                    engine.answers.put(&found, NULL)
+                continue
+            engine.found[<size_t> policy] += 1
+            engine.has_found = True
+            found.kind = MATCHES if is_find else VIOLATED
+            engine.answers.put(&found, NULL)
     return 0
 
 
