@@ -83,7 +83,7 @@ class ClosedMonitor:
     """
 
     def __init__(self, formula: str, part_count: int) -> None:
-        from mtlmon import Monitor
+        from mtlmon._core import Monitor
 
         self.answered = 0
         self._monitor = Monitor(formula)
