@@ -12,7 +12,7 @@ from mtlmon.support.replacing import write_whole
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mtlmon.explanation.proof import Proof
 
@@ -72,6 +72,23 @@ class Explanations:
         else:
             self.show(proof, title, details)
 
+    def add_text(self, text: Callable[..., str], title: str | None = None) -> None:
+        """Add an explanation that is text.
+
+        Args:
+            text: makes the text; takes `width`, the width of lines, and `ascii_only`.
+            title: the policy, if it has a name.
+        """
+        if self.is_page:
+            from mtlmon.explanation.html import text_section
+
+            self.sections.append(text_section(text(width=WIDTH), len(self.sections) + 1, title))
+        elif self.path is not None:
+            self.sections.append(f"{heading(title, ())}{text(width=WIDTH)}\n\n")
+        elif sys.stderr is not None:
+            shown = text(width=terminal_width(), ascii_only=not _shows_marks(sys.stderr.encoding))
+            say(f"{heading(title, ())}{shown}\n\n")
+
     def remark(self, text: str) -> None:
         """Add a remark, to follow the explanations."""
         if self.path is None:
@@ -83,10 +100,8 @@ class Explanations:
         """Write an explanation to standard error, if that is open."""
         if sys.stderr is None:
             return
-        width = WIDTH
-        if sys.stderr.isatty():
-            width = os.get_terminal_size(sys.stderr.fileno()).columns
-        shown = proof.to_text(width=width, ascii_only=not _shows_marks(sys.stderr.encoding))
+        is_ascii = not _shows_marks(sys.stderr.encoding)
+        shown = proof.to_text(width=terminal_width(), ascii_only=is_ascii)
         say(f"{heading(title, details)}{shown}\n\n")
 
     def write(self) -> None:
@@ -108,6 +123,13 @@ class Explanations:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteFailure(f"cannot write {self.path}: {reason}") from None
+
+
+def terminal_width() -> int:
+    """Return the width of lines on standard error."""
+    if sys.stderr.isatty():
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    return WIDTH
 
 
 def heading(title: str | None, details: Sequence[str]) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
+    from mtlmon.cli.arguments import Options
+
     class Writer(Protocol):
         """A buffer of bytes to write."""
 
@@ -27,7 +29,15 @@ if TYPE_CHECKING:
     from mtlmon.cli.terminal import EscapedLines
 
 
-__all__ = ["LogFile", "VerdictFile", "open_log", "open_verdicts", "read_formula"]
+__all__ = [
+    "STANDARD_INPUT",
+    "LogFile",
+    "VerdictFile",
+    "open_log",
+    "open_verdicts",
+    "position_of_input",
+    "read_formula",
+]
 
 STANDARD_INPUT = 0
 STANDARD_OUTPUT = 1
@@ -51,6 +61,16 @@ def read_formula(path: str) -> str:
         raise Failure(f"cannot read {name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Failure(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
+
+
+def position_of_input(options: Options) -> int | None:
+    """Return the present position of standard input if it is a log and seekable, else None."""
+    if STANDARD_STREAM not in options.logs or sys.stdin is None:
+        return None
+    try:
+        return os.lseek(STANDARD_INPUT, 0, os.SEEK_CUR)
+    except OSError:
+        return None
 
 
 class LogFile:

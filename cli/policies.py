@@ -12,7 +12,7 @@ from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.cli.arguments import STANDARD_STREAM
 from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
-from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import (
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     Source = TextLog | TableEvents
 
 __all__ = ["check_logs"]
-
-STANDARD_INPUT = 0
 
 
 def check_logs(file: Formula | PolicyFile, options: Options) -> int:
@@ -417,16 +415,6 @@ def take_signals_from_arrow() -> None:
     from pyarrow import enable_signal_handlers
 
     enable_signal_handlers(False)
-
-
-def position_of_input(options: Options) -> int | None:
-    """Return the present position of standard input if it is a log and seekable, else None."""
-    if STANDARD_STREAM not in options.logs or sys.stdin is None:
-        return None
-    try:
-        return os.lseek(STANDARD_INPUT, 0, os.SEEK_CUR)
-    except OSError:
-        return None
 
 
 def statuses(source: Source) -> dict[str, os.stat_result]:

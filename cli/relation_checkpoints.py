@@ -11,14 +11,24 @@ from mtlmon.cli.text_checkpoints import DigestedText
 from mtlmon.errors import SnapshotError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
     from mtlmon.cli.relations import Check, Output, RowLoop
     from mtlmon.relational.input.native import RowScanner
 
-__all__ = ["CheckpointedRows", "continue_output", "restored_source", "snapshot_of"]
+__all__ = [
+    "CheckpointedRows",
+    "continue_output",
+    "restore_check",
+    "restored_source",
+    "snapshot_of",
+]
 
 _RUN_PARTS = 3
+_PARTS = _RUN_PARTS + 1
+"""How many parts of a snapshot describe a check: its run and its findings."""
 
 
 def snapshot_of(check: Check | None, source: bytes, options: Options) -> bytes:
@@ -30,8 +40,9 @@ def snapshot_of(check: Check | None, source: bytes, options: Options) -> bytes:
         options: the options of the command line.
     """
     settings = json.dumps([value for _, value in _settings(options)]).encode()
+    findings = None if check is None or check.findings is None else check.findings.snapshot()
     run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
-    return joined_parts(RELATIONS, [settings, source, *run])
+    return joined_parts(RELATIONS, [settings, source, *run, json.dumps(findings).encode()])
 
 
 def restored_source(snapshot: bytes, options: Options) -> tuple[bytes, list[bytes]]:
@@ -40,13 +51,25 @@ def restored_source(snapshot: bytes, options: Options) -> tuple[bytes, list[byte
     Raises:
         SnapshotError: the snapshot is damaged, or was made with other options.
     """
-    settings, source, *run = split_parts(snapshot, RELATIONS, 2 + _RUN_PARTS)
-    if len(run) != _RUN_PARTS:
+    settings, source, *run = split_parts(snapshot, RELATIONS, 2 + _PARTS)
+    if len(run) != _PARTS:
         raise damaged()
     for (what, value), before in zip(_settings(options), json.loads(settings), strict=True):
         if value != before:
             raise SnapshotError(f"it was made {what}")
     return source, run
+
+
+def restore_check(check: Check, state: Sequence[bytes]) -> None:
+    """Let a check go on from what `restored_source` has returned.
+
+    Raises:
+        SnapshotError: the snapshot is of other policies.
+    """
+    *run, findings = state
+    check.run.restore(run)
+    if check.findings is not None:
+        check.findings.restore(json.loads(findings))
 
 
 def continue_output(output: Output, output_size: int, options: Options) -> None:
@@ -65,6 +88,7 @@ def _settings(options: Options) -> list[tuple[str, object]]:
         ("with another --output-format", options.output_format),
         ("with another --verdicts", options.verdicts),
         ("with other --time-points", options.time_points),
+        (f"with{'out' if options.explain else ''} --explain", options.explain),
     ]
 
 
@@ -103,6 +127,6 @@ class CheckpointedRows(DigestedText, RowWork):
     def restore(self, snapshot: bytes, output_size: int) -> None:
         source, run = restored_source(snapshot, self.options)
         # another file is said to be one before its relations are compared
-        self.check.run.restore(run)
+        restore_check(self.check, run)
         self.rows.restore(source)
         continue_output(self.output, output_size, self.options)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.failure import note
-from mtlmon.cli.files import open_verdicts
+from mtlmon.cli.failure import VIOLATION, note
+from mtlmon.cli.files import open_verdicts, position_of_input
 from mtlmon.cli.policies import assumption_watch, note_skipped, open_table_source, statuses
 from mtlmon.cli.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
 from mtlmon.cli.pump import LogEnds, Pump
-from mtlmon.cli.relation_checkpoints import continue_output, restored_source, snapshot_of
+from mtlmon.cli.relation_checkpoints import (
+    continue_output,
+    restore_check,
+    restored_source,
+    snapshot_of,
+)
 from mtlmon.cli.relations import Check, valid_analysis
 from mtlmon.cli.report import absent_atoms, plural, progress_for
 from mtlmon.cli.running import run_to_end
@@ -202,7 +207,7 @@ class TableWork(LogWork["EventBatch"]):
         if self.source.digest.size < position:
             raise LogEnds
         check, rows = self.started()
-        check.run.restore(run)
+        restore_check(check, run)
         rows.restore(source)
         continue_output(check.output, output_size, self.options)
 
@@ -236,6 +241,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
     memory = MemoryLimit(options.max_memory, COMMAND)
     every_shown = [one for some in shown.values() for one in some]
     has_checkpoints = options.checkpoint is not None
+    start_of_input = position_of_input(options)
     with closing(
         open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
     ) as source:
@@ -244,6 +250,10 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         work = TableWork(source, shown, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
         signals = Signals(verdicts, is_held=has_checkpoints)
+        if options.explain:
+            from mtlmon.cli.relation_findings import check_explained
+
+            check_explained(options, logs)
         if has_checkpoints:
             from mtlmon.checking.event_digest import EventDigest
             from mtlmon.cli.checkpointing import CheckpointingPump
@@ -254,15 +264,31 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         else:
             pump = Pump(work, verdicts, signals, progress)
 
-        def report(_status: int, _seconds: float) -> None:
+        def report(status: int, _seconds: float) -> None:
             note_skipped(source)
             if work.left_out:
                 rows = plural(work.left_out, "row")
                 note(f"left out {rows} of atoms, as an argument is null or no number")
             if work.is_complete and source.unseen_atoms:
                 note(absent_atoms(source.unseen_atoms, source.rows, lambda: source.seen_names))
-            if work.check is not None:
-                work.check.report_end()
+            if work.check is None:
+                return
+            work.check.report_end()
+            if work.check.findings is not None and status == VIOLATION:
+                from mtlmon.cli.relation_findings import explain
+                from mtlmon.cli.relation_readers import table_reader
+
+                analysis = valid_analysis(file, source.schema)
+                read = table_reader(
+                    options,
+                    file,
+                    names,
+                    shown,
+                    memory,
+                    work.check.engine.point_count,
+                    start_of_input,
+                )
+                explain(work.check.findings, file, analysis, read, options)
 
         def summary(seconds: float) -> str:
             check, _ = work.started()

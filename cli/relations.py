@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from mtlmon.cli.failure import Failure, note
-from mtlmon.cli.files import open_log, open_verdicts
+from mtlmon.cli.failure import VIOLATION, Failure, note
+from mtlmon.cli.files import open_log, open_verdicts, position_of_input
 from mtlmon.cli.pump import Pump, TextWork
 from mtlmon.cli.report import absent_atoms, is_terminal, plural, progress_for, table
 from mtlmon.cli.running import run_to_end
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile, VerdictFile, Writer
     from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.relation_findings import RelationFindings
     from mtlmon.cli.report import Progress
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerQueue
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.running import AnswerOutput
     from mtlmon.tables.columns.times import Times
 
     class Output(Protocol):
@@ -91,7 +93,6 @@ def check_options(file: PolicyFile, options: Options) -> None:
     """Raise Failure if an option does not work with variables."""
     given = {
         "--report": options.report is not None,
-        "--explain": options.explain,
         "--idle": options.idle is not None,
     }
     for name, is_given in given.items():
@@ -169,9 +170,15 @@ class Check:
             self.engine.most_rows = options.max_rows
             self.engine.limit_name = "--max-rows"
         self.output = self.make_output(options, times)
+        self.findings: RelationFindings | None = None
+        taker: AnswerOutput = self.output if queue is None else queue
+        if options.explain:
+            from mtlmon.cli.relation_findings import RelationFindings
+
+            taker = self.findings = RelationFindings(made, taker, options.explain_limit)
         self.run = RelationalRun(
             self.engine,
-            self.output if queue is None else queue,
+            taker,
             verdicts=options.verdicts,
             memory=memory,
         )
@@ -343,8 +350,10 @@ def row_pump(
 def check_text(file: PolicyFile, options: Options) -> int:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
-    made = plan(file, valid_analysis(file, None))
+    analysis = valid_analysis(file, None)
+    made = plan(file, analysis)
     log = open_log(options.log)
+    start_of_input = position_of_input(options)
     check = Check(made, options, MemoryLimit(options.max_memory, COMMAND))
     rows = RowScanner(
         named_rows(made),
@@ -353,6 +362,10 @@ def check_text(file: PolicyFile, options: Options) -> int:
         path=log.name,
         skip_errors=options.on_error == "skip",
     )
+    if options.explain:
+        from mtlmon.cli.relation_findings import check_explained
+
+        check_explained(options, {log.name: log.status})
     has_checkpoints = options.checkpoint is not None
     verdicts = open_verdicts(
         options.output, {log.name: log.status}, options.formula_file, keeps=has_checkpoints
@@ -361,7 +374,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
     progress = progress_for(log.size, verdicts, options)
     work, pump = row_pump(RowLoop(rows, check), log, rows, verdicts, signals, progress, options)
 
-    def report(_status: int, _seconds: float) -> None:
+    def report(status: int, _seconds: float) -> None:
         skipped = rows.lines.skipped_count
         if skipped:
             note(f"skipped {plural(skipped, 'line')} that could not be read")
@@ -370,6 +383,12 @@ def check_text(file: PolicyFile, options: Options) -> int:
             note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
         log.close()
+        if check.findings is not None and status == VIOLATION:
+            from mtlmon.cli.relation_findings import explain
+            from mtlmon.cli.relation_readers import text_reader
+
+            read = text_reader(options, check.engine.point_count, start_of_input)
+            explain(check.findings, file, analysis, read, options)
 
     def summary(seconds: float) -> str:
         counts = [("events", check.engine.point_count, "")]

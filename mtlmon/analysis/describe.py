@@ -104,10 +104,10 @@ def _reach_rows(kernel: Formula, unit: str | None) -> list[tuple[str, ...]]:
     elif delay is None:
         bounded = "yes, but a NEXT without upper bound waits for its event, however late"
     else:
-        bounded = f"yes: no verdict waits for more than {_duration(delay, unit)} to pass"
+        bounded = f"yes: no verdict waits for more than {duration_words(delay, unit)} to pass"
     return [
-        ("future", "no limit" if future is None else _duration(future, unit)),
-        ("past", "no limit" if past is None else _duration(past, unit)),
+        ("future", "no limit" if future is None else duration_words(future, unit)),
+        ("past", "no limit" if past is None else duration_words(past, unit)),
         ("bounded", bounded),
     ]
 
@@ -161,7 +161,7 @@ def _waiting_words(bound: StateBound, delay: int | None, unit: str | None) -> st
         return "for the time-stamps whose NEXT has not come, and those within reach of it"
     if delay == 0:
         return "for the present time-stamp only"
-    return f"for the distinct time-stamps of the last {_duration(delay, unit)}"
+    return f"for the distinct time-stamps of the last {duration_words(delay, unit)}"
 
 
 def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -> str:
@@ -178,19 +178,19 @@ def distance_words(interval: Interval, is_past: bool, unit: str | None = None) -
     side = "back" if is_past else "ahead"
     if upper is None:
         if lower:
-            return f"{_duration(lower, unit)} or more {side}"
+            return f"{duration_words(lower, unit)} or more {side}"
         return f"however far {side}"
     if upper == 0:
         return "of the same time-stamp"
     if lower == 0:
-        return f"up to {_duration(upper, unit)} {side}"
+        return f"up to {duration_words(upper, unit)} {side}"
     if lower == upper:
-        return f"exactly {_duration(upper, unit)} {side}"
-    return f"{lower} to {_duration(upper, unit)} {side}"
+        return f"exactly {duration_words(upper, unit)} {side}"
+    return f"{lower} to {duration_words(upper, unit)} {side}"
 
 
-def _duration(time: int, unit: str | None) -> str:
-    """The time in its unit, and also in the largest unit that divides it."""
+def duration_words(time: int, unit: str | None) -> str:
+    """Return a time in its unit, and also in the largest unit that divides it."""
     if unit is None:
         return f"{time} time unit{'' if time == 1 else 's'}"
     text = f"{time} {unit}"

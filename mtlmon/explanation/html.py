@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.outline import Entry
     from mtlmon.explanation.proof import Proof
 
-__all__ = ["body", "page", "section", "to_html"]
+__all__ = ["body", "page", "section", "text_section", "to_html"]
 
 _LINES = 400
 _CHARACTERS = 400
@@ -82,6 +82,26 @@ def section(
             f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">{heading}</h2>',
             *(f"<p>{escape(line)}</p>" for line in details),
             body(proof, f"picture-{number}"),
+            "</section>",
+        ]
+    )
+
+
+def text_section(text: str, number: int, title: str | None = None) -> str:
+    """Return the section of a page that shows an explanation as text.
+
+    Args:
+        text: the explanation; its first line becomes the heading.
+        number: the number of the section on the page.
+        title: the policy or trace that it is about, if the page has several.
+    """
+    before = "" if title is None else f"{escape(title)}: "
+    first, _, rest = text.partition("\n")
+    return "\n".join(
+        [
+            f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">'
+            f"{before}<code>{escape(first)}</code></h2>",
+            f'<pre class="picture">{escape(rest)}</pre>',
             "</section>",
         ]
     )

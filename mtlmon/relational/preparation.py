@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.relational.binding import Definition
+from mtlmon.policy.first_order.terms import quantified, terms_of, variables_of
+from mtlmon.policy.predicates.machine_code import constant_as
+from mtlmon.relational.binding import BindingAnalysis, Definition, Unbound, conjuncts
 from mtlmon.relational.expansion import Expansion
 from mtlmon.relational.normal import normal_form
+from mtlmon.relational.programs import is_mixed
+from mtlmon.support.generators import run
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from mtlmon.policy import PolicyFile
-    from mtlmon.relational.analysis import Analysis, PolicyAnalysis
-    from mtlmon.syntax.formula import Formula
+    from collections.abc import Mapping
 
-__all__ = ["Prepared", "prepared_policies"]
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.analysis import Analysis, PolicyAnalysis
+    from mtlmon.relational.cells import Value
+
+__all__ = ["Prepared", "opened_policy", "prepared_policies", "readable", "value_of_constant"]
 
 
 class Prepared(NamedTuple):
@@ -51,4 +62,74 @@ def prepared_policies(file: PolicyFile, analysis: Analysis) -> list[Prepared]:
         body = expansion.expanded(one.body, names)
         formula = normal_form(body, negated=not one.policy.is_find)
         found.append(Prepared(one, formula, tuple(names.values())))
+    return found
+
+
+def opened_policy(
+    prepared: Prepared, kinds: Mapping[str, Kind], environment: Environment
+) -> tuple[Formula, tuple[str, ...]]:
+    """Take EXISTS at the top of a policy away; return the formula and their variables.
+
+    If these are not all bound without it, as in an OR, it stays.
+
+    Args:
+        prepared: the policy.
+        kinds: the kinds of its variables.
+        environment: what the file says about times.
+    """
+    formula, hidden = _opened(prepared.formula)
+    if not hidden:
+        return prepared.formula, ()
+    mixed = {
+        id(node)
+        for node in postorder(formula)
+        if node.operator is ops.COMPARISON and is_mixed(node, kinds, environment)
+    }
+    bound = run(BindingAnalysis({}, mixed).evaluated(formula, frozenset()))
+    if isinstance(bound, Unbound) or not bound.issuperset(hidden):
+        return prepared.formula, ()
+    return formula, hidden
+
+
+def _opened(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
+    """Take away EXISTS at the top and in its conjuncts; return their variables, too."""
+    names: list[str] = []
+    parts = [formula]
+    done: list[Formula] = []
+    while parts:
+        part = parts.pop(0)
+        if part.operator is ops.EXISTS:
+            names += quantified(part)
+            part = part.operands[0]
+            parts.insert(0, part)
+        elif part.operator is ops.AND:
+            parts[:0] = conjuncts(part)
+        else:
+            done.append(part)
+    found = done[0]
+    for one in done[1:]:
+        found = Formula(ops.AND, (found, one), None, None, formula.span)
+    return found, tuple(names)
+
+
+def readable(formula: Formula) -> str:
+    """A formula as text, with the names of variables as they are written."""
+    names: set[str] = set()
+    for node in postorder(formula):
+        names |= {*quantified(node)}
+        for term in postorder(*terms_of(node)):
+            names |= {*variables_of(term)}
+    text = str(formula)
+    for name in sorted(names, key=len, reverse=True):
+        written = name.partition(" ")[0]
+        text = text.replace(f"`{name}`", written).replace(name, written)
+    return text
+
+
+def value_of_constant(value: object, kind: Kind) -> Value:
+    """A constant as a value of an argument."""
+    if kind.name in {"text", "unknown"}:
+        return str(value)
+    found = constant_as(value, kind)  # type: ignore[arg-type]
+    assert found is not None
     return found

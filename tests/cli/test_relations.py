@@ -265,7 +265,6 @@ def test_a_live_log_is_answered_line_by_line(published: tuple[Path, Path]) -> No
     [
         (["--mode", "global"], "--mode global is for policies without variables: leave it out"),
         (["--report", "x.html"], "--report does not work for policies with variables yet"),
-        (["--explain"], "--explain does not work for policies with variables yet"),
     ],
 )
 def test_what_does_not_work_yet_is_refused(
@@ -288,6 +287,75 @@ def test_what_does_not_work_on_tables_yet_is_refused(
     done = command(*given, *tables)
     assert done.status == 2
     assert message in done.errors
+
+
+EXPLAINED = """\
+policy approved
+20:1 violates FORALL u, f. publish(u, f) IMPLIES ONCE[0,604800] EXISTS m. approve(m, f)
+  u = bob, f = "f 2"
+
+✓ publish(u, f)
+  └─ 20:1 publish(bob, "f 2")
+✗ ONCE[0,604800] EXISTS m. approve(m, f)
+  └─ no approve(_, "f 2") in the 604800 s (7 d) before
+
+"""
+
+
+def test_violations_are_explained(command: Command, published: tuple[Path, Path]) -> None:
+    rules, log = published
+    done = command("--explain", rules, log)
+    assert (done.status, done.output, done.errors) == (1, VIOLATION + MATCH, EXPLAINED)
+    # whatever is written, and from the beginning of standard input
+    for given in ["--verdicts", "none"], ["--verdicts", "first"], ["--output-format", "jsonl"]:
+        assert command(*given, "--explain", rules, log).errors == EXPLAINED
+    piped = shell("$M --explain $1 - < $2", str(rules), str(log))
+    assert piped.errors == EXPLAINED
+    piped = shell("cat $2 | $M --explain $1 -", str(rules), str(log))
+    assert piped.status == 2
+    assert "cannot explain: <stdin> cannot be read a second time" in piped.errors
+
+
+def test_witnesses_and_rows_of_tables_are_explained(
+    command: Command, tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    rules, log = tables
+    rules.write_text(
+        f"{ON_TABLES}policy p: NOT (approve(m, f) AND EVENTUALLY[0,20] publish(u, f))\n"
+    )
+    wanted = """\
+policy p
+10:0 violates NOT (approve(m, f) AND EVENTUALLY[0,20] publish(u, f))
+  m = mallory, f = f1, u = alice
+
+✓ approve(m, f)
+  └─ 10:0 approve(mallory, f1)
+✓ EVENTUALLY[0,20] publish(u, f)
+  └─ 20:0 publish(alice, f1)
+"""
+    for given in [], ["--time-points", "stamp"]:
+        done = command("--explain", *given, rules, log)
+        assert done.errors.startswith("mtlmon: left out 1 row")
+        assert done.errors.partition("\n")[2] == f"{wanted}\n"
+    rules.write_text(f"{ON_TABLES}policy p: NOT EXISTS f. publish(u, f) AND ONCE approve(_, f)\n")
+    page = tmp_path / "why.html"
+    command("--explain", "--explain-output", page, "--explain-limit", "1", rules, log)
+    assert "with f = f1" in page.read_text()
+    assert "└─ 10:0 approve(mallory, f1)" in page.read_text()
+
+
+def test_explanations_go_on_from_a_checkpoint(
+    command: Command, published: tuple[Path, Path], tmp_path: Path
+) -> None:
+    rules, log = published
+    log.write_text("".join(EVENTS.splitlines(keepends=True)[:3]))
+    output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
+    given = ["--checkpoint", checkpoint, "-o", output, "--resume", "--explain", rules, log]
+    assert command(*given).errors == EXPLAINED
+    log.write_text(EVENTS)
+    assert command(*given).errors == EXPLAINED
+    done = command(*[one for one in given if one != "--explain"])
+    assert "it was made with --explain" in done.errors
 
 
 def test_rows_are_sorted_on_request(command: Command, tables: tuple[Path, Path]) -> None:

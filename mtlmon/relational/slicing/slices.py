@@ -29,17 +29,19 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import LimitError
-from mtlmon.policy.first_order.terms import quantified, terms_of, variables_of
+from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.relational.atoms import is_built_in
-from mtlmon.relational.binding import BindingAnalysis, Unbound, conjuncts
-from mtlmon.relational.preparation import prepared_policies
-from mtlmon.relational.programs import is_mixed, kinds_of_variables
+from mtlmon.relational.preparation import (
+    opened_policy,
+    prepared_policies,
+    readable,
+    value_of_constant,
+)
+from mtlmon.relational.programs import kinds_of_variables
 from mtlmon.relational.slicing.marks import asks_for_marks
 from mtlmon.relational.slicing.shares import Load, best_shares
 from mtlmon.relational.slicing.statistics import Statistics
-from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.report import shorten, visible
@@ -272,7 +274,7 @@ class _Slicer:
     def policy(self, number: int, prepared: Prepared) -> tuple[PolicySlices, Prepared]:
         """Plan the slices of a policy."""
         marks = asks_for_marks(prepared.formula, self.built_in)
-        opened, hidden = self.opened(prepared)
+        opened, hidden = opened_policy(prepared, self.kinds, self.environment)
         atoms = [one for one in postorder(opened) if self.is_of_log(one)]
         names = self.candidates(opened, (*prepared.names, *hidden), atoms)
         shares = self.shares(names, atoms)
@@ -309,31 +311,13 @@ class _Slicer:
                 *found,
                 0 if names else number % self.count,
                 self.matches(atoms, names),
-                tuple(shorten(visible(_readable(one)), _SHOWN) for one in marks),
+                tuple(shorten(visible(readable(one)), _SHOWN) for one in marks),
                 None if names else self.remark(prepared, atoms),
             ),
             prepared,
         )
 
     # Variables
-
-    def opened(self, prepared: Prepared) -> tuple[Formula, tuple[str, ...]]:
-        """Take EXISTS at the top away; return the formula and their variables.
-
-        If these are not all bound without it, as in an OR, it stays.
-        """
-        formula, hidden = _open(prepared.formula)
-        if not hidden:
-            return prepared.formula, ()
-        mixed = {
-            id(node)
-            for node in postorder(formula)
-            if node.operator is ops.COMPARISON and is_mixed(node, self.kinds, self.environment)
-        }
-        bound = run(BindingAnalysis({}, mixed).evaluated(formula, frozenset()))
-        if isinstance(bound, Unbound) or not bound.issuperset(hidden):
-            return prepared.formula, ()
-        return formula, hidden
 
     def is_of_log(self, node: Formula) -> bool:
         """Whether a formula is an atom whose rows the log has."""
@@ -450,7 +434,7 @@ class _Slicer:
             known = self.relations.get(atom.name or "", ()) if terms_of(atom) else ()
             for place, (argument, kind) in enumerate(zip(terms_of(atom), known, strict=True)):
                 if argument.operator is terms.CONSTANT:
-                    constants.append((place, _value(argument.value, kind)))
+                    constants.append((place, value_of_constant(argument.value, kind)))
                 elif argument.operator is terms.VARIABLE:
                     if argument.name in places:
                         equal.append((places[argument.name], place))
@@ -482,52 +466,8 @@ class _Slicer:
         return "most of its rows would go to all slices"
 
 
-def _open(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
-    """Take away EXISTS at the top and in its conjuncts; return their variables, too."""
-    names: list[str] = []
-    parts = [formula]
-    done: list[Formula] = []
-    while parts:
-        part = parts.pop(0)
-        if part.operator is ops.EXISTS:
-            names += quantified(part)
-            part = part.operands[0]
-            parts.insert(0, part)
-        elif part.operator is ops.AND:
-            parts[:0] = conjuncts(part)
-        else:
-            done.append(part)
-    found = done[0]
-    for one in done[1:]:
-        found = Formula(ops.AND, (found, one), None, None, formula.span)
-    return found, tuple(names)
-
-
 def _without(formula: Formula, names: Sequence[str], origin: Formula) -> Formula:
     """EXISTS of some variables around a formula."""
     if not names:
         return formula
     return Formula(ops.EXISTS, (formula,), None, None, origin.span, tuple(names))
-
-
-def _value(value: object, kind: Kind) -> Value:
-    """A constant as a value of an argument."""
-    if kind.name in {"text", "unknown"}:
-        return str(value)
-    found = constant_as(value, kind)  # type: ignore[arg-type]
-    assert found is not None
-    return found
-
-
-def _readable(formula: Formula) -> str:
-    """A formula as text, with the names of variables as they are written."""
-    names: set[str] = set()
-    for node in postorder(formula):
-        names |= {*quantified(node)}
-        for term in postorder(*terms_of(node)):
-            names |= {*variables_of(term)}
-    text = str(formula)
-    for name in sorted(names, key=len, reverse=True):
-        written = name.partition(" ")[0]
-        text = text.replace(f"`{name}`", written).replace(name, written)
-    return text

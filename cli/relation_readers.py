@@ -1,0 +1,118 @@
+"""Read a log once more as time-points for policies with variables, to explain violations."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.files import STANDARD_INPUT, open_log
+from mtlmon.cli.pump import BLOCK_BYTES
+from mtlmon.relational.atoms import named_rows
+from mtlmon.relational.input.native import RowScanner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.reasons.evidence import Reader
+
+__all__ = ["table_reader", "text_reader"]
+
+
+def text_reader(options: Options, most: int, start_of_input: int | None) -> Reader:
+    """Return what reads a text log from its beginning.
+
+    Args:
+        options: the options of the command line.
+        most: the number of time-points to read, or a few more: those that have been checked.
+        start_of_input: where the log begins in standard input, if that is the log.
+    """
+
+    def read(made: Plan, points: PointBlock) -> Iterator[None]:
+        rewind(start_of_input)
+        log = open_log(options.log)
+        rows = RowScanner(
+            named_rows(made),
+            points,
+            made.texts,
+            path=log.name,
+            skip_errors=options.on_error == "skip",
+        )
+        block = memoryview(bytearray(BLOCK_BYTES))
+        size = 1
+        try:
+            while size and rows.point_count < most:
+                size = log.read_into(block) or 0
+                if size:
+                    rows.load(block[:size])
+                else:
+                    rows.load_end()
+                more = True
+                while more and rows.point_count < most:
+                    more = rows.read()
+                    yield
+        finally:
+            rows.unload()
+            log.close()
+
+    return read
+
+
+def table_reader(
+    options: Options,
+    file: PolicyFile,
+    names: Sequence[str],
+    shown: Mapping[str, Sequence[str]],
+    memory: MemoryLimit,
+    most: int,
+    start_of_input: int | None,
+) -> Reader:
+    """Return what reads tables from their beginning; the first arguments are those of the run.
+
+    Args:
+        options: the options of the command line.
+        file: the policies.
+        names: the atoms of the rows.
+        shown: for each atom, the names that batches show the values of its arguments under.
+        memory: the memory limit of the run.
+        most: the number of time-points to read, or a few more: those that have been checked.
+        start_of_input: where the log begins in standard input, if that is the log.
+    """
+    from mtlmon.cli.policies import open_table_source
+    from mtlmon.tables.relations import RelationRows, table_atoms
+
+    every_shown = [one for some in shown.values() for one in some]
+
+    def read(made: Plan, points: PointBlock) -> Iterator[None]:
+        rewind(start_of_input)
+        by_stamp = options.time_points == "stamp"
+        rows = RelationRows(table_atoms(made, shown), points, made.texts, by_stamp=by_stamp)
+        with closing(
+            open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
+        ) as source:
+            for batch in source:
+                rows.load(batch)
+                more = True
+                while more and rows.point_count < most:
+                    more = rows.read()
+                    yield
+                if rows.point_count >= most:
+                    return
+            rows.load_end()
+            more = True
+            while more:
+                more = rows.read()
+                yield
+
+    return read
+
+
+def rewind(start_of_input: int | None) -> None:
+    """Go back to the beginning of standard input, if that is the log."""
+    if start_of_input is not None:
+        os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)

@@ -1,0 +1,285 @@
+"""Finds the rows of the log that say why values violate policies, in two more passes over it.
+
+The first pass finds values for the variables that a policy quantifies (its *witnesses*), by
+evaluating the policy with these reported as well. The second one looks for the rows that match what
+each conjunct asks for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mtlmon.relational.atoms import is_built_in
+from mtlmon.relational.binding import conjuncts
+from mtlmon.relational.cells import from_cell
+from mtlmon.relational.native import PointBlock, RelationalEngine
+from mtlmon.relational.planning import plan
+from mtlmon.relational.preparation import opened_policy, prepared_policies, readable
+from mtlmon.relational.programs import kinds_of_variables
+from mtlmon.relational.reasons.patterns import HERE, patterns_of
+from mtlmon.relational.running import RelationalRun
+from mtlmon.syntax import operators as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.analysis import Analysis
+    from mtlmon.relational.cells import Value
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.reasons.patterns import Pattern
+    from mtlmon.syntax.formula import Formula
+
+    EndTime = int | Literal["last", "inf"] | None
+    Reader = Callable[[Plan, PointBlock], Iterator[None]]
+
+__all__ = ["Evidence", "Explainer", "Finding", "Reason", "Violation"]
+
+LISTED = 5
+"""How many rows of a pattern are kept: those nearest to the time-point."""
+
+
+class Violation(NamedTuple):
+    """A valuation that violates a policy.
+
+    Attributes:
+        time_stamp: the time-stamp of the time-point.
+        offset: which of the time-points of the time-stamp it is.
+        policy: the number of the policy among those with variables.
+        point: the number of the time-point in the log.
+        values: the values of the policy's variables.
+    """
+
+    time_stamp: int
+    offset: int
+    policy: int
+    point: int
+    values: tuple[Value, ...]
+
+
+class Finding(NamedTuple):
+    """A row of the log.
+
+    Attributes:
+        time_stamp: the time-stamp of its time-point.
+        offset: which of the time-points of the time-stamp it is.
+        row: the values of its arguments.
+    """
+
+    time_stamp: int
+    offset: int
+    row: tuple[Value, ...]
+
+
+class Evidence(NamedTuple):
+    """The rows that match a pattern.
+
+    Attributes:
+        pattern: the pattern.
+        total: how many rows match it.
+        rows: those nearest to the time-point of the violation, in the order of the log.
+    """
+
+    pattern: Pattern
+    total: int
+    rows: tuple[Finding, ...]
+
+
+class Reason(NamedTuple):
+    """A conjunct of what is violated, with its evidence.
+
+    Attributes:
+        formula: the conjunct as text; without its NOT if it has one.
+        holds: whether it holds; False for what stands below NOT.
+        evidence: what the log has for each of its atoms.
+    """
+
+    formula: str
+    holds: bool
+    evidence: tuple[Evidence, ...]
+
+
+class Explanation(NamedTuple):
+    """Why a valuation violates a policy.
+
+    Attributes:
+        violation: the valuation.
+        witnesses: variables that the policy quantifies: their names, kinds and values.
+        reasons: the conjuncts.
+    """
+
+    violation: Violation
+    witnesses: tuple[tuple[str, Kind, Value], ...]
+    reasons: tuple[Reason, ...]
+
+
+class _Search:
+    """Looks for the rows of a pattern around a time-point."""
+
+    def __init__(self, pattern: Pattern, violation: Violation) -> None:
+        self.pattern = pattern
+        self.violation = violation
+        self.count = 0
+        self.rows: deque[Finding] = deque()
+
+    def see(self, point: int, finding: Finding) -> None:
+        """Take a row of the atom."""
+        violation = self.violation
+        number = point - violation.point
+        if not self.pattern.region.has(finding.time_stamp - violation.time_stamp, number):
+            return
+        if not self.pattern.matches(finding.row):
+            return
+        self.count += 1
+        if len(self.rows) == LISTED:
+            if number > 0:
+                return
+            self.rows.popleft()
+        self.rows.append(finding)
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.pattern, self.count, tuple(self.rows))
+
+
+class _Witnesses:
+    """Takes answers, and keeps the first values of witnesses of each violation."""
+
+    def __init__(self, plan: Plan, violations: Sequence[Violation]) -> None:
+        self.plan = plan
+        self.wanted = {(one.policy, one.point, one.values): one for one in violations}
+        self.points = {(one.policy, one.point) for one in violations}
+        self.found: dict[Violation, tuple[Value, ...]] = {}
+
+    def put(self, answers: AnswerBlock) -> None:
+        for policy, _, _, _, point, cells in answers.take():
+            if (policy, point) not in self.points:
+                continue
+            kinds = self.plan.named_policies[policy].kinds
+            values = tuple(
+                from_cell(cell, kind, self.plan.texts)
+                for cell, kind in zip(cells, kinds, strict=True)
+            )
+            for (number, here, reported), violation in self.wanted.items():
+                own = values[: len(reported)]
+                if (policy, point, own) == (number, here, reported):
+                    self.found.setdefault(violation, values)
+
+
+class Explainer:
+    """Explains violations of the policies with variables of a file.
+
+    Args:
+        file: the policy file.
+        analysis: what is known of these policies.
+        read: reads the log from its beginning: it adds time-points with the atoms of a plan to a
+            block, and yields whenever they are to be taken.
+        end_time: what is known about the time after the log.
+    """
+
+    def __init__(
+        self, file: PolicyFile, analysis: Analysis, read: Reader, end_time: EndTime = None
+    ) -> None:
+        self._read = read
+        self._end_time = end_time
+        self._relations = analysis.relations
+        self._made = frozenset(name for name in ("point", "time") if is_built_in(file, name))
+        prepared = prepared_policies(file, analysis)
+        kinds = kinds_of_variables(
+            [one.formula for one in prepared], analysis.relations, file.environment
+        )
+        for number, one in enumerate(prepared):
+            formula, hidden = opened_policy(one, kinds, file.environment)
+            prepared[number] = one._replace(formula=formula, exposed=hidden)
+        self._prepared = prepared
+        self._plan = plan(file, analysis, None, prepared)
+
+    def explain(self, violations: Sequence[Violation]) -> list[Explanation]:
+        """Explain violations of policies, in their order."""
+        valuations = self._valuations(violations)
+        searches: list[list[list[_Search]]] = []
+        for violation in violations:
+            names = self._names(violation.policy)
+            valuation = dict(zip(names, valuations[violation], strict=True))
+            searches.append(
+                [
+                    [
+                        _Search(pattern, violation)
+                        for pattern in patterns_of(conjunct, valuation, self._relations, self._made)
+                    ]
+                    for conjunct in self._conjuncts(violation.policy)
+                ]
+            )
+        self._search([one for own in searches for some in own for one in some])
+        found = []
+        for violation, own in zip(violations, searches, strict=True):
+            prepared = self._prepared[violation.policy]
+            policy = self._plan.named_policies[violation.policy]
+            hidden = slice(len(prepared.names), None)
+            parts = policy.variables[hidden], policy.kinds[hidden], valuations[violation][hidden]
+            reasons = []
+            for conjunct, some in zip(self._conjuncts(violation.policy), own, strict=True):
+                holds = conjunct.operator is not ops.NOT
+                text = readable(conjunct if holds else conjunct.operands[0])
+                reasons.append(Reason(text, holds, tuple(one.evidence for one in some)))
+            witnesses = tuple(zip(*parts, strict=True))
+            found.append(Explanation(violation, witnesses, tuple(reasons)))
+        return found
+
+    def _names(self, policy: int) -> tuple[str, ...]:
+        prepared = self._prepared[policy]
+        return (*prepared.names, *prepared.exposed)
+
+    def _conjuncts(self, policy: int) -> list[Formula]:
+        return conjuncts(self._prepared[policy].formula)
+
+    def _valuations(self, violations: Sequence[Violation]) -> dict[Violation, tuple[Value, ...]]:
+        """The values of all variables of violations, those of witnesses among them."""
+        if not any(self._prepared[one.policy].exposed for one in violations):
+            return {one: one.values for one in violations}
+        witnesses = _Witnesses(self._plan, violations)
+        engine = RelationalEngine(self._plan, self._plan.texts)
+        run = RelationalRun(engine, witnesses)
+        for _ in self._read(self._plan, engine.points):
+            run.advance(keeps_texts=True)
+            if len(witnesses.found) == len(violations):
+                break
+        else:
+            run.end(self._end_time)
+        return witnesses.found
+
+    def _search(self, searches: list[_Search]) -> None:
+        """Let searches see the rows of the log."""
+        atoms = self._plan.named_atoms
+        by_atom: list[list[_Search]] = [
+            [one for one in searches if one.pattern.atom == atom.name] for atom in atoms
+        ]
+        kinds = [atom.kinds for atom in atoms]
+        points = PointBlock(array("I", self._plan.atoms))
+        texts = self._plan.texts
+        number = offset = 0
+        before = -1
+        for _ in self._read(self._plan, points):
+            for time_stamp, rows in points.take():
+                offset = offset + 1 if time_stamp == before else 0
+                before = time_stamp
+                # rows of a time-point are a set
+                for atom, cells in dict.fromkeys(rows):
+                    if by_atom[atom]:
+                        row = tuple(
+                            from_cell(cell, kind, texts)
+                            for cell, kind in zip(cells, kinds[atom], strict=True)
+                        )
+                        finding = Finding(time_stamp, offset, row)
+                        for search in by_atom[atom]:
+                            search.see(number, finding)
+                number += 1
+
+
+def is_here(evidence: Evidence) -> bool:
+    """Whether a pattern is about the time-point of the violation only."""
+    return evidence.pattern.region == HERE

@@ -1,0 +1,154 @@
+"""Which rows of the log a conjunct of a policy looks at, once its variables have values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.policy.first_order.terms import terms_of
+from mtlmon.policy.predicates import operators as terms
+from mtlmon.relational.preparation import value_of_constant
+from mtlmon.syntax import operators as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.cells import Value
+    from mtlmon.syntax.formula import Formula
+
+__all__ = ["HERE", "Pattern", "Region", "patterns_of"]
+
+
+class Region(NamedTuple):
+    """Some time-points around one, the *origin*: a range of distances, and one of numbers.
+
+    A bound is None where there is none.
+
+    Attributes:
+        earliest: how far time-stamps are behind that of the origin at least; negative before it.
+        latest: how far they are behind it at most.
+        first: how many time-points behind the origin they begin; negative before it.
+        last: how many time-points behind it they end.
+    """
+
+    earliest: int | None
+    latest: int | None
+    first: int | None
+    last: int | None
+
+    def shifted(self, other: Region) -> Region:
+        """Return the region around all of the time-points that another one has."""
+        return Region(*(_sum(one, two) for one, two in zip(self, other, strict=True)))
+
+    def has(self, distance: int, number: int) -> bool:
+        """Whether a time-point belongs to it, by its distance and number from the origin."""
+        return (
+            (self.earliest is None or distance >= self.earliest)
+            and (self.latest is None or distance <= self.latest)
+            and (self.first is None or number >= self.first)
+            and (self.last is None or number <= self.last)
+        )
+
+
+HERE = Region(0, 0, 0, 0)
+
+
+class Pattern(NamedTuple):
+    """Rows of an atom at some time-points.
+
+    Attributes:
+        atom: the name of the atom.
+        arguments: the value that each argument has, or None for any.
+        equal: pairs of places of arguments that are equal to each other.
+        region: where the rows are looked for.
+    """
+
+    atom: str
+    arguments: tuple[Value | None, ...]
+    equal: tuple[tuple[int, int], ...]
+    region: Region
+
+    def matches(self, row: tuple[Value, ...]) -> bool:
+        """Whether a row fits."""
+        return all(
+            wanted is None or wanted == value
+            for wanted, value in zip(self.arguments, row, strict=True)
+        ) and all(row[one] == row[other] for one, other in self.equal)
+
+
+def patterns_of(
+    formula: Formula,
+    valuation: Mapping[str, Value],
+    relations: Mapping[str, tuple[Kind, ...]],
+    made: frozenset[str],
+) -> list[Pattern]:
+    """Return the patterns of all atoms of a formula, each once.
+
+    Args:
+        formula: the formula in normal form, without lets, whose bound variables are named apart.
+        valuation: the values of variables that are known.
+        relations: the kinds of the arguments of each atom with arguments.
+        made: the atoms that are no rows of the log.
+    """
+    found: dict[Pattern, None] = {}
+    stack = [(formula, HERE)]
+    while stack:
+        node, region = stack.pop()
+        if node.operator is ops.ATOM:
+            found[Pattern(node.name or "", (), (), region)] = None
+        elif node.operator is ops.PREDICATE:
+            if node.name not in made:
+                kinds = relations[node.name or ""]
+                found[_pattern(node, valuation, kinds, region)] = None
+        else:
+            parts = _parts(node)
+            stack += [(part, region.shifted(other)) for part, other in reversed(list(parts))]
+    return list(found)
+
+
+def _pattern(
+    node: Formula, valuation: Mapping[str, Value], kinds: tuple[Kind, ...], region: Region
+) -> Pattern:
+    arguments: list[Value | None] = []
+    places: dict[str, int] = {}
+    equal: list[tuple[int, int]] = []
+    for place, (term, kind) in enumerate(zip(terms_of(node), kinds, strict=True)):
+        value: Value | None = None
+        if term.operator is terms.CONSTANT:
+            value = value_of_constant(term.value, kind)
+        elif term.operator is terms.VARIABLE:
+            value = valuation.get(term.name)
+            if value is None and term.name in places:
+                equal.append((places[term.name], place))
+            places[term.name] = place
+        arguments.append(value)
+    return Pattern(node.name or "", tuple(arguments), tuple(equal), region)
+
+
+def _parts(node: Formula) -> Iterator[tuple[Formula, Region]]:
+    """Yield the operands, with where each is looked at."""
+    operator = node.operator
+    if node.interval is None:
+        for operand in node.operands:
+            yield operand, HERE
+        return
+    lower, upper = node.interval.lower, node.interval.upper
+    if operator in (ops.PREVIOUS, ops.NEXT):
+        wanted, step = Region(lower, upper, 1, 1), Region(0, upper, 0, 1)
+    else:
+        wanted, step = Region(lower, upper, 0, None), Region(0, upper, 0, None)
+    if operator.is_past:
+        wanted, step = _mirrored(wanted), _mirrored(step)
+    *left, right = node.operands
+    for operand in left:
+        yield operand, step
+    yield right, wanted
+
+
+def _mirrored(region: Region) -> Region:
+    earliest, latest, first, last = (None if bound is None else -bound for bound in region)
+    return Region(latest, earliest, last, first)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
