@@ -104,7 +104,8 @@ class RelationFindings:
             [
                 Violation(stamp, offset, policy, point, tuple(values))
                 for stamp, offset, policy, point, values in own
-            ] for own in first
+            ]
+            for own in first
         ]
 
 
