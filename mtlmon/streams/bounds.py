@@ -177,7 +177,7 @@ def kept_by(
     is_of_rows = period == ROWS and of_panes is None
     if of_trace is None or (most is None and load.traces is None and is_of_rows):
         reason = f"nothing limits the rows of a window: {_RATE}"
-        if kernel.period > 0 and not kernel.pane:
+        if kernel.period > 0 and not _has_panes(kernel):
             reason = f"{operator.word} keeps every row, where min, max and avg keep panes: {_RATE}"
         return Kept(text, words, None, None, reason)
     natives = kernel.natives
@@ -220,7 +220,12 @@ def kept_ticks(ticks: DueTicks, load: Load, unit: str | None, most_ticks: int) -
 
 def _rows_of_panes(kernel: Kernel, length: int) -> int | None:
     """How many panes of a trace there are in a length of time; None if rows are not merged."""
-    return 2 * (length // kernel.pane) + 3 if kernel.pane else None
+    return 2 * (length // kernel.pane) + 3 if _has_panes(kernel) else None
+
+
+def _has_panes(kernel: Kernel) -> bool:
+    """Whether a kernel merges all rows of a pane; `distinct` keeps one for each value."""
+    return kernel.pane > 0 and kernel.node.operator not in _KEEP_ALL
 
 
 def kept_instances(keys: Iterable[Expression]) -> Kept:
@@ -307,7 +312,7 @@ def _words(kernel: Kernel, unit: str | None, period: int) -> str:
         found = _values(length // period + 1)
     elif length == 0:
         found = "rows of the present time-stamp"
-    elif kernel.pane:
+    elif _has_panes(kernel):
         shown = length_text(length if upper >= 0 else lower, unit)
         found = f"panes of {length_text(kernel.pane, unit)} in the last {shown}"
     else:

@@ -321,6 +321,10 @@ cdef int run_apart(
             k == batch.count or arguments.time_stamps[row] <= batch.time_stamps[k]
         ):
             if AnyKernel is not Last:
+                # PERF: with 100,000 traces, counts take 31 ns a row, sums 90 ns; fetching 16 rows
+                # ahead instead of 8 changed nothing, as did one line of the cache for each pane.
+                # Merging rows in a second pass took 40 and 130 ns, merged rows of choices 120
+                # instead of 40.
                 if kernel.panes.width and row + 2 * AHEAD < arguments.count:
                     prefetch(&kernel.panes.latest[arguments.trace(row + 2 * AHEAD)])
                     expect_slot(&kernel.panes, &kernel.rows, arguments.trace(row + AHEAD))

@@ -18,6 +18,53 @@ cdef inline uint64_t group_hash(uint32_t trace, int64_t cell) noexcept nogil:
     return hash ^ (hash >> 29)
 
 
+cdef struct OpenValues:
+    # The rows of the open cell by their traces and values, a hash table of open addressing: how far
+    # each is behind the first row of the cell, from 1; a free place is 0.
+    uint32_t *rows
+    size_t mask, used
+
+
+cdef int clear_values(OpenValues *values, size_t size) except -1 nogil:
+    """Let a table be empty, with so many places, a power of two."""
+    values.used = 0
+    if values.rows == NULL or size != values.mask + 1:
+        resized(<void **> &values.rows, size, sizeof(uint32_t))
+        values.mask = size - 1
+    memset(values.rows, 0, size * sizeof(uint32_t))
+    return 0
+
+
+cdef inline size_t place_of_value(
+    const OpenValues *values, const Rows *rows, uint64_t opened, uint32_t trace, int64_t cell
+) noexcept nogil:
+    """The place of a value in the table, or the free place for it."""
+    cdef size_t place = group_hash(trace, cell) & values.mask
+    cdef size_t index
+    while values.rows[place]:
+        index = index_of(rows, opened + values.rows[place] - 1)
+        if rows.values[index] == cell and rows.numbers[index] == trace:
+            break
+        place = (place + 1) & values.mask
+    return place
+
+
+cdef int find_values(
+    OpenValues *values, const Rows *rows, uint64_t opened, size_t size
+) except -1 nogil:
+    """Find the values of the open cell, for a table of so many places."""
+    cdef uint64_t position
+    cdef size_t index, place
+    clear_values(values, size)
+    for position in range(opened, rows.end):
+        index = index_of(rows, position)
+        place = place_of_value(values, rows, opened, rows.numbers[index], rows.values[index])
+        if values.rows[place] == 0:
+            values.rows[place] = <uint32_t> (position - opened + 1)
+            values.used += 1
+    return 0
+
+
 @final
 cdef class DistinctWindow(Window):
     """Counts the different values in the window.
@@ -28,6 +75,7 @@ cdef class DistinctWindow(Window):
     """
 
     cdef bint is_float
+    cdef OpenValues open_values
     cdef int64_t *counts        # the number of different values, by trace
     cdef Group *groups          # a hash table of open addressing
     cdef size_t mask, used
@@ -41,6 +89,7 @@ cdef class DistinctWindow(Window):
     def __dealloc__(self):
         free(self.counts)
         free(self.groups)
+        free(self.open_values.rows)
 
     cdef int resize_traces(self, uint32_t traces) except -1:
         resized(<void **> &self.counts, traces, sizeof(int64_t))
@@ -124,8 +173,50 @@ cdef class DistinctWindow(Window):
                 value = 0
             elif value & INT64_MAX > INFINITE_BITS:
                 value = NAN_BITS
+        if self.panes.width:
+            return self.put_in_pane(time_stamp, trace, value)
         push_row(&self.rows, time_stamp, trace, value)
         return 0
+
+    cdef int make_room(self, uint32_t traces, size_t rows) except -1:
+        # nothing needs to be undone for rows that are merged
+        return Window.make_room(self, traces, 0 if self.panes.width else rows)
+
+    def set_panes(self, int64_t width):
+        # PERF: with 2,000 rows of a trace in a pane and 20 different values, this takes 12 instead
+        # of 24 ns a row; if all values are different, 125 instead of 105 ns.
+        clear_values(&self.open_values, LEAST_ROWS)
+        return set_width(&self.panes, &self.rows, width)
+
+    cdef int put_in_pane(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
+        """Add a row, unless one of its trace and cell has the same value."""
+        cdef OpenValues *values = &self.open_values
+        cdef Panes *panes = &self.panes
+        cdef size_t place
+        if time_stamp > panes.limit:
+            # the table shrinks when few of its places were used
+            place = values.mask + 1
+            clear_values(values, place // 2 if LEAST_ROWS < place > 16 * values.used else place)
+            panes.limit = cell_limit(time_stamp, panes.width)
+            panes.opened = self.rows.end
+        elif 2 * values.used > values.mask:
+            find_values(values, &self.rows, panes.opened, 2 * (values.mask + 1))
+        place = place_of_value(values, &self.rows, panes.opened, trace, value)
+        if values.rows[place]:
+            return 0
+        push_pane(&self.rows, time_stamp, trace, value)
+        values.rows[place] = <uint32_t> (self.rows.end - panes.opened)
+        values.used += 1
+        return 0
+
+    cdef int find_open_values(self) except -1:
+        """Find the values of the open cell after its rows have changed."""
+        cdef size_t size = self.open_values.mask + 1
+        if self.panes.width == 0:
+            return 0
+        while size < 2 * (self.rows.end - self.panes.opened):
+            size *= 2
+        return find_values(&self.open_values, &self.rows, self.panes.opened, size)
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
         advance(self, time_stamp)
@@ -146,6 +237,8 @@ cdef class DistinctWindow(Window):
 
     def undo(self):
         take_back(self)
+        undo_panes(&self.panes, &self.rows)
+        self.find_open_values()
 
     cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
         cdef size_t number
@@ -171,7 +264,12 @@ cdef class DistinctWindow(Window):
             if old[k].count and trace < count and numbers[trace] != FORGOTTEN:
                 self.add(numbers[trace], old[k].cell, old[k].count)
         free(old)
-        return Window.renumber(self, numbers, count, kept)
+        Window.renumber(self, numbers, count, kept)
+        return self.find_open_values()
+
+    cdef int restart(self) except -1:
+        Window.restart(self)
+        return self.find_open_values()
 
     cdef int visit_texts(self, const TextMarks *marks) except -1:
         cdef size_t k
@@ -179,8 +277,9 @@ cdef class DistinctWindow(Window):
         for k in range(self.mask + 1):
             if self.groups[k].count:
                 visit_text(&self.groups[k].cell, marks)
-        # groups have other places now
-        return self.resize_groups(self.mask + 1)
+        # groups and rows have other places now
+        self.resize_groups(self.mask + 1)
+        return self.find_open_values()
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef size_t k
@@ -199,6 +298,7 @@ cdef class DistinctWindow(Window):
         cdef uint32_t trace
         cdef int64_t cell
         Window.read(self, reader)
+        self.find_open_values()
         for position in range(self.tail, self.entry):
             self.enter(index_of(&self.rows, position))
         if self.is_bounded:
@@ -214,6 +314,7 @@ cdef class DistinctWindow(Window):
         return (
             Window.bytes_held(self) + self.traces * sizeof(int64_t)
             + (self.mask + 1) * sizeof(Group)
+            + (self.open_values.mask + 1) * sizeof(uint32_t)
         )
 
     cdef object trace_bytes(self):
@@ -225,6 +326,7 @@ cdef class DistinctWindow(Window):
         return (
             Window.most_bytes(self, traces, rows, rows_of_trace, batch)
             + max(2 * LEAST_ROWS, 3 * (rows + 1) + 2) * sizeof(Group)
+            + max(2 * LEAST_ROWS, 4 * (rows + batch) + 4) * sizeof(uint32_t)
         )
 
 

@@ -118,9 +118,7 @@ cdef inline void expect_slot(const Panes *panes, const Rows *rows, uint32_t numb
         if rows.has_values:
             prefetch(&rows.values[index])
         if rows.word_count:
-            # panes of sums lie in two lines of the cache
             prefetch(words_of(rows, index))
-            prefetch(words_of(rows, index + 1) - 1)
 
 
 cdef inline void note_merge(

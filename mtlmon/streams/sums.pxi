@@ -17,8 +17,9 @@ cdef struct SumState:
 
 
 cdef enum:
-    # how many words a `SumState` has
+    # A pane has the words of a `SumState`: first the count, and last the specials.
     STATE_WORDS = 4
+    SPECIAL_WORDS = 3
 
 
 @final
@@ -94,7 +95,10 @@ cdef class SumWindow(Window):
         return 0
 
     cdef inline uint32_t pane_words(self, uint32_t width) noexcept nogil:
-        """How many words a pane has: its `SumState`, its sum of so many words, and its squares."""
+        """How many words a pane has: its count, a sum of so many words, its squares, its specials.
+
+        PERF: what values need that are finite is together, as most often one line of the cache.
+        """
         return STATE_WORDS + width * (3 if self.has_squares() else 1)
 
     cdef void take_panes(
@@ -109,16 +113,23 @@ cdef class SumWindow(Window):
         for index in range(index_of(rows, rows.start), index_of(rows, rows.end)):
             target = words + index * count
             source = words_of(rows, index)
-            memcpy(target, source, sizeof(SumState))
-            take_number(target + STATE_WORDS, sums, source + STATE_WORDS, &self.sums)
+            target[0] = source[0]
+            take_number(target + 1, sums, source + 1, &self.sums)
             if self.has_squares():
                 take_number(
-                    target + STATE_WORDS + sums.width, squares,
-                    source + STATE_WORDS + self.sums.width, &self.squares
+                    target + 1 + sums.width, squares, source + 1 + self.sums.width, &self.squares
                 )
+            memcpy(
+                target + count - SPECIAL_WORDS, source + rows.word_count - SPECIAL_WORDS,
+                sizeof(Specials)
+            )
         free(rows.words)
         rows.words = words
         rows.word_count = count
+
+    cdef inline Specials *specials_of(self, size_t index) noexcept nogil:
+        """The specials of a pane."""
+        return <Specials *> (words_of(&self.rows, index + 1) - SPECIAL_WORDS)
 
     cdef inline int add_value(
         self, bint is_of_pane, size_t place, int64_t value, int sign
@@ -126,24 +137,27 @@ cdef class SumWindow(Window):
         """Add or subtract a value to or from a pane, or to or from the window of a trace."""
         cdef Term term
         cdef FloatClass found = term_of(self.is_float, value, &term)
-        cdef SumState *state
+        cdef int64_t *count
+        cdef Specials *specials
         cdef uint64_t *sums
         cdef uint64_t *squares = NULL
         cdef uint32_t shift
         if found == FINITE and term.magnitude and not has_place(&self.sums, term.exponent, 64):
             self.widen(term.exponent)
         if is_of_pane:
-            state = <SumState *> words_of(&self.rows, place)
-            sums = <uint64_t *> state + STATE_WORDS
+            sums = words_of(&self.rows, place) + 1
             squares = sums + self.sums.width
+            count = <int64_t *> sums - 1
+            specials = self.specials_of(place)
         else:
-            state = &self.states[place]
+            count = &self.states[place].count
+            specials = &self.states[place].specials
             sums = number_of(&self.sums, place)
             if self.has_squares():
                 squares = number_of(&self.squares, place)
-        state.count += sign
+        count[0] += sign
         if found != FINITE:
-            count_special(&state.specials, found, sign)
+            count_special(specials, found, sign)
         elif term.magnitude:
             shift = <uint32_t> (term.exponent - self.sums.exponent)
             add_magnitude(
@@ -160,12 +174,12 @@ cdef class SumWindow(Window):
         """Add a pane to the window of its trace, or subtract it."""
         cdef uint32_t trace = self.rows.numbers[index]
         cdef SumState *state = &self.states[trace]
-        cdef const SumState *pane = <const SumState *> words_of(&self.rows, index)
-        cdef const uint64_t *words = <const uint64_t *> pane + STATE_WORDS
-        state.count += sign * pane.count
-        state.specials.positive += sign * pane.specials.positive
-        state.specials.negative += sign * pane.specials.negative
-        state.specials.undefined += sign * pane.specials.undefined
+        cdef const Specials *specials = self.specials_of(index)
+        cdef const uint64_t *words = words_of(&self.rows, index) + 1
+        state.count += sign * <int64_t> words_of(&self.rows, index)[0]
+        state.specials.positive += sign * specials.positive
+        state.specials.negative += sign * specials.negative
+        state.specials.undefined += sign * specials.undefined
         add_number(number_of(&self.sums, trace), words, self.sums.width, sign < 0)
         if self.has_squares():
             add_number(
@@ -345,11 +359,17 @@ cdef class SumWindow(Window):
 
     cdef int check_panes(self) except -1:
         """Refuse panes of a snapshot that stand for too many rows."""
-        cdef size_t index, k
+        cdef const Specials *specials
+        cdef size_t index
         for index in range(index_of(&self.rows, self.rows.end)):
-            for k in range(<size_t> STATE_WORDS):
-                if words_of(&self.rows, index)[k] > MOST_WEIGHT:
-                    raise damaged()
+            specials = self.specials_of(index)
+            if (
+                words_of(&self.rows, index)[0] > MOST_WEIGHT
+                or <uint64_t> specials.positive > MOST_WEIGHT
+                or <uint64_t> specials.negative > MOST_WEIGHT
+                or <uint64_t> specials.undefined > MOST_WEIGHT
+            ):
+                raise damaged()
         return 0
 
     cdef size_t bytes_held(self):

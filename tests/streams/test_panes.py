@@ -23,7 +23,7 @@ from tests.streams.test_kernels import NUMBERS, gives_floats, kernel_of, same  #
 Point = tuple[int, int, Any, bool]
 """A time-stamp, a trace, a value (None without one), and whether this is a tick."""
 
-NAMES = ("count", "sum", "avg", "var", "stddev", "first", "last", "min", "max")
+NAMES = ("count", "sum", "avg", "var", "stddev", "first", "last", "min", "max", "distinct")
 TRACES = 3
 
 
@@ -157,6 +157,7 @@ STREAMS = """\
 stream n = count[0,1000](x > 0) every 100
 stream mean = avg[0,1000](x) every 100
 stream spread = stddev[0,1000](x) every 100
+stream kinds = distinct[0,1000](k) every 100
 stream total = sum[100,1000](k, or: 0) every 200
 stream most = max[0,500](x) every 100
 stream before = x.at(-300) every 100
