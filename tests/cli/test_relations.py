@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from mtlmon.policy import parse_policies
 from mtlmon.policy.first_order.terms import free_variables
-from tests.cli.process import Ended, Live, shell
+from tests.cli.process import Ended, Live, mtlmon, shell
 from tests.reference.first_order import Let, Log, answers, is_fresh, violations
 
 if TYPE_CHECKING:
@@ -344,18 +344,17 @@ policy p
     assert "└─ 10:0 approve(mallory, f1)" in page.read_text()
 
 
-def test_explanations_go_on_from_a_checkpoint(
-    command: Command, published: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_explanations_go_on_from_a_checkpoint(published: tuple[Path, Path], tmp_path: Path) -> None:
     rules, log = published
     log.write_text("".join(EVENTS.splitlines(keepends=True)[:3]))
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     given = ["--checkpoint", checkpoint, "-o", output, "--resume", "--explain", rules, log]
-    assert command(*given).errors == EXPLAINED
+    arguments = list(map(str, given))
+    assert mtlmon(*arguments).errors == EXPLAINED
     log.write_text(EVENTS)
-    assert command(*given).errors == EXPLAINED
-    done = command(*[one for one in given if one != "--explain"])
-    assert "it was made with --explain" in done.errors
+    assert mtlmon(*arguments).errors == EXPLAINED
+    arguments.remove("--explain")
+    assert "it was made with --explain" in mtlmon(*arguments).errors
 
 
 def test_rows_are_sorted_on_request(command: Command, tables: tuple[Path, Path]) -> None:

@@ -25,7 +25,14 @@ from mtlmon.relational.reasons import (
 )
 from mtlmon.relational.reasons.words import region_words
 from mtlmon.syntax.formula import Formula
-from tests.reference.first_order import FirstOrder, Log, Row, active_domain, answers
+from tests.reference.first_order import (
+    Database,
+    FirstOrder,
+    Log,
+    Row,
+    active_domain,
+    answers,
+)
 from tests.relational.formulas import logs, safe_formulas
 
 _DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
@@ -179,7 +186,9 @@ def test_many_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         .policies[0]
         .formula
     )
-    points = [(time, {"p": [(1,)], "q": [(1, 7)] if time == 4 else []}) for time in range(9)]
+    points: list[tuple[int, Database]] = [
+        (time, {"p": [(1,)], "q": [(1, 7)] if time == 4 else []}) for time in range(9)
+    ]
     run = Run(formula, Log(tuple(points)), [])
     (found,) = run.explainer.explain(run.violations)
     relations = {"p": (kinds.INTEGER,), "q": (kinds.INTEGER,) * 2}
