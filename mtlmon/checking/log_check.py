@@ -130,7 +130,7 @@ class LogCheck:
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
-            refuse_waiting(verdicts, advances=advance_every is not None or passes_time)
+            refuse_waiting(verdicts, advances=advance_every is not None)
         self.partitions = partitions_of((policy.key for policy in self.policies), key)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
@@ -162,8 +162,17 @@ class LogCheck:
         self._collects_first = collect and self._wants_first
         self._threads = threads
         delays = None
+        self._ticks_wait = False
         if advance_every is not None or passes_time:
-            delays = [decision_delay(policy.formula) for policy in policies]
+            # Where rows wait for later values, time alone decides nothing.
+            delays = [
+                None if has_waiting else decision_delay(policy.formula)
+                for policy, has_waiting in zip(policies, waits, strict=True)
+            ]
+            self._ticks_wait = any(
+                delay and period_of(clock) is not None
+                for delay, clock in zip(delays, self._clocks, strict=True)
+            )
         self._native = PolicyMonitors(
             self.monitors,
             verdicts="none" if verdicts == "first" else verdicts,
@@ -410,19 +419,37 @@ class LogCheck:
     def pass_time(self, source: EventSource, time_stamp: int) -> Generator[None, None, None]:
         """Declare that no later event is below a time; whenever this yields, there may be verdicts.
 
+        Verdicts come in the order in which time decides them, and do not depend on how many calls
+        it takes to get to a time.
+
         Args:
             source: the log, which refuses such events from now on.
             time_stamp: the time, which is above the last event.
         """
-        if self._has_ticks:
-            for batch in source.ticks_until(time_stamp):
-                yield from self.feed(batch, source)
-                if self.is_stopped:
-                    return
-        self._feeder.passed = max(self._feeder.passed, time_stamp)
-        self._native.advance(self._feeder.passed)
-        self._look_for_first()
-        yield
+        while self._feeder.passed < time_stamp:
+            until = max(self._native.next_due(time_stamp), self._feeder.passed + 1)
+            if self._ticks_wait:
+                until = min(until, self._after_next_tick(source))
+            if self._has_ticks:
+                for batch in source.ticks_until(until):
+                    yield from self.feed(batch, source)
+                    if self.is_stopped:
+                        return
+            self._feeder.passed = until
+            self._native.advance(until)
+            self._look_for_first()
+            yield
+            if self.is_stopped:
+                return
+
+    def _after_next_tick(self, source: EventSource) -> int:
+        """Return a time at which the next tick has been checked, and none that follows it.
+
+        Ticks whose verdicts wait for later ones can be decided by time before the next tick comes.
+        """
+        done = max(source.clock or 0, self._feeder.passed)
+        periods = (period for clock in self._clocks if (period := period_of(clock)) is not None)
+        return 1 + min(-(-done // period) * period for period in periods)
 
     def end(self, source: EventSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """End the log: no more events come. Whenever this yields, there may be verdicts.

@@ -592,6 +592,19 @@ cdef class PolicyMonitors(MemoryHolder):
             PyErr_CheckSignals()
         self.end_of_time()
 
+    def next_due(self, uint64_t time_stamp):
+        """Return the first time up to a time-stamp at which time alone decides something.
+
+        If time decides nothing until then, this is the time-stamp. Time decides the same, in the
+        same order, whether it passes in small steps or from one of these times to the next.
+        """
+        cdef KeyedMonitors one
+        for one in self.monitors:
+            if one.waiting is not None:
+                with nogil:
+                    one.waiting.find_next(&time_stamp)
+        return time_stamp
+
     def finish(self, uint64_t time_stamp, bint is_closed):
         """End the log: no event is below a time-stamp; with `is_closed` there is none at all."""
         cdef KeyedMonitors one

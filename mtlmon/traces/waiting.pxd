@@ -21,6 +21,7 @@ cdef class WaitingStreams:
 
     cdef int note(self, const uint32_t *numbers, size_t count) except -1 nogil
     cdef int find_due(self, uint64_t time_stamp) except -1 nogil
+    cdef int find_next(self, uint64_t *time_stamp) except -1 nogil
     cdef int renumber(self) except -1 nogil
     cdef bint is_over(self, uint64_t earliest, uint64_t time_stamp) noexcept nogil
     cdef size_t held_bytes(self) noexcept nogil

@@ -71,6 +71,23 @@ cdef class WaitingStreams:
             qsort(self.due, self.due_count, sizeof(uint32_t), compare_numbers)
         return 0
 
+    cdef int find_next(self, uint64_t *time_stamp) except -1 nogil:
+        """Lower a time to the first one at which a stream is due, if that is earlier."""
+        cdef uint64_t earliest = 0
+        cdef uint32_t number
+        while self.count and self.is_over(self.heap[0].time_stamp, time_stamp[0]):
+            number = self.heap[0].number
+            if not self.streams.earliest_pending(number, &earliest):
+                self.pop()
+            elif earliest > self.heap[0].time_stamp:
+                self.pop()
+                self.push(number, earliest)
+            else:
+                # No overflow: the sum is below the time.
+                time_stamp[0] = earliest + self.delay + 1
+                return 0
+        return 0
+
     cdef int renumber(self) except -1 nogil:
         """Start again with the new numbers of the streams."""
         cdef uint64_t earliest = 0

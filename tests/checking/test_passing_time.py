@@ -1,0 +1,104 @@
+"""Time that passes without rows: what it brings does not depend on the steps that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.checking import LogCheck
+from mtlmon.policy import parse_policies
+from mtlmon.tables import open_tables
+from tests.checking.test_policy_monitors import taken
+
+POLICIES = [
+    "policy answered: p IMPLIES EVENTUALLY[0,2] q",
+    "policy late: EVENTUALLY[3,7] q",
+    "policy nested: p IMPLIES EVENTUALLY[0,4] (q AND NEXT[0,1] p)",
+    "policy by_user per u: EVENTUALLY[0,5] p",
+    "policy alive on every 1: count[0,2]() > 0",
+    "policy regular on every 3: any[0,1](q) or count[0,4]() < 2",
+    "policy again on every 2: count[0,3]() > 1 IMPLIES EVENTUALLY[0,4] count[0,1]() > 0",
+    "policy next: p IMPLIES (n.next(or: 0) > 1 OR EVENTUALLY[0,3] q)",
+]
+CELLS = st.fixed_dictionaries(
+    {
+        "gap": st.integers(0, 4),
+        "k": st.sampled_from("abc"),
+        "u": st.sampled_from("xy"),
+        "p": st.booleans(),
+        "q": st.booleans(),
+        "n": st.integers(0, 3),
+    }
+)
+Verdict = tuple[int, int, str]
+
+
+def found(
+    texts: list[str], rows: list[dict[str, Any]], passes: list[int], *, repeats: bool
+) -> list[Verdict]:
+    """The verdicts on some parts of a log, in order; behind each of them, time passes in steps."""
+    file = parse_policies("key k\n" + "\n".join(texts))
+    check = LogCheck(
+        file.policies, key=("k",), passes_time=True, threads=1, loses_ticks=not repeats
+    )
+    schema = {
+        "ts": pa.int64(),
+        "k": pa.string(),
+        "u": pa.string(),
+        "p": pa.bool_(),
+        "n": pa.int64(),
+    }
+    table = pa.Table.from_pylist(rows, pa.schema({**schema, "q": pa.bool_()}))
+    known: list[Verdict] = []
+
+    with open_tables(
+        table,
+        check.atoms,
+        policies=file,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+    ) as source:
+        if check.repeats_ticks:
+            source.only_due_ticks()
+        for batch in source:
+            for _ in check.feed(batch, source):
+                known.extend(taken(check._native))
+        for time_stamp in passes:
+            for _ in check.pass_time(source, time_stamp):
+                known.extend(taken(check._native))
+            source.pass_time(time_stamp)
+        for _ in check.end(source):
+            known.extend(taken(check._native))
+    return known
+
+
+@given(
+    st.lists(st.sampled_from(POLICIES), min_size=1, max_size=4, unique=True),
+    st.lists(CELLS, min_size=1, max_size=8),
+    st.lists(st.integers(1, 9), max_size=6),
+    st.booleans(),
+)
+def test_steps_do_not_matter(
+    texts: list[str], cells: list[dict[str, Any]], steps: list[int], repeats: bool
+) -> None:
+    rows = []
+    now = 0
+    for one in cells:
+        now += one["gap"]
+        rows.append({"ts": now, **{name: one[name] for name in "kupqn"}})
+    end = now + 20
+    some = []
+    for step in steps:
+        now += step
+        some.append(min(now, end))
+    one_by_one = list(range(rows[-1]["ts"] + 1, end + 1))
+    wanted = found(texts, rows, one_by_one, repeats=repeats)
+    assert found(texts, rows, [end], repeats=repeats) == wanted
+    assert found(texts, rows, sorted({*some, end}), repeats=repeats) == wanted
