@@ -40,7 +40,8 @@ NONE = "none"
 _WORD = re.compile(r"[^\W\d]\w*")
 _COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_DURATION = re.compile(r"[0-9]+\s*[^\W\d]*")
+# Words of clauses that can follow are no units.
+_DURATION = re.compile(r"[0-9]+(?:\s*(?!(?:from|until|at|severity|message)\b)[^\W\d]+)?")
 _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _FOUND = re.compile(r"[\w.]+|\S")
 _FOUND_WIDTH = 40

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
@@ -174,21 +174,6 @@ def require_readable(
         stack += reversed(node.operands)
 
 
-def refuse_ticks_of_instances(name: str, value: Expression) -> NoReturn:
-    """Refuse `every` beside `per`.
-
-    Args:
-        name: the name of the stream.
-        value: its value, where the error is.
-
-    Raises:
-        TemplateError: always.
-    """
-    message = f"stream {column_text(name)} has both per and every, which is not possible yet"
-    hint = "leave out every: the values of an instance are held between its rows"
-    raise TemplateError(value, message, hint)
-
-
 class Clauses(Protocol):
     """The clauses of a stream with `per`, as in `definitions.Stream`."""
 
@@ -240,13 +225,12 @@ def template_errors(file: PolicyFile) -> list[FormulaError]:
     """Find what is not possible with the instances of a file's streams."""
     streams = {name: stream.per for name, stream in file.streams.items()}
     checks: list[Callable[[], object]] = []
-    for name, stream in file.streams.items():
+    for stream in file.streams.values():
         on = None if stream.clock is None else stream.clock.condition
         if stream.per:
-            if stream.clock is not None and stream.clock.period is not None:
-                checks.append(partial(refuse_ticks_of_instances, name, stream.expression))
             checks.append(partial(lifetime_of, stream.per, stream.start, stream.end))
-            checks.append(partial(condition_of, stream.per, on))
+            if stream.clock is None or stream.clock.period is None:
+                checks.append(partial(condition_of, stream.per, on))
         for one in (stream.expression, *([] if on is None else [on])):
             checks.append(partial(require_readable, one, keys_of(stream.per), streams))
         checks.append(partial(require_readable_clauses, stream, streams))

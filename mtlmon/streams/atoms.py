@@ -389,6 +389,9 @@ class StreamAtoms:
     def _values_of(self, program: StreamProgram, found: Mapping[str, pa.Array]) -> Values:
         """The values of the streams that are asked for."""
         points = program.points
+        if not any(self._period(name) for name in self._values):
+            # there may be ticks of instances
+            points = points.without_ticks()
         if self._values_wait is not None:
             gone = program.ticks_of(self._values_wait)
             points = points.with_rows(gone)
@@ -407,7 +410,12 @@ class StreamAtoms:
         ]
 
     def _period(self, name: str) -> int:
-        """Where a stream has values: `ROWS`, or the period of its ticks."""
+        """Where values of a stream are shown: `ROWS`, or the period of its ticks.
+
+        Those of instances are shown at rows, which belong to one.
+        """
+        if self._file.streams[name].per:
+            return ROWS
         return _period_of(self._file.streams[name], self._environment.unit)
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -43,19 +43,20 @@ from mtlmon.policy.templates import (
     keys_of,
     lifetime_of,
     parameters_of,
-    refuse_ticks_of_instances,
     require_readable,
     require_readable_clauses,
     stream_of,
 )
 from mtlmon.streams.cells import Texts, cell_kind
 from mtlmon.streams.dependencies import Need, in_order, is_recursive, present_order
+from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask, TimeColumn
 from mtlmon.streams.instances import (
     Ends,
     Family,
     FamilyTask,
     KeyColumn,
     LookUpTask,
+    NullTask,
     OverTask,
     RowsTask,
 )
@@ -151,8 +152,9 @@ class Builder:
         self._periods: dict[int, None] = {}
         # The numbers of families, which are negative, and the families that have a place.
         self._per = {name: stream.per for name, stream in streams.items()}
-        self._frames: dict[Lifetime, int] = {}
+        self._frames: dict[tuple[Lifetime, int], int] = {}
         self._placed_families: dict[int, tuple[Family, int]] = {}
+        self._instance_ticks: dict[int, InstanceTicks] = {}
 
     @property
     def periods(self) -> tuple[int, ...]:
@@ -167,7 +169,14 @@ class Builder:
     @property
     def instances(self) -> list[tuple[Expression, ...]]:
         """The expressions that tell instances apart, for each family."""
-        return [one.keys for one, frame in self._frames.items() if frame in self._placed_families]
+        return [
+            one.keys for (one, _), frame in self._frames.items() if frame in self._placed_families
+        ]
+
+    @property
+    def instance_ticks(self) -> list[InstanceTicks]:
+        """The ticks of instances."""
+        return list(self._instance_ticks.values())
 
     def streams_in_order(self, roots: Iterable[tuple[Predicate, int]]) -> None:
         """Place the streams that expressions need, each at its time-points."""
@@ -184,7 +193,7 @@ class Builder:
             # At each row, it is that of the row's instance.
             name = self._name(predicate.expression, period, predicate)
             if name.period < ROWS:
-                return self._at_rows(self._known[name], predicate, name.period)[0]
+                return self._own_value(name, predicate)
         placed = self._place(predicate.expression, predicate, period)
         return self._column(placed, predicate, period)[0]
 
@@ -274,7 +283,11 @@ class Builder:
             if not _is_value(root):
                 with self._template_errors(root):
                     require_readable(root.expression, (), self._per)
-            open_names += [need.name for need in self._names(root, period)]
+                open_names += [need.name for need in self._names(root, period)]
+            elif self._streams[root.expression.name].per:
+                open_names.append(self._name(root.expression, ROWS, root))
+            else:
+                open_names += [need.name for need in self._names(root, period)]
         while open_names:
             name = open_names.pop()
             if name not in found:
@@ -302,7 +315,7 @@ class Builder:
             return [self._definitions[name]]
         stream = self._streams[name]
         on = stream.on
-        if on is not None and stream.per:
+        if on is not None and stream.per and stream.period == ROWS:
             with self._template_errors(on):
                 condition = condition_of(stream.per, on.expression)
             on = None if condition is None else on.with_expression(condition)
@@ -325,23 +338,34 @@ class Builder:
             raise error_of(error, origin.text, origin.source) from None
 
     def _frame(self, name: str) -> int:
-        """The number of the family that a stream belongs to; `ROWS` if it has no instances."""
+        """The number of the time-points of a stream's instances; `ROWS` if it has none."""
         stream = self._streams[name]
-        if not stream.per:
-            return ROWS
+        return self._frame_of(self._lifetime(stream), stream.period) if stream.per else ROWS
+
+    def _lifetime(self, stream: Stream) -> Lifetime:
         with self._template_errors(stream.value):
-            if stream.period != ROWS:
-                refuse_ticks_of_instances(name, stream.value.expression)
-            lifetime = lifetime_of(stream.per, stream.start, stream.end)
-        return self._frames.setdefault(lifetime, -1 - len(self._frames))
+            return lifetime_of(stream.per, stream.start, stream.end)
+
+    def _frame_of(self, lifetime: Lifetime, period: int) -> int:
+        """The number of the rows or the ticks of instances."""
+        return self._frames.setdefault((lifetime, period), -1 - len(self._frames))
+
+    def _lifetime_and_period(self, frame: int) -> tuple[Lifetime, int]:
+        """What instances have time-points with a number, and the period of these."""
+        return next(one for one, number in self._frames.items() if number == frame)
+
+    def _period_of(self, frame: int) -> int:
+        """The period of time-points, also of instances; `ROWS` if they are rows."""
+        return frame if frame >= ROWS else self._lifetime_and_period(frame)[1]
 
     def _names(self, predicate: Predicate, period: int) -> list[Need[_Name]]:
         """The streams and definitions that an expression names, if it is evaluated somewhere."""
-        conflict = self._time_points.conflict(predicate.expression, max(period, ROWS))
+        own_period = self._period_of(period)
+        conflict = self._time_points.conflict(predicate.expression, own_period)
         if conflict is not None:
             raise self._conflict(predicate, conflict)
-        if period > ROWS:
-            self._periods[period] = None
+        if own_period > ROWS:
+            self._periods[own_period] = None
         found: dict[Need[_Name], None] = {}
         seen: set[tuple[int, bool, int]] = set()
         stack = [(predicate.expression, False, period)]
@@ -353,6 +377,10 @@ class Builder:
             if node.operator in _NAMED:
                 found[Need(self._name(node, period, predicate), is_past)] = None
             elif node.operator in OF_INSTANCES:
+                if period < ROWS < self._period_of(period):
+                    message = "a stream with per and every cannot read other instances"
+                    hint = f"read {node} in a stream without per"
+                    raise self._error(predicate, node, message, hint)
                 name = self._name_of_instances(node)
                 found[Need(name, is_past)] = None
                 if node.operator is ops.OVER:
@@ -368,11 +396,18 @@ class Builder:
         known = self._streams if node.operator is ops.STREAM else self._definitions
         if node.name not in known:
             raise self._error(predicate, node, f"{node.name} is not defined")
-        if node.operator is not ops.STREAM:
-            # An instance reads what is true of the trace.
-            return _Name(node.name, max(period, ROWS))
-        stream = self._streams[node.name]
-        return _Name(node.name, self._frame(node.name) if stream.per else stream.period)
+        name = _Name(node.name, max(period, ROWS))  # an instance reads what is true of the trace
+        if node.operator is ops.STREAM:
+            stream = self._streams[node.name]
+            name = _Name(node.name, self._frame(node.name) if stream.per else stream.period)
+        if period < ROWS < self._period_of(period) and name.period != period:
+            message = f"{node.name} has no value at the ticks of an instance"
+            hint = (
+                f"take a window of rows there, as in {_EXAMPLE}, or read streams with the same "
+                "per, from, until and every"
+            )
+            raise self._error(predicate, node, message, hint)
+        return name
 
     def _name_of_instances(self, node: Expression) -> _Name:
         """The stream whose instances a node reads."""
@@ -390,11 +425,20 @@ class Builder:
         assert isinstance(period, int)
         if own >= ROWS:
             return period
-        if period != ROWS:
-            word = node.operator.word
-            message = f"{word} in a stream with per is about rows, but its argument has ticks"
-            raise self._error(origin, node, message, "take the aggregate in a stream without per")
-        return own
+        lifetime, own_period = self._lifetime_and_period(own)
+        if period == ROWS:
+            return self._frame_of(lifetime, ROWS)
+        frame = self._frame_of(lifetime, period)
+        names = [read.node for one in node.operands for read in self._time_points.reads(one)]
+        is_own = all(
+            name.operator is ops.STREAM and self._frame(name.name) == frame for name in names
+        )
+        if is_own and own_period in {ROWS, period}:
+            return frame
+        word = node.operator.word
+        message = f"{word} in a stream with per looks at rows or ticks of the instance only"
+        hint = "its argument can be about rows, or streams with the same per, from, until and every"
+        raise self._error(origin, node, message, hint)
 
     def _conflict(self, predicate: Predicate, conflict: Conflict) -> PolicyError:
         what = "this" if predicate.name is None else f"{predicate.role} {predicate.name}"
@@ -448,7 +492,7 @@ class Builder:
         predicate = self._parts(one.name)[0]
         if min(one.period, other.period) < ROWS:
             message = f"streams {one.name} and {other.name} read each other, but not per instance"
-            hint = "per, from and until must be the same for streams that read each other"
+            hint = "per, from, until and every must be the same for streams that read each other"
             raise self._error(predicate, predicate.expression, message, hint)
         message = (
             f"{one.name} is {words_of(one.period)} and {other.name} is {words_of(other.period)}, "
@@ -623,16 +667,32 @@ class Builder:
         return self._family(period)[1] + 1
 
     def _family(self, frame: int) -> tuple[Family, int]:
-        """The family with a number, and its layer."""
+        """The family whose rows or ticks have a number, and the layer in which these are found."""
+        lifetime, period = self._lifetime_and_period(frame)
+        if period != ROWS:
+            family, layer = self._family(self._frame_of(lifetime, ROWS))
+            if frame not in self._instance_ticks:
+                ticks = InstanceTicks(frame, family, period)
+                family.ticks.append(ticks)
+                self._instance_ticks[frame] = ticks
+                time = self._time_column()
+                self._layer(layer).tasks.append(InstanceTicksTask(ticks, time))
+            return family, layer
         if frame not in self._placed_families:
-            lifetime = next(one for one, number in self._frames.items() if number == frame)
             stream = next(
                 stream
-                for name, stream in self._streams.items()
-                if stream.per and self._frame(name) == frame
+                for stream in self._streams.values()
+                if stream.per and self._lifetime(stream) == lifetime
             )
             self._placed_families[frame] = self._new_family(frame, stream, lifetime)
         return self._placed_families[frame]
+
+    def _time_column(self) -> TimeColumn | None:
+        """The time column, if rows have one."""
+        name = self._environment.time
+        if name is None or name not in self.schema.names:
+            return None
+        return TimeColumn(name, self.schema.field(name).type, self._environment)
 
     def _new_family(self, frame: int, stream: Stream, lifetime: Lifetime) -> tuple[Family, int]:
         """Place the instances of a stream; returns them, and their layer."""
@@ -677,7 +737,14 @@ class Builder:
         assert origin.name is not None
         number = parameters_of(self._streams[origin.name].per)[node.name]
         key = self._family(frame)[0].keys[number]
-        return _Placed(_read(key.name, node), self._first_layer(frame))
+        lifetime, period = self._lifetime_and_period(frame)
+        if period == ROWS:
+            return _Placed(_read(key.name, node), self._first_layer(frame))
+        # the value at the last row of the instance
+        rows = self._frame_of(lifetime, ROWS)
+        placed = _Placed(_read(key.name, node), self._first_layer(rows))
+        held = Expression(ops.HOLD, (node,), Offset(0), node.span)
+        return self._kernel(held, [placed], origin, rows, frame)
 
     def _at_rows(self, placed: _Placed, origin: Predicate, frame: int) -> tuple[str, int]:
         """Make an expression of instances a column of rows, null for rows without an instance."""
@@ -695,54 +762,109 @@ class Builder:
     ) -> _Placed:
         """Place `s[EXPRESSION]`."""
         name = self._name_of_instances(node)
-        if period > ROWS:
+        at_ticks = self._period_of(name.period) > ROWS
+        if period > ROWS and not at_ticks:
             if any(operand.operator is not ops.CONSTANT for operand in node.operands):
                 message = f"an instance of {column_text(node.name)} is looked up at rows"
                 raise self._error(origin, node, message, f"declare a stream: stream x = {node}")
             return self._place(_at_last_row(node), origin, period)
-        family, layer = self._family(name.period)
+        family, _ = self._family(name.period)
         replaced = _with_operands(node, operands)
-        key_of = (min(period, ROWS), replaced)
+        key_of = (period, replaced)
         if key_of not in self._columns:
+            layer = 0
             keys = []
             for operand, key in zip(operands, family.keys, strict=True):
                 column, lowest = self._at_rows(operand, origin, period)
                 layer = max(layer, lowest)
                 keys.append(KeyColumn(column, self._kind(operand.expression, origin)))
                 self._require_comparable(keys[-1], key, origin, node)
-            held = self._known[name]
-            kind = self._kind(held.expression, origin)
-            value, lowest = self._at_rows(held, origin, name.period)
-            layer = max(layer, lowest)
-            column = self._new_column(column_type(cell_kind(kind)))
-            task = LookUpTask(column, family, keys, value, kind, self._texts)
-            self._layer(layer).tasks.append(task)
-            family.kernels += task.kernels
-            self._columns[key_of] = column, layer + 1
+            self._columns[key_of] = self._looked_up(name, keys, layer, origin, max(period, ROWS))
         column, layer = self._columns[key_of]
         return _Placed(_read(column, node), max(layer, self._first_layer(period)))
 
+    def _looked_up(
+        self, name: _Name, keys: list[KeyColumn], layer: int, origin: Predicate, period: int
+    ) -> tuple[str, int]:
+        """Place the held value of one instance at rows or ticks; its column and layer."""
+        family, lowest = self._family(name.period)
+        layer = max(layer, lowest)
+        held = self._known[name]
+        kind = self._kind(held.expression, origin)
+        argument_period = ROWS
+        if self._period_of(name.period) > ROWS:
+            argument_period = name.period
+            value, lowest = self._column(held, origin, name.period)
+        else:
+            value, lowest = self._at_rows(held, origin, name.period)
+        layer = max(layer, lowest)
+        column = self._new_column(column_type(cell_kind(kind)))
+        task = LookUpTask(column, family, keys, value, kind, self._texts, argument_period, period)
+        self._layer(layer).tasks.append(task)
+        family.kernels += task.kernels
+        return column, layer + 1
+
+    def _own_value(self, name: _Name, origin: Predicate) -> str:
+        """Place the value of each row's own instance, at ticks the last; the name of its column."""
+        if self._period_of(name.period) == ROWS:
+            return self._at_rows(self._known[name], origin, name.period)[0]
+        family, layer = self._family(name.period)
+        return self._looked_up(name, family.keys, layer, origin, ROWS)[0]
+
     def _over(self, node: Expression, origin: Predicate, period: int) -> _Placed:
         """Place an aggregate over the instances of a stream."""
-        if period > ROWS:
+        frame = self._name_of_instances(node).period
+        at_ticks = self._period_of(frame) > ROWS
+        if period > ROWS and not at_ticks:
             return self._place(_at_last_row(node), origin, period)
-        if (ROWS, node) not in self._columns:
-            frame = self._name_of_instances(node).period
+        points = max(period, ROWS)
+        if (points, node) not in self._columns:
             family, _ = self._family(frame)
             placed = self._place(self._held(node, origin, frame), origin, frame)
+            first = None
             whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
             kind = self._kinds(whole, origin, self.schema)[id(placed.expression)]
-            column, layer = self._at_rows(placed, origin, frame)
+            if at_ticks:
+                column, layer = self._column(placed, origin, frame)
+                first, lowest = self._before_ticks(node, kind, origin, frame)
+                layer = max(layer, lowest)
+            else:
+                column, layer = self._at_rows(placed, origin, frame)
+            argument_period = frame if at_ticks else ROWS
             result = f"{self._prefix}{len(self.schema.names)}"
             try:
-                task = OverTask(result, node, family, column, kind, self._texts)
+                task = OverTask(
+                    result, node, family, column, kind, self._texts, argument_period, points, first
+                )
             except NotPossible as error:
                 raise self._error(origin, node, str(error)) from None
             self._new_column(column_type(task.kind))
             self._layer(layer).tasks.append(task)
-            self._columns[ROWS, node] = result, layer + 1
-        column, layer = self._columns[ROWS, node]
+            self._columns[points, node] = result, layer + 1
+        column, layer = self._columns[points, node]
         return _Placed(_read(column, node), max(layer, self._first_layer(period)))
+
+    def _before_ticks(
+        self, node: Expression, kind: Kind, origin: Predicate, frame: int
+    ) -> tuple[str, int]:
+        """Place the argument of OVER for an instance that has had no tick; its column and layer."""
+        (argument,) = node.operands
+        built: dict[int, Expression] = {}
+        for one in postorder(argument):
+            operands = tuple(built[id(operand)] for operand in one.operands)
+            built[id(one)] = Expression(one.operator, operands, one.value, one.span)
+            if one.operator is ops.STREAM:
+                value = self._known[self._name(one, frame, origin)].expression
+                found = column_type(cell_kind(self._kind(value, origin)))
+                column = self._new_column(found)
+                self._layer(0).tasks.append(NullTask(column, found))
+                built[id(one)] = _read(column, one)
+        always = Expression(ops.CONSTANT, (), True, node.span)
+        placed = _Placed(built[id(argument)], 1)
+        if kind.name == "float":
+            # what is written as an integer becomes a float, too
+            placed = _Placed(chosen_value(always, placed.expression, Decimal("0.0")), 1)
+        return self._column(placed, origin, ROWS)
 
     def _held(self, node: Expression, origin: Predicate, frame: int) -> Expression:
         """The argument of OVER, with the held values of streams."""
@@ -800,7 +922,8 @@ class Builder:
                 kind = kinds_of[id(operand.expression)]
             try:
                 make = OwnKernel if node.operator is ops.WINDOW_OWN else Kernel
-                kernel = make(node, kind, kinds_of[id(replaced)], extent, self._texts, period)
+                own_period = self._period_of(period)
+                kernel = make(node, kind, kinds_of[id(replaced)], extent, self._texts, own_period)
             except NotPossible as error:
                 raise self._error(origin, node, str(error)) from None
             column = self._new_column(column_type(kernel.kind))
@@ -869,6 +992,7 @@ class _Placed(NamedTuple):
 
 
 _NAMED = {ops.STREAM, ops.ATOM, ops.LET}
+_EXAMPLE = "last[0,1m](x)"
 # What does not have one value for each instance, whatever the row.
 _NOT_HELD = {ops.PARAMETER, *_NAMED, *OF_INSTANCES, *ops.COLUMNS, *MEMORY}
 

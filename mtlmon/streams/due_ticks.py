@@ -20,12 +20,12 @@ from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.points import NO_TICKS, Ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from mtlmon.streams.kernels import Kernel
-    from mtlmon.streams.layer import Layer
+    from mtlmon.streams.layer import Layer, Part
 
     Integers = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
@@ -54,8 +54,15 @@ class Delays:
             self.delays.add(upper + 1)
             self.bounds.add(upper)
 
+    def join(self, other: Delays) -> None:
+        """Add the delays of others."""
+        self.delays |= other.delays
+        self.bounds |= other.bounds
 
-def delays_of(layers: Iterable[Layer], time: str | None) -> Delays | None:
+
+def delays_of(
+    layers: Sequence[Layer], time: str | None, of_instances: Mapping[int, tuple[int, Delays | None]]
+) -> Delays | None:
     """Return when rows make a difference to the values at ticks; None if other things do, too.
 
     Other things are the time of a tick, integrals, which grow without rows, and values at earlier
@@ -64,24 +71,69 @@ def delays_of(layers: Iterable[Layer], time: str | None) -> Delays | None:
     Args:
         layers: the layers of a program.
         time: the name of the time column, if there is one.
+        of_instances: for the numbers of ticks of instances their period, and when rows make a
+            difference to the values there.
     """
     found = Delays()
     for layer in layers:
         for period, parts in layer.parts.items():
-            if period > ROWS and any(time in columns(part.expression) for part in parts.values()):
+            if period > ROWS and _reads(parts.values(), time):
                 return None
         for task in layer.tasks:
-            if max(task.period, task.argument_period) <= ROWS or isinstance(task, ChoiceTask):
+            argument, period = task.argument_period, task.period
+            if argument in of_instances and period > ROWS:
+                own_period, delays = of_instances[argument]
+                if delays is None or period % own_period:
+                    return None
+                found.join(delays)
+                continue
+            if max(period, argument) <= ROWS or isinstance(task, ChoiceTask):
                 continue
             if not isinstance(task, KernelTask):
                 return None
             (kernel,) = task.kernels
             operator = kernel.node.operator
-            if task.argument_period == ROWS and operator is not ops.WINDOW_INTEGRAL:
+            if argument == ROWS and operator is not ops.WINDOW_INTEGRAL:
                 found.add(kernel)
-            elif task.period != ROWS or operator not in {ops.AT, ops.HOLD}:
+            elif period != ROWS or operator not in {ops.AT, ops.HOLD}:
                 return None
+    return None if any(delays is None for _, delays in of_instances.values()) else found
+
+
+def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -> Delays | None:
+    """Return when rows make a difference to values at ticks of instances; see `delays_of`.
+
+    Args:
+        layers: the layers of a program.
+        time: the name of the time column, if there is one.
+        frame: the number of these ticks.
+    """
+    found = Delays()
+    for layer in layers:
+        if _reads(layer.parts.get(frame, {}).values(), time):
+            return None
+        for task in layer.tasks:
+            argument, period = task.argument_period, task.period
+            if frame not in {argument, period}:
+                continue
+            operators = {kernel.node.operator for kernel in task.kernels}
+            if period != frame:
+                # what is held between ticks, in the instance or from outside of it
+                if not operators <= {ops.AT, ops.HOLD}:
+                    return None
+            elif argument == frame:
+                if not isinstance(task, KernelTask) or operators != {ops.HOLD}:
+                    return None
+            elif ops.WINDOW_INTEGRAL in operators:
+                return None
+            else:
+                for kernel in task.kernels:
+                    found.add(kernel)
     return found
+
+
+def _reads(parts: Iterable[Part], column: str | None) -> bool:
+    return any(column in columns(part.expression) for part in parts)
 
 
 class DueTicks:

@@ -17,6 +17,13 @@ cdef struct Turn:
     bint is_birth
 
 
+cdef inline bint has_come(const Turn *turn, const int64_t *passed, size_t place) noexcept nogil:
+    """Whether a turn has come at a time-point, which is a row or behind so many rows."""
+    if passed == NULL:
+        return turn.row <= place
+    return <int64_t> turn.row < passed[place]
+
+
 cdef struct KeyColumns:
     # Columns of cells, of which those of a row are a key; no key if one of them is null.
     const int64_t **cells
@@ -331,24 +338,31 @@ cdef class Instances:
         else:
             self.enter(turn.number)
 
-    def find(self, Batch batch not None, keys, masks, numbers):
+    def find(self, Batch batch not None, keys, masks, numbers, rows=None):
         """Find the living instances with the given keys at the rows of the last `run`.
 
         keys, masks: as for `run`.
         numbers: as for `run`; 2^32-1 if there is no such instance.
+        rows: for each time-point of the batch how many rows of the last `run` it is behind, which
+            never decrease, an array of integers of type int64; None if the batch is of these rows.
         """
         cdef size_t count = batch.count
+        cdef Memory row_memory
+        cdef const int64_t *passed = NULL
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
         cdef uint32_t *found = <uint32_t *> number_memory.buffer.buf
         cdef Columns columns = Columns(keys, masks, self.width, count)
         cdef size_t row
         cdef size_t place = self.turn_count
+        if rows is not None:
+            row_memory = contiguous(rows, sizeof(int64_t), count)
+            passed = <const int64_t *> row_memory.buffer.buf
         with nogil:
             while place:
                 place -= 1
                 self.take_back(&self.turns[place])
             for row in range(count):
-                while place < self.turn_count and self.turns[place].row <= row:
+                while place < self.turn_count and has_come(&self.turns[place], passed, row):
                     self.redo(&self.turns[place])
                     place += 1
                 found[row] = NO_INSTANCE
@@ -357,6 +371,52 @@ cdef class Instances:
             while place < self.turn_count:
                 self.redo(&self.turns[place])
                 place += 1
+
+    def living_at(self, numbers, rows, flags):
+        """Find out which instances are alive at time-points among the rows of the last `run`.
+
+        numbers: the number of an instance for each time-point, an array of type uint32.
+        rows: as for `find`.
+        flags: an array of bytes, which become 1 for those that are alive and else 0.
+        """
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> number_memory.buffer.shape[0]
+        cdef Memory row_memory = contiguous(rows, sizeof(int64_t), count)
+        cdef Memory flag_memory = contiguous(flags, 1, count, True)
+        cdef const uint32_t *wanted = <const uint32_t *> number_memory.buffer.buf
+        cdef const int64_t *passed = <const int64_t *> row_memory.buffer.buf
+        cdef uint8_t *found = <uint8_t *> flag_memory.buffer.buf
+        cdef size_t k
+        cdef size_t place = self.turn_count
+        with nogil:
+            while place:
+                place -= 1
+                self.take_back(&self.turns[place])
+            for k in range(count):
+                while place < self.turn_count and has_come(&self.turns[place], passed, k):
+                    self.redo(&self.turns[place])
+                    place += 1
+                found[k] = wanted[k] < self.count and self.alive[wanted[k]]
+            while place < self.turn_count:
+                self.redo(&self.turns[place])
+                place += 1
+
+    def traces_of(self, numbers, traces):
+        """Find the traces of instances.
+
+        numbers: numbers of instances, an array of type uint32.
+        traces: an array of the same type and length, which gets the numbers of their traces.
+        """
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> number_memory.buffer.shape[0]
+        cdef Memory trace_memory = contiguous(traces, sizeof(uint32_t), count, True)
+        cdef const uint32_t *wanted = <const uint32_t *> number_memory.buffer.buf
+        cdef uint32_t *found = <uint32_t *> trace_memory.buffer.buf
+        cdef size_t k
+        for k in range(count):
+            if wanted[k] >= self.count:
+                raise ValueError("there is no such instance")
+            found[k] = self.traces[wanted[k]]
 
     def begin(self):
         """Begin a batch: what was done before can no longer be undone."""
@@ -719,15 +779,29 @@ cdef class Over:
         memcpy(result, &total, sizeof(total))
         return FOUND
 
+    cdef inline int turn(
+        self, Instances instances, const Turn *turn, int64_t birth, bint has_birth
+    ) except -1 nogil:
+        """Take out the value of an instance that ends, or give a value to one that begins."""
+        if not turn.is_birth or has_birth:
+            self.replace(
+                instances.traces[turn.number], turn.number, birth if turn.is_birth else 0,
+                turn.is_birth,
+            )
+        return 0
+
     def feed(
         self, Instances instances not None, Batch batch not None, numbers, values, mask, results,
-        validity
+        validity, rows=None, is_result=None, births=None
     ):
-        """Compute the results at the rows of a batch.
+        """Compute the results at the rows of a batch, or at other time-points among them.
 
         instances: the instances, after their `run` for the batch.
-        numbers: the array that `run` has filled.
+        numbers: the array that `run` has filled, or likewise for other time-points.
         values, mask, results, validity: as for `Kernel.feed`, which also tells what is returned.
+        rows: as for `Instances.find`.
+        is_result: an array of bytes, 0 where no result is wanted; None if all are.
+        births: the cell of instances that begin, if they have a value then; used with `rows` only.
         """
         cdef size_t count = batch.count
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count)
@@ -740,31 +814,48 @@ cdef class Over:
         cdef int64_t *result_cells = <int64_t *> result_memory.buffer.buf
         cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
         cdef const uint8_t *mask_bytes = NULL
-        cdef const Turn *turn
+        cdef const int64_t *passed = NULL
+        cdef const uint8_t *wanted = NULL
+        cdef Memory row_memory, wanted_memory
+        cdef bint has_birth = births is not None
+        cdef int64_t birth = births if has_birth else 0
         cdef size_t place = 0
         cdef size_t row
-        cdef uint32_t number, trace
+        cdef uint32_t number
         if mask is not None:
             mask_memory = contiguous(mask, 1, count)
             mask_bytes = <const uint8_t *> mask_memory.buffer.buf
-        self.make_room(batch.traces, instances.count)
+        if rows is not None:
+            row_memory = contiguous(rows, sizeof(int64_t), count)
+            passed = <const int64_t *> row_memory.buffer.buf
+        if is_result is not None:
+            wanted_memory = contiguous(is_result, 1, count)
+            wanted = <const uint8_t *> wanted_memory.buffer.buf
+        self.make_room(max(batch.traces, instances.head_count), instances.count)
         with nogil:
             for row in range(count):
-                trace = batch.trace(row)
-                while place < instances.turn_count and instances.turns[place].row <= row:
-                    turn = &instances.turns[place]
-                    if not turn.is_birth:
-                        self.replace(trace, turn.number, 0, False)
+                while place < instances.turn_count and has_come(
+                    &instances.turns[place], passed, row
+                ):
+                    self.turn(instances, &instances.turns[place], birth, has_birth)
                     place += 1
                 number = number_cells[row]
                 if number != NO_INSTANCE:
                     self.replace(
-                        trace, number, value_cells[row], mask_bytes == NULL or mask_bytes[row]
+                        instances.traces[number], number, value_cells[row],
+                        mask_bytes == NULL or mask_bytes[row],
                     )
-                valid[row] = <uint8_t> self.get(trace, &result_cells[row])
+                if wanted != NULL and not wanted[row]:
+                    continue
+                valid[row] = <uint8_t> self.get(batch.trace(row), &result_cells[row])
                 if valid[row] == OVERFLOWS:
                     with gil:
                         return row
+            if passed != NULL:
+                # those behind the last time-point
+                while place < instances.turn_count:
+                    self.turn(instances, &instances.turns[place], birth, has_birth)
+                    place += 1
         return count
 
     def begin(self):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.errors import RowError
+from mtlmon.errors import RowError, SnapshotError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression, Offset
@@ -21,13 +21,17 @@ from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.streams.cells import Cells, Mask, Texts
+    from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
+
+    _Keys: TypeAlias = tuple[list[Cells], list[Mask | None]]
 
 _NO_INSTANCE = 2**32 - 1
 _KEY_KINDS = {"integer", "float", "boolean", "text", "time", "null"}
@@ -79,6 +83,7 @@ class Family:
         table: which instances live.
         kernels: the kernels of values of single instances.
         aggregates: the aggregates over all instances.
+        ticks: the ticks of the instances.
         numbers: for the present batch, the number of each row's instance.
 
     Raises:
@@ -100,6 +105,7 @@ class Family:
         self.keys = keys
         self.kernels: list[Kernel] = []
         self.aggregates: list[native.Over] = []
+        self.ticks: list[InstanceTicks] = []
         self.numbers = np.empty(0, np.uint32)
         self.table = native.Instances([key.kind.name == "text" for key in keys])
         self._start = start
@@ -141,6 +147,8 @@ class Family:
         self.table.begin()
         for aggregate in self.aggregates:
             aggregate.begin()
+        for ticks in self.ticks:
+            ticks.begin()
         ended = self.table.count - self.table.living
         if ended > max(_MOST_ENDED, self.table.living):
             self.compact()
@@ -150,6 +158,8 @@ class Family:
         self.table.undo()
         for aggregate in self.aggregates:
             aggregate.undo()
+        for ticks in self.ticks:
+            ticks.undo()
 
     def compact(self, new_traces: bytes | None = None) -> None:
         """Forget the instances that have ended, and give traces new numbers."""
@@ -157,31 +167,47 @@ class Family:
         for kernel in self.kernels:
             for one in kernel.natives:
                 one.keep(numbers)
+        for ticks in self.ticks:
+            ticks.keep(numbers)
         for aggregate in self.aggregates:
             aggregate.keep(numbers, new_traces)
 
     def forget_all(self) -> None:
         """Forget all traces with their instances; the caller resets the state of kernels."""
         self.compact(b"")
+        for ticks in self.ticks:
+            ticks.forget_all()
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that are held, without those of the kernels."""
-        return self.table.held_bytes + sum(one.held_bytes for one in self.aggregates)
+        found = self.table.held_bytes + sum(one.held_bytes for one in self.aggregates)
+        return found + sum(ticks.held_bytes for ticks in self.ticks)
 
     @property
     def part_count(self) -> int:
         """The number of parts of a snapshot."""
-        return 1 + len(self.aggregates)
+        return 1 + len(self.ticks) + len(self.aggregates)
 
     def snapshot(self) -> list[bytes]:
         """Return the state as parts for `restore`, without that of the kernels."""
-        return [self.table.snapshot(), *(one.snapshot(self.table) for one in self.aggregates)]
+        found = [self.table.snapshot(), *(ticks.snapshot() for ticks in self.ticks)]
+        return [*found, *(one.snapshot(self.table) for one in self.aggregates)]
 
     def restore(self, parts: Sequence[bytes]) -> None:
-        """Continue from the parts of a snapshot; there must be no instances."""
-        self.table.restore(parts[0])
-        for aggregate, part in zip(self.aggregates, parts[1:], strict=True):
+        """Continue from the parts of a snapshot; there must be no instances.
+
+        Raises:
+            SnapshotError: a part is damaged, or of other streams.
+        """
+        rest = iter(parts)
+        self.table.restore(next(rest))
+        for ticks in self.ticks:
+            try:
+                ticks.restore(next(rest))
+            except ValueError as error:
+                raise SnapshotError(str(error)) from None
+        for aggregate, part in zip(self.aggregates, rest, strict=True):
             aggregate.restore(part, self.table)
 
 
@@ -219,19 +245,39 @@ class RowsTask:
         columns[ROWS][self._name] = points.as_rows(columns[self._frame][self._name], self._frame)
 
 
+class NullTask:
+    """A column of rows that is null everywhere.
+
+    Args:
+        name: its name.
+        kind: its type.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(self, name: str, kind: pa.DataType) -> None:
+        self.kernels: list[Kernel] = []
+        self._name = name
+        self._kind = kind
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Add the column."""
+        columns[ROWS][self._name] = pa.nulls(points.row_count, self._kind)
+
+
 class LookUpTask:
-    """The held value of the instance with a certain key, at rows.
+    """The held value of the instance with a certain key, at rows or ticks.
 
     Args:
         result: the name of the column of the results.
         family: the instances.
         keys: the columns with the key of the instance.
-        value: the column of values; null at rows that belong to no instance.
+        value: the column of values; at rows, it is null at those that belong to no instance.
         kind: the kind of the values.
         texts: the numbers of texts.
+        argument_period: `ROWS`, or the number of the ticks of instances that have the values.
+        period: the time-points of the results; those of rows have rows.
     """
-
-    period = argument_period = ROWS
 
     def __init__(
         self,
@@ -241,11 +287,15 @@ class LookUpTask:
         value: str,
         kind: Kind,
         texts: Texts,
+        argument_period: int = ROWS,
+        period: int = ROWS,
     ) -> None:
         held = Expression(ops.HOLD, (Expression(ops.ROW_COLUMN, (), value),), Offset(0))
         kernel = Kernel(held, kind, kind, Extent(0, -1), texts)
         self.kernels = [kernel]
         self.kind = kernel.kind
+        self.argument_period = argument_period
+        self.period = period
         self._result = result
         self._family = family
         self._keys = keys
@@ -253,41 +303,73 @@ class LookUpTask:
         self._texts = texts
 
     def run(self, columns: Columns, points: Points) -> None:
-        """Compute the results at the rows of a batch, and add them to the columns."""
-        family, (kernel,) = self._family, self.kernels
-        rows, own = points.batch(ROWS), columns[ROWS]
+        """Compute the results, and add them to the columns."""
+        (kernel,) = self.kernels
+        value = columns[self.argument_period][self._value]
+        values, mask = to_cells(value, kernel.argument, self._texts)
+        keys = self._family.cells_of(self._keys, columns[self.period])
+        if self.argument_period == ROWS:
+            found, validity = self._at_rows(points, values, mask, keys)
+        else:
+            found, validity = self._among_ticks(points, values, mask, keys)
+        columns[self.period][self._result] = from_cells(
+            found, validity, kernel.found_kind, self._texts
+        )
+
+    def _at_rows(
+        self, points: Points, values: Cells, mask: Mask | None, keys: _Keys
+    ) -> tuple[Cells, Mask]:
+        rows = points.batch(ROWS)
         count = rows.count
         # Each row puts the value of its own instance first, and then gets that of the other.
         numbers = np.empty((count, 2), np.uint32)
-        numbers[:, 0] = family.numbers
+        numbers[:, 0] = self._family.numbers
         looked = np.empty(count, np.uint32)
-        family.table.find(rows, *family.cells_of(self._keys, own), looked)
+        self._family.table.find(rows, *keys, looked)
         numbers[:, 1] = looked
-        values, mask = to_cells(own[self._value], kernel.argument, self._texts)
         cells = np.zeros((count, 2), np.int64)
         cells[:, 0] = values
         masks = np.zeros((count, 2), np.uint8)
         masks[:, 0] = 1 if mask is None else mask
-        is_used = numbers.reshape(-1) != _NO_INSTANCE
-        places = np.flatnonzero(is_used)
-        batch = native.Batch(
-            np.repeat(rows.times, 2)[places], numbers.reshape(-1)[places], len(places)
+        times = np.repeat(rows.times, 2)
+        found, validity = self._fed(
+            times, numbers.reshape(-1), cells.reshape(-1), masks.reshape(-1)
         )
+        return found[1::2].copy(), validity[1::2].copy()
+
+    def _among_ticks(
+        self, points: Points, values: Cells, mask: Mask | None, keys: _Keys
+    ) -> tuple[Cells, Mask]:
+        meeting = points.instance_meeting(self.argument_period, self.period)
+        rows = points.batch(self.period)
+        looked = np.empty(rows.count, np.uint32)
+        self._family.table.find(rows, *keys, looked, meeting.rows[meeting.results])
+        count = meeting.batch.count
+        numbers = np.empty(count, np.uint32)
+        numbers[meeting.arguments] = points.batch(self.argument_period).numbers_of_traces
+        numbers[meeting.results] = looked
+        cells, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+        cells[meeting.arguments] = values
+        masks[meeting.arguments] = 1 if mask is None else mask
+        found, validity = self._fed(meeting.batch.times, numbers, cells, masks)
+        return found[meeting.results], validity[meeting.results]
+
+    def _fed(
+        self, times: Cells, numbers: NDArray[np.uint32], cells: Cells, masks: Mask
+    ) -> tuple[Cells, Mask]:
+        """Put values, and get those of instances at the same time-points."""
+        (kernel,) = self.kernels
+        places = np.flatnonzero(numbers != _NO_INSTANCE)
+        batch = native.Batch(times[places], numbers[places], len(places))
         found, validity = room_for_results(len(places))
-        kernel.native.feed(
-            batch, cells.reshape(-1)[places], masks.reshape(-1)[places], found, validity
-        )
-        results = np.zeros(2 * count, np.int64)
-        results[places] = found
-        is_valid = np.zeros(2 * count, np.uint8)
-        is_valid[places] = validity
-        own[self._result] = from_cells(
-            results[1::2].copy(), is_valid[1::2].copy(), kernel.found_kind, self._texts
-        )
+        kernel.native.feed(batch, cells[places], masks[places], found, validity)
+        results, is_valid = np.zeros(len(times), np.int64), np.zeros(len(times), np.uint8)
+        results[places], is_valid[places] = found, validity
+        return results, is_valid
 
 
 class OverTask:
-    """An aggregate over the held values of the living instances of a trace, at rows.
+    """An aggregate over the held values of the living instances of a trace, at rows or ticks.
 
     Args:
         result: the name of the column of the results.
@@ -296,6 +378,9 @@ class OverTask:
         argument: the column of values; it counts at rows that belong to an instance.
         kind: the kind of the values.
         texts: the numbers of texts.
+        argument_period: `ROWS`, or the number of the ticks of instances that have the values.
+        period: the time-points of the results; those of rows have rows.
+        first: with ticks, the column of rows with the value before the first tick of an instance.
 
     Attributes:
         kind: the kind of the results.
@@ -303,8 +388,6 @@ class OverTask:
     Raises:
         NotPossible: values of this kind have no such aggregate.
     """
-
-    period = argument_period = ROWS
 
     def __init__(
         self,
@@ -314,8 +397,14 @@ class OverTask:
         argument: str,
         kind: Kind,
         texts: Texts,
+        argument_period: int = ROWS,
+        period: int = ROWS,
+        first: str | None = None,
     ) -> None:
         self.kernels: list[Kernel] = []
+        self._first = first
+        self.argument_period = argument_period
+        self.period = period
         self._result = result
         self._node = node
         self._family = family
@@ -334,28 +423,69 @@ class OverTask:
         family.aggregates.append(self._aggregate)
 
     def run(self, columns: Columns, points: Points) -> None:
-        """Compute the results at the rows of a batch, and add them to the columns.
+        """Compute the results, and add them to the columns.
 
         Raises:
             RowError: a sum of integers overflows.
         """
-        rows, values = points.batch(ROWS), columns[ROWS][self._argument]
-        if self._word == "all":
-            # counts where it is false
-            values = pc.invert(pc.cast(values, pa.bool_()))
-        cells, mask = to_cells(values, self._values, self._texts)
-        results, validity = room_for_results(rows.count)
-        done = self._aggregate.feed(
-            self._family.table, rows, self._family.numbers, cells, mask, results, validity
-        )
-        if done < rows.count:
+        cells, mask = self._cells(columns[self.argument_period][self._argument])
+        if self.argument_period == ROWS:
+            results, validity, done = self._at_rows(points, cells, mask)
+        else:
+            first = None
+            if self._first is not None and points.row_count:
+                (cell,), is_known = self._cells(columns[ROWS][self._first].slice(0, 1))
+                first = int(cell) if is_known is None or is_known[0] else None
+            results, validity, done = self._among_ticks(points, cells, mask, first)
+        if done < points.batch(self.period).count:
             shown = shorten(str(self._node), _SHOWN_WIDTH)
             raise RowError(f"{shown} overflows 64 bits", rows=(done,))
         if self._word == "any":
             results = (results > 0).astype(np.int64)
         elif self._word == "all":
             results = (results == 0).astype(np.int64)
-        columns[ROWS][self._result] = from_cells(results, validity, self.kind, self._texts)
+        own = columns[self.period]
+        own[self._result] = from_cells(results, validity, self.kind, self._texts)
+
+    def _cells(self, values: pa.Array) -> tuple[Cells, Mask | None]:
+        if self._word == "all":
+            # counts where it is false
+            values = pc.invert(pc.cast(values, pa.bool_()))
+        return to_cells(values, self._values, self._texts)
+
+    def _at_rows(self, points: Points, cells: Cells, mask: Mask | None) -> tuple[Cells, Mask, int]:
+        rows = points.batch(ROWS)
+        results, validity = room_for_results(rows.count)
+        done = self._aggregate.feed(
+            self._family.table, rows, self._family.numbers, cells, mask, results, validity
+        )
+        return results, validity, done
+
+    def _among_ticks(
+        self, points: Points, cells: Cells, mask: Mask | None, first: int | None
+    ) -> tuple[Cells, Mask, int]:
+        meeting = points.instance_meeting(self.argument_period, self.period)
+        count = meeting.batch.count
+        numbers = np.full(count, _NO_INSTANCE, np.uint32)
+        numbers[meeting.arguments] = points.batch(self.argument_period).numbers_of_traces
+        values, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+        values[meeting.arguments] = cells
+        masks[meeting.arguments] = 1 if mask is None else mask
+        results, validity = room_for_results(count)
+        done = self._aggregate.feed(
+            self._family.table,
+            meeting.batch,
+            numbers,
+            values,
+            masks,
+            results,
+            validity,
+            meeting.rows,
+            meeting.is_result,
+            first,
+        )
+        done = int(np.searchsorted(meeting.results, done))
+        return results[meeting.results], validity[meeting.results], done
 
 
 _COUNTS = {"count", "any", "all"}

@@ -103,9 +103,9 @@ class KernelTask:
         values = columns[self.argument_period]
         argument = None if self._argument is None else values[self._argument]
         meeting: Meeting | native.Batch | None
-        if self.argument_period == ROWS < self.period:
+        if points.comes_first(self.argument_period, self.period):
             # A tick sees all rows up to its time.
-            meeting = points.batch(ROWS)
+            meeting = points.batch(self.argument_period)
         else:
             meeting = points.meeting(self.argument_period, self.period)
         columns[self.period][self._result], done = kernel.run(rows, argument, meeting)
@@ -221,7 +221,7 @@ class Layer:
         except RowError as error:
             if error.is_of_argument:
                 period = task.argument_period
-            if period < ROWS:
+            if period < ROWS and points.is_of_rows(period):
                 error = points.error_of_rows(error, period)
                 period = ROWS
             raise LayerError(period, error, has_memory) from None

@@ -207,6 +207,48 @@ def multiples(periods: Sequence[int], start: int, limit: int) -> Integers:
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
+class Span(NamedTuple):
+    """Which ticks belong to a batch.
+
+    Attributes:
+        start: none is below this time.
+        stop: none is at or above this time, but for those of `traces`.
+        traces: of the traces below this number, those at `stop` belong to it, too.
+        left_out: times and traces of ticks that do not.
+    """
+
+    start: int
+    stop: int
+    traces: int = 0
+    left_out: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def limit(self) -> int:
+        """A time below which all ticks are."""
+        return self.stop + (self.traces > 0)
+
+
+class InstanceMeeting(NamedTuple):
+    """Ticks of instances, and the time-points of results about all instances, in one order.
+
+    Attributes:
+        batch: all of them, with the numbers of their traces.
+        rows: for each of them, how many rows of the batch it is behind.
+        arguments: which of them are ticks of instances.
+        results: which of them are those of the results.
+        is_result: for each of them, whether it is one of `results`.
+    """
+
+    batch: native.Batch
+    rows: Integers
+    arguments: Integers
+    results: Integers
+    is_result: NDArray[np.uint8]
+
+
+NO_SPAN = Span(0, 0)
+
+
 class Points:
     """The rows of a batch and its ticks, in one order.
 
@@ -215,15 +257,23 @@ class Points:
         numbers: the numbers of their traces; None if there is only one.
         ticks: the ticks.
         clock: the time of the last time-point before the batch.
+        span: which ticks belong to the batch.
 
     Attributes:
         ticks: the ticks.
         row_count: the number of rows.
+        span: as given.
     """
 
     def __init__(
-        self, time_stamps: Integers, numbers: Numbers | None, ticks: Ticks, clock: int
+        self,
+        time_stamps: Integers,
+        numbers: Numbers | None,
+        ticks: Ticks,
+        clock: int,
+        span: Span = NO_SPAN,
     ) -> None:
+        self.span = span
         self.ticks = ticks
         self.row_count = len(time_stamps)
         self._time_stamps = time_stamps
@@ -235,6 +285,9 @@ class Points:
         self._meetings: dict[tuple[int, int], Meeting] = {}
         # of rows and ticks, in that order; most programs do not need them
         self._common_places: tuple[Integers, Integers] | None = None
+        # The ticks of instances, and their traces, by the number of these time-points.
+        self._of_instances: dict[int, tuple[Ticks, Numbers]] = {}
+        self._instance_meetings: dict[tuple[int, int], InstanceMeeting] = {}
 
     @property
     def clock(self) -> int:
@@ -243,12 +296,48 @@ class Points:
         return max(last, default=self._clock)
 
     def before(self, period: int, index: int) -> Points:
-        """Return the time-points before one that is a row or a tick of a period."""
-        place = int(self._places(period)[index])
-        rows, ticks = (int(np.searchsorted(own, place)) for own in self._all_places)
+        """Return the time-points before one that is a row or a tick of a period or instance."""
+        left_out = self.span.left_out
+        if period == ROWS:
+            stop, trace, rows = int(self._time_stamps[index]), 0, index
+        else:
+            rows, stop, trace = self.tick(period, index)
         numbers = None if self._numbers is None else self._numbers[:rows]
-        kept = self.ticks.chosen(slice(ticks))
-        return Points(self._time_stamps[:rows], numbers, kept, self._clock)
+        span = Span(self.span.start, stop, trace, left_out)
+        kept = self.ticks.chosen(self._is_below(self.ticks.time_stamps, self.ticks.numbers, span))
+        return Points(self._time_stamps[:rows], numbers, kept, self._clock, span)
+
+    def tick(self, period: int, index: int) -> tuple[int, int, int]:
+        """Return the place of a tick, its time, and the number of its trace."""
+        if period > ROWS:
+            ticks = self.ticks_of(period)
+            traces = ticks.numbers
+        else:
+            ticks, traces = self._of_instances[period]
+        return int(ticks.places[index]), int(ticks.time_stamps[index]), int(traces[index])
+
+    def is_in_span(self, time_stamps: Integers, traces: Numbers) -> NDArray[np.bool_]:
+        """Find out which ticks belong to the batch.
+
+        Args:
+            time_stamps: their times, which are not below `span.start`.
+            traces: the numbers of their traces.
+        """
+        found = self._is_below(time_stamps, traces, self.span)
+        if self.span.left_out:
+            own = zip(time_stamps.tolist(), traces.tolist(), strict=True)
+            found &= np.array([tick not in self.span.left_out for tick in own], np.bool_)
+        return found
+
+    @staticmethod
+    def _is_below(time_stamps: Integers, traces: Numbers, span: Span) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = time_stamps < span.stop
+        found |= (time_stamps == span.stop) & (traces < span.traces)
+        return found
+
+    def places_of(self, times: Integers) -> Integers:
+        """Return for ticks at some times the index of the row that each comes before."""
+        return np.searchsorted(self._time_stamps, times, "right")
 
     def ticks_of(self, period: int) -> Ticks:
         """Return the ticks of a period."""
@@ -275,6 +364,10 @@ class Points:
         index = np.full(self.row_count + len(self.ticks), -1)
         index[self._places(period)] = np.arange(len(values))
         return values.take(pa.array(index, mask=index < 0))
+
+    def without_ticks(self) -> Points:
+        """Return the rows alone."""
+        return Points(self._time_stamps, self._numbers, NO_TICKS, self._clock)
 
     def with_rows(self, rows: Ticks) -> Points:
         """Return these ticks, with other rows.
@@ -320,10 +413,34 @@ class Points:
         self._is_own[frame] = is_own
         self._batches[frame] = native.Batch(times, numbers, len(times), self._clock)
 
+    def add_instance_ticks(self, frame: int, ticks: Ticks, traces: Numbers) -> None:
+        """Add ticks of instances.
+
+        Args:
+            frame: the number of these time-points, which is negative.
+            ticks: the ticks, with the numbers of instances.
+            traces: the numbers of their traces.
+        """
+        self._of_instances[frame] = ticks, traces
+        count = len(ticks)
+        self._batches[frame] = native.Batch(ticks.time_stamps, ticks.numbers, count, self._clock)
+
+    def is_of_rows(self, frame: int) -> bool:
+        """Whether time-points of instances are rows rather than ticks."""
+        return frame in self._is_own
+
+    def comes_first(self, argument: int, result: int) -> bool:
+        """Whether of time-points of one time, all of an argument come before those of results."""
+        if argument == ROWS:
+            return result > ROWS
+        return argument in self._is_own and result in self._of_instances
+
     def copy_rows(
         self, columns: dict[int, dict[str, pa.Array]], frame: int, names: Iterable[str]
     ) -> None:
         """Copy columns of rows, as far as they belong to a family, if these are missing."""
+        if frame not in self._is_own:
+            return
         is_own = self._is_own[frame]
         chosen = None if is_own is None else pa.array(is_own)
         rows, own = columns[ROWS], columns[frame]
@@ -352,8 +469,60 @@ class Points:
         if argument == result:
             return None
         if (argument, result) not in self._meetings:
-            self._meetings[argument, result] = self._meet(argument, result)
+            meet = self._meet if argument >= ROWS else self._meet_in_instances
+            self._meetings[argument, result] = meet(argument, result)
         return self._meetings[argument, result]
+
+    def _meet_in_instances(self, argument: int, result: int) -> Meeting:
+        """The ticks of instances and their rows: one is the argument, and the other the results."""
+        batches = self.batch(argument), self.batch(result)
+        keys = np.concatenate([self._order_of(argument), self._order_of(result)])
+        times = np.concatenate([batch.times for batch in batches])
+        numbers = np.concatenate([self._numbers_of(batch) for batch in batches])
+        order = np.lexsort((times, keys))
+        places = order.argsort()
+        count = batches[0].count
+        is_result = (order >= count).astype(np.uint8)
+        batch = native.Batch(times[order], numbers[order], len(order), self._clock)
+        return Meeting(batch, places[:count], places[count:], is_result)
+
+    def instance_meeting(self, frame: int, period: int) -> InstanceMeeting:
+        """Return how ticks of instances lie among the rows, or the ticks of a period."""
+        if (frame, period) not in self._instance_meetings:
+            ticks, traces = self._of_instances[frame]
+            results = self.batch(period)
+            passed = np.arange(1, self.row_count + 1)
+            if period != ROWS:
+                passed = self.ticks_of(period).places
+            keys = np.concatenate([self._order_of(frame), self._order_of(period)])
+            times = np.concatenate([ticks.time_stamps, results.times])
+            numbers = np.concatenate([traces, self._numbers_of(results)])
+            kinds = np.arange(len(times)) >= len(ticks)
+            order = np.lexsort((kinds, times, keys))
+            places = order.argsort()
+            self._instance_meetings[frame, period] = InstanceMeeting(
+                native.Batch(times[order], numbers[order], len(order), self._clock),
+                np.concatenate([ticks.places, passed])[order],
+                places[: len(ticks)],
+                places[len(ticks) :],
+                kinds[order].astype(np.uint8),
+            )
+        return self._instance_meetings[frame, period]
+
+    def _order_of(self, period: int) -> Integers:
+        """Numbers in the order of rows and ticks; ticks before the same row have the same."""
+        if period in self._of_instances:
+            return 2 * self._of_instances[period][0].places
+        if period > ROWS:
+            return 2 * self.ticks_of(period).places
+        rows = np.arange(self.row_count)
+        is_own = self._is_own.get(period)
+        return 2 * (rows if is_own is None else rows[is_own]) + 1
+
+    @staticmethod
+    def _numbers_of(batch: native.Batch) -> Numbers:
+        found: Numbers | None = batch.numbers_of_traces
+        return np.zeros(batch.count, np.uint32) if found is None else found
 
     def _meet(self, argument: int, result: int) -> Meeting:
         count = self.row_count + len(self.ticks)

@@ -15,10 +15,10 @@ from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.streams.builder import Builder, Stream
 from mtlmon.streams.cells import Texts
-from mtlmon.streams.due_ticks import DueTicks, delays_of
+from mtlmon.streams.due_ticks import DueTicks, delays_of, delays_of_instances
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
-from mtlmon.streams.points import NO_TICKS, Points, Ticking, tick_times
+from mtlmon.streams.points import NO_SPAN, NO_TICKS, Points, Span, Ticking, tick_times
 from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams import native
+    from mtlmon.streams.due_ticks import Delays
+    from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Ticks
 
@@ -121,10 +123,12 @@ class StreamProgram:
         }
         self._outputs = {name: (found[name], column) for name, column in outputs.items()}
         self.periods = builder.periods
-        delays = delays_of(self._layers, environment.time) if only_due and self.periods else None
+        self._instance_ticks = builder.instance_ticks
         self._ticking: Ticking | DueTicks = Ticking(self.periods)
-        if delays is not None:
-            self._ticking = DueTicks(self.periods, delays)
+        if only_due and self.periods:
+            delays = self._find_due(environment.time)
+            if delays is not None:
+                self._ticking = DueTicks(self.periods, delays)
         self._marked_ticking = self._ticking
         # times and traces of ticks that are left out, as integers overflow there
         self._left_out: set[tuple[int, int]] = set()
@@ -151,6 +155,16 @@ class StreamProgram:
         self.types = {name: builder.schema.field(column).type for name, column in outputs.items()}
         for holding in self._holdings.values():
             self.types |= holding.types
+
+    def _find_due(self, time: str | None) -> Delays | None:
+        """Find only the ticks of instances at which values may change; delays of other ticks."""
+        found = {}
+        for ticks in self._instance_ticks:
+            delays = delays_of_instances(self._layers, time, ticks.frame)
+            found[ticks.frame] = ticks.period, delays
+            if delays is not None:
+                ticks.find_due(delays)
+        return delays_of(self._layers, time, found)
 
     def evaluate(
         self,
@@ -193,13 +207,18 @@ class StreamProgram:
             self._forget_texts()
         ticks = NO_TICKS
         following = self._ticking
+        span = NO_SPAN
         if self.periods:
+            start = max(self._ticking.done, self._clock)
+            if len(time_stamps) and not self._ticking.trace_count:
+                start = int(time_stamps[0])
             ticks, following = self._ticking.ticks(time_stamps, numbers, until)
+            span = Span(start, following.done, left_out=frozenset(self._left_out))
             if self._left_out:
                 own = zip(ticks.time_stamps.tolist(), ticks.numbers.tolist(), strict=True)
                 is_kept = [tick not in self._left_out for tick in own]
                 ticks = ticks.chosen(np.array(is_kept, np.bool_))
-        points = Points(time_stamps, numbers, ticks, self._clock)
+        points = Points(time_stamps, numbers, ticks, self._clock, span)
         try:
             found = self._attempt(batch, points)
         except _Refused as refused:
@@ -239,12 +258,9 @@ class StreamProgram:
                 error = refused.error
                 if period == ROWS:
                     raise RowError(error.reason, rows=(index,), atom=error.atom) from None
-                tick = points_of.ticks_of(period)
+                place, time_stamp, number = points_of.tick(period, index)
                 raise TickError(
-                    error.reason,
-                    place=int(tick.places[index]),
-                    time_stamp=int(tick.time_stamps[index]),
-                    number=int(tick.numbers[index]),
+                    error.reason, place=place, time_stamp=time_stamp, number=number
                 ) from None
         self.undo()
         raise refused.error from None
@@ -307,7 +323,14 @@ class StreamProgram:
         """
         if not self.periods:
             return np.zeros(len(time_stamps), np.int64)
-        return self._ticking.tick_counts(time_stamps, numbers)
+        counts = self._ticking.tick_counts(time_stamps, numbers)
+        if self._instance_ticks:
+            start = max(self._ticking.done, self._clock)
+            if not self._ticking.trace_count:
+                start = int(time_stamps[0])
+            for ticks in self._instance_ticks:
+                counts = counts + ticks.tick_counts(time_stamps, start)
+        return counts
 
     @property
     def ticks_done(self) -> int:
@@ -324,7 +347,12 @@ class StreamProgram:
 
         There is at least one, if any is to come. None if there are no ticks.
         """
-        return self._ticking.time_behind(count) if self._ticking.trace_count else None
+        if not self._ticking.trace_count:
+            return None
+        instances = sum(
+            ticks.family.table.living for ticks in self._instance_ticks if ticks.due is None
+        )
+        return self._ticking.time_behind(count // max(1, instances))
 
     def commit(self) -> None:
         """Let `undo` return to the present state from now on; `evaluate` begins with it."""
@@ -500,6 +528,7 @@ class StreamProgram:
         found += [key.kind for family in self._families for key in family.keys]
         found += [kind for holding in self._holdings.values() for kind in holding.kinds]
         ticks = ["due ticks"] if isinstance(self._ticking, DueTicks) else []
+        ticks += ["due ticks of instances" for one in self._instance_ticks if one.due is not None]
         return [*(f"{kind.name} {kind.unit}" for kind in found), *ticks]
 
     @property
@@ -516,6 +545,11 @@ class StreamProgram:
     def due_ticks(self) -> DueTicks | None:
         """Finds the ticks that are computed; None if these are all or there are none."""
         return self._ticking if isinstance(self._ticking, DueTicks) else None
+
+    @property
+    def instance_ticks(self) -> list[InstanceTicks]:
+        """The ticks of instances."""
+        return self._instance_ticks
 
     @property
     def instances(self) -> list[tuple[Expression, ...]]:
@@ -561,6 +595,7 @@ class StreamProgram:
     def _attempt(self, batch: pa.RecordBatch, points: Points) -> dict[str, pa.Array]:
         columns: dict[int, dict[str, pa.Array]] = {period: {} for period in self.periods}
         columns |= {family.frame: {} for family in self._families}
+        columns |= {ticks.frame: {} for ticks in self._instance_ticks}
         columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
         time = self._environment.time
         if time in self.columns and time is not None:

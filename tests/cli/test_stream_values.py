@@ -236,7 +236,7 @@ def test_streams_from_standard_input(tmp_path: Path) -> None:
         (["{s}", "{t}", "--tim", "z"], "did you mean --time?"),
         (["{empty}", "{t}"], "declares no streams: write stream NAME = EXPRESSION"),
         (["{ticks}", "{t}"], "stream b is every 10, but x is of rows"),
-        (["{instances}", "{t}"], "stream c has both per and every"),
+        (["{instances}", "{t}"], "c has no value at the ticks of an instance"),
         (["{s}", "{t}", "-o", "{t}"], "is both the log and the file for the verdicts"),
     ],
 )
@@ -246,7 +246,7 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
         "t": "ts\n1\n",
         "empty": "policy p: q\n",
         "ticks": "unit s\nstream b = count[0,5]() + x every 10s\n",
-        "instances": "stream c = count[0,5]() per ts every 10\n",
+        "instances": "stream c = 1 every 10\nstream d = c per ts every 10\n",
     }
     paths = {}
     for name, text in files.items():

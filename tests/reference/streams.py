@@ -200,7 +200,7 @@ class Program:
         self.period_of = {name: (periods or {}).get(name, ROWS) for name in wanted}
         # everything is computed at all its time-points, needed there or not
         self.nodes: dict[tuple[Expression, int], None] = {}
-        self.nodes_of_instances: dict[str, dict[Expression, None]] = {}
+        self.nodes_of_instances: dict[str, dict[tuple[Expression, int], None]] = {}
         open_nodes = [(node, self.period_of[name]) for name, node in wanted.items()]
         while open_nodes:
             node, period = open_nodes.pop()
@@ -221,7 +221,9 @@ class Program:
                 stream = streams[str(node.value)]
                 parts = [stream.value] if stream.on is None else [stream.value, stream.on]
                 open_nodes += [(part, stream.period) for part in parts]
-        self.periods = sorted({period for _, period in self.nodes if period != ROWS})
+        every = [streams[name].period for name in self.nodes_of_instances]
+        every += [period for _, period in self.nodes]
+        self.periods = sorted(set(every) - {ROWS})
         self.traces: dict[int, _Trace] = {}
         self.row_count = 0
         self.clock: int | None = None
@@ -235,16 +237,18 @@ class Program:
         others += [one for one in (stream.start, stream.end) if one is not None]
         # they have parameters, so only what they name is computed for itself
         needed = [node for one in others for node in every_node(one) if named_streams(node)]
-        open_nodes = [stream.value, *([stream.on] if stream.on else [])]
+        parts = [stream.value, *([stream.on] if stream.on else [])]
+        open_nodes = [(part, stream.period) for part in parts]
         while open_nodes:
-            node = open_nodes.pop()
-            if node in found:
+            node, period = open_nodes.pop()
+            if (node, period) in found:
                 continue
             if named_streams(node):
                 needed.append(node)
-            found[node] = None
+            found[node, period] = None
             if node.operator.name != "OVER":
-                open_nodes += node.operands
+                inner = argument_period(node, self.streams) if is_memory(node) else period
+                open_nodes += [(operand, inner) for operand in node.operands]
         return [(node, ROWS) for node in needed if node.operator.name != "INSTANCE"]
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -287,9 +291,12 @@ class Program:
             if known.exists(period, place):
                 known.value(node, place)
         for name, nodes in self.nodes_of_instances.items():
-            if known.exists(ROWS, place):
-                instance = known.own_instance(name, place)
-                for one in nodes if instance.start is not None else ():
+            living = known.living(name, place)
+            if row is not None:
+                own = known.own_instance(name, place)
+                living = [own] if own.start is not None else []
+            for one, period in nodes:
+                for instance in living if known.exists(period, place) else ():
                     known.value(one, place, instance)
         return {
             name: known.wanted(node, place)
@@ -358,10 +365,16 @@ class _Trace:
         return row is None and time_stamp % period == 0
 
     def wanted(self, node: Expression, place: int) -> Any:
-        """A wanted value; that of a stream with instances is the value in the row's instance."""
+        """A wanted value; that of a stream with instances is the value in the row's instance.
+
+        If that has values at ticks, it is the last one.
+        """
         name = str(node.value)
         if node.operator.name == "STREAM" and self.streams[name].per:
-            return self.value(node, place, self.own_instance(name, place))
+            own = self.own_instance(name, place)
+            if self.streams[name].period == ROWS:
+                return self.value(node, place, own)
+            return None if own.start is None else self.held(name, own, place)
         return self.value(node, place)
 
     def value(self, node: Expression, place: int, instance: Instance | None = None) -> Any:
@@ -402,11 +415,21 @@ class _Trace:
         """
         if instance is None or instance.start is None:
             return True
-        return (
-            place >= instance.start
-            and self.exists(ROWS, place)
-            and same_key(self.key_at(instance.stream, place), instance.key)
+        is_tick = not self.exists(ROWS, place)
+        return place >= instance.start and (
+            is_tick or same_key(self.key_at(instance.stream, place), instance.key)
         )
+
+    def living(self, name: str, place: int) -> list[Instance]:
+        """The instances that are alive."""
+        seen: list[tuple[Any, ...]] = []
+        for j in range(place + 1):
+            if self.exists(ROWS, j):
+                key = self.key_at(name, j)
+                if not any(same_key(key, other) for other in seen):
+                    seen.append(key)
+        found = [self.instance(name, key, place) for key in seen]
+        return [one for one in found if one.start is not None]
 
     def held(self, name: str, instance: Instance, place: int) -> Any:
         """The last value of a stream in an instance."""
@@ -414,7 +437,7 @@ class _Trace:
         values = [
             self.stream(name, j, instance)
             for j in range(instance.start, place + 1)
-            if self.exists(ROWS, j)
+            if self.exists(self.streams[name].period, j)
         ]
         known = [value for value in values if value is not None]
         return known[-1] if known else None
@@ -451,7 +474,8 @@ class _Trace:
             own = self.instance(name, instance.key, place)
             if own.start is None:
                 return None
-            if stream.on is None and not same_key(self.key_at(name, place), own.key):
+            is_row = stream.period == ROWS
+            if is_row and stream.on is None and not same_key(self.key_at(name, place), own.key):
                 return None
         if stream.on is not None and self.value(stream.on, place, own) is not True:
             return None
@@ -459,18 +483,9 @@ class _Trace:
 
     def over(self, node: Expression, place: int) -> Any:
         """An aggregate over the instances that are alive, each with its held value."""
-        name = node.over.stream
-        seen: list[tuple[Any, ...]] = []
-        for j in range(place + 1):
-            if self.exists(ROWS, j):
-                key = self.key_at(name, j)
-                if not any(same_key(key, other) for other in seen):
-                    seen.append(key)
-        living = [self.instance(name, key, place) for key in seen]
+        living = self.living(node.over.stream, place)
         (argument,) = node.operands
-        values = [
-            self.of_held_values(argument, one, place) for one in living if one.start is not None
-        ]
+        values = [self.of_held_values(argument, one, place) for one in living]
         return fold(node.over.aggregate, [value for value in values if value is not None])
 
     def of_held_values(self, node: Expression, instance: Instance, place: int) -> Any:

@@ -67,12 +67,17 @@ class File:
         assert found is None or isinstance(found, int)
         return found or 0
 
-    def program(self, schema: pa.Schema = SCHEMA) -> StreamProgram:
-        return StreamProgram(self.wanted, self.streams, schema, periods=self.periods)
+    def program(self, schema: pa.Schema = SCHEMA, *, only_due: bool = False) -> StreamProgram:
+        return StreamProgram(
+            self.wanted, self.streams, schema, periods=self.periods, only_due=only_due
+        )
 
     @property
     def periods(self) -> dict[str, int]:
-        return {name: one.period for name, one in self.streams.items() if one.period}
+        """The periods of what is wanted at ticks; values of instances are wanted at rows."""
+        return {
+            name: one.period for name, one in self.streams.items() if one.period and not one.per
+        }
 
     def reference(self) -> reference.Program:
         def expression(found: Any) -> Any:
@@ -329,8 +334,10 @@ def test_integers_and_floats_name_the_same_instances() -> None:
             "values of instances and constants only",
         ),
         ("stream x = i per k as p from count[0,5](m = p) > 1", "cannot use p in a window"),
-        ("stream u = 1 every 5\nstream x = u.last() per k", "its argument has ticks"),
-        ("stream x = 1 per k every 5", "both per and every"),
+        (
+            "stream u = 1 every 5\nstream x = u.last() per k",
+            "looks at rows or ticks of the instance only",
+        ),
         ("stream x = i per k\nstream u = 1 every 5\nstream y = x[u] every 5", "looked up at rows"),
         ("stream x = i per k as p, m as p", "two values after per are called p"),
         ("stream x = i > 1 per k\npolicy q: once x", "2:16: stream x has a value for each"),

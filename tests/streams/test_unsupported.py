@@ -14,7 +14,10 @@ ROWS = pa.table({"ts": [1, 2], "x": [3, 4]})
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stream s = 1 per x every 10\npolicy p: any(s > 3 over s)", "has both per and every"),
+        (
+            "stream t = 1 per x\nstream s = max(t over t) per x every 10\npolicy p: s[1] > 3",
+            "cannot read other instances",
+        ),
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:

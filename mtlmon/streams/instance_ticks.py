@@ -1,0 +1,181 @@
+"""The ticks of streams with `per` and `every`: each instance has its own, while it is alive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams.due_ticks import DueTicks
+from mtlmon.streams.points import NO_TICKS, Ticks, multiples, tick_times
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.streams.due_ticks import Delays
+    from mtlmon.streams.instances import Family
+    from mtlmon.streams.kernels import Kernel
+    from mtlmon.streams.layer import Columns
+    from mtlmon.streams.points import Points
+
+
+class TimeColumn(NamedTuple):
+    """The column of times, which has a value at ticks.
+
+    Attributes:
+        name: its name.
+        type: its type.
+        environment: the units.
+    """
+
+    name: str
+    type: pa.DataType
+    environment: Environment
+
+
+class InstanceTicks:
+    """Finds the ticks of the instances of a family.
+
+    The ticks of an instance are those at which it is alive. If `find_due` is called, only those are
+    found at which values may change.
+
+    Args:
+        frame: the number of these time-points, which is negative.
+        family: the instances.
+        period: the period of the ticks.
+
+    Attributes:
+        frame: as given.
+        family: as given.
+        period: as given.
+        delays: when rows make a difference to values; None if others do, too.
+    """
+
+    def __init__(self, frame: int, family: Family, period: int) -> None:
+        self.frame = frame
+        self.family = family
+        self.period = period
+        self.delays: Delays | None = None
+        self._due: DueTicks | None = None
+
+    def find_due(self, delays: Delays) -> None:
+        """Find only the ticks at which values may change, from the first row on."""
+        self.delays = delays
+        self._due = DueTicks((self.period,), delays)
+
+    @property
+    def due(self) -> DueTicks | None:
+        """Finds the ticks at which values may change; None if all are found."""
+        return self._due
+
+    def find(self, points: Points) -> tuple[Ticks, NDArray[np.uint32]]:
+        """Find the ticks of a batch, whose instances have begun and ended.
+
+        Returns:
+            The ticks, with the numbers of instances, and the numbers of their traces.
+        """
+        table = self.family.table
+        times, numbers = self._candidates(points)
+        if not len(times):
+            return NO_TICKS, NO_TICKS.numbers
+        places = points.places_of(times)
+        is_kept = np.empty(len(times), np.uint8)
+        table.living_at(numbers, places, is_kept)
+        chosen = np.flatnonzero(is_kept)
+        ticks = Ticks(times[chosen], numbers[chosen], places[chosen])
+        traces = np.empty(len(ticks), np.uint32)
+        table.traces_of(ticks.numbers, traces)
+        kept = points.is_in_span(ticks.time_stamps, traces)
+        return ticks.chosen(kept), traces[kept]
+
+    def _candidates(self, points: Points) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Times and instances, alive or not, in order of time."""
+        limit = points.span.limit
+        if self._due is not None:
+            rows = points.batch(self.family.frame)
+            found, _ = self._due.ticks(rows.times, rows.numbers_of_traces, limit)
+            return found.time_stamps, found.numbers
+        times = multiples((self.period,), points.span.start, limit)
+        count = self.family.table.count
+        return np.repeat(times, count), np.tile(np.arange(count, dtype=np.uint32), len(times))
+
+    def tick_counts(self, time_stamps: NDArray[np.int64], start: int) -> NDArray[np.int64] | int:
+        """Return how many ticks there are before each of the next rows at most.
+
+        Those that are due are not counted, as there are no more than the rows that make them so.
+        """
+        if self._due is not None:
+            return 0
+        counts = np.maximum(0, -(-time_stamps // self.period) - -(-start // self.period))
+        # each row may begin an instance
+        instances = self.family.table.count + np.arange(len(time_stamps))
+        most: NDArray[np.int64] = np.minimum(counts, 2**30) * instances
+        return most
+
+    def begin(self) -> None:
+        """Let `undo` return to the present state from now on."""
+        if self._due is not None:
+            self._due.begin()
+
+    def undo(self) -> None:
+        """Return to the state at the last `begin`."""
+        if self._due is not None:
+            self._due.undo()
+
+    def keep(self, new_numbers: bytes) -> None:
+        """Give instances new numbers; see `native.Instances.compact`."""
+        if self._due is not None:
+            self._due = self._due.kept(new_numbers)
+
+    def forget_all(self) -> None:
+        """Return to the state before the first row."""
+        if self._due is not None:
+            self._due = self._due.emptied()
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes for `restore`."""
+        return b"" if self._due is None else self._due.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot.
+
+        Raises:
+            ValueError: the bytes are not a snapshot.
+        """
+        if self._due is not None:
+            self._due = self._due.restored(snapshot)
+        elif snapshot:
+            raise ValueError("not a snapshot of ticks")
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that the state takes."""
+        return 0 if self._due is None else self._due.held_bytes
+
+
+class InstanceTicksTask:
+    """Finds the ticks of instances, behind the task that begins and ends the instances.
+
+    Args:
+        ticks: the ticks.
+        time: the time column, if rows have it.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(self, ticks: InstanceTicks, time: TimeColumn | None) -> None:
+        self.kernels: list[Kernel] = []
+        self._ticks = ticks
+        self._time = time
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Find the ticks of a batch."""
+        found, traces = self._ticks.find(points)
+        points.add_instance_ticks(self._ticks.frame, found, traces)
+        if self._time is not None:
+            name, kind, environment = self._time
+            own = columns[self._ticks.frame]
+            own[name] = tick_times(found.time_stamps, kind, environment)

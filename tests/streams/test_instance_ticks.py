@@ -1,0 +1,241 @@
+"""Streams with `per` and `every` against the reference, and in named cases."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon.errors import MtlmonError
+from mtlmon.tables import check_tables
+from tests.streams.programs import Row, Tick, evaluated
+from tests.streams.test_due_ticks import filled
+from tests.streams.test_templates import CUTS, FOLDS, SCHEMA, File, as_floats, rows
+from tests.streams.test_ticks import expected, require_same
+
+PER = ["per k as p", "per k", "per t as p", "per g as p", "per k as p, t as q", "per k % 2 as p"]
+WINDOWS = ["count[0,3]()", "count[0,7](row.b)", "sum[0,4](i)", "avg[0,9](f)", "max[0,*)(i)"]
+WINDOWS += ["min[1,5](f)", "i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)"]
+WINDOWS += ["distinct[0,6](s)", "integral[0,8](i)", "median[0,9](i)", "sum[0,*)(f)"]
+WINDOWS += ["u.last(or: 0)", "sum[0,5](u)", "count[0,9](s = t) + 1", "sum[2,6](i + u)"]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> File:
+    def one(choices: list[str]) -> str:
+        return draw(st.sampled_from(choices))
+
+    per = one(PER)
+    key = per.removeprefix("per ").split(" as ")[0]
+    other = {"t": "s", "g": "m"}.get(key, "m")
+    has_two = ", " in per
+    equal = f"{other} = p" + (" and s = q" if has_two else "")
+    ends = ["row.b"] if per == "per k" else ["row.b", equal, f"row.b and {equal}"]
+    end = "" if draw(st.booleans()) else " until " + one(ends)
+    start = one(["", "", " from row.b", " from u > 1"])
+    every = f"every {one(['1', '2', '2', '5'])}"
+    recursion = ["x.last(or: 0) + 1", "sum[1,9](x, or: 1) % 7 + 1", "x.last(or: 0) + i.hold(or: 1)"]
+    of_known = 'x["a"]' if key == "t" else "x[1]"
+    if has_two:
+        of_known = 'x[1, "a"]'
+    looked = f"x[{other}, s]" if has_two else f"x[{other}]"
+    looked_held = f"x[{other}.hold(), s.hold()]" if has_two else f"x[{other}.hold()]"
+    others = ["x", "x.last(or: 2)", "sum[0,6](x)", "x.hold()", "x.at(-3, or: 1)"]
+    lines = [
+        "stream u = count[0,5](row.b)",
+        f"stream x = {one([*WINDOWS, *WINDOWS, *recursion])} {per} {every}{start}{end}",
+        f"stream y = {one([*WINDOWS, *others])} {per} {every}{start}{end}",
+    ]
+    if draw(st.booleans()):
+        value = one(["x.hold()", "x.at(-3)", "x.last()", "sum[0,9](x)", "max[1,9](x) + i"])
+        lines.append(f"stream r = {value} {per}{start}{end}")
+    lines.append(f"stream w = {one(FOLDS)}")
+    lines.append(f"stream v = {one([looked, of_known, f'sum[0,5]({looked})'])}")
+    # of two zeros, any is the value after per
+    if per in {"per k as p", "per t as p"} and draw(st.booleans()):
+        lines.append(f"stream a = p {per} {every}{start}{end}")
+    period = draw(st.sampled_from([2, 3, 10]))
+    lines.append(f"stream c = {one([*FOLDS, of_known, looked_held])} every {period}")
+    lines.append(f"stream e = {one(['c.last()', 'w.hold()', 'sum(x over x)'])} every {period}")
+    return File("\n".join(lines))
+
+
+def in_batches(
+    file: File, log: list[Row], cuts: list[int], saved: int, until: int, *, only_due: bool
+) -> tuple[list[dict[str, Any] | None], list[Tick]]:
+    """What a program computes, batch after batch, and saved and restored before one of them."""
+    found: list[dict[str, Any] | None] = []
+    ticks: list[Tick] = []
+    program = file.program(only_due=only_due)
+    edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log), len(log)]
+    for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved:
+            snapshot = program.snapshot()
+            program = file.program(only_due=only_due)
+            program.restore(snapshot)
+            assert program.snapshot() == snapshot
+        found += evaluated(
+            program,
+            log[start:end],
+            SCHEMA,
+            periods=file.periods,
+            ticks=ticks,
+            first=sum(one is not None for one in found),
+            until=until if batch == len(edges) - 2 else None,
+        )
+    for row in filter(None, found):
+        for name, value in row.items():
+            row[name] = float(value) if type(value) is int else value
+    return found, as_floats(ticks)
+
+
+def wanted_of(
+    file: File, log: list[Row], until: int
+) -> tuple[list[dict[str, Any] | None], list[Tick]]:
+    """What the reference computes; defaults of floats may be written as integers."""
+    wanted = expected(file, log, until)
+    for row in filter(None, wanted[0]):
+        for name, value in row.items():
+            row[name] = float(value) if type(value) is int else value
+    return wanted[0], as_floats(wanted[1])
+
+
+@given(files(), rows(), CUTS, st.integers(0, 3))
+def test_instances_at_ticks_are_those_of_the_reference(
+    file: File, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    until = log[-1][0] + 12 if log else 7
+    found = in_batches(file, log, cuts, saved, until, only_due=False)
+    require_same(found, wanted_of(file, log, until), file)
+
+
+@given(files(), rows(), CUTS, st.integers(0, 3))
+def test_values_of_instances_stay_between_due_ticks(
+    file: File, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    until = log[-1][0] + 12 if log else 7
+    wanted = wanted_of(file, log, until)
+    found, due = in_batches(file, log, cuts, saved, until, only_due=True)
+    require_same((found, filled(due, wanted[1])), wanted, file)
+
+
+ROWS = pa.table(
+    {
+        "ts": [1, 2, 3, 14, 15, 27, 41, 55, 56, 61],
+        "product": ["p", "p", "q", "q", None, "q", "p", "p", "p", "q"],
+        "sold_out": [None, None, None, None, "p", None, None, None, None, None],
+    }
+)
+VIEWS = "stream n = count[0,10]() per product as id every 10 until sold_out = id\n"
+
+
+def verdicts(text: str, **options: Any) -> list[tuple[str, int, bool, str | None]]:
+    table = check_tables(ROWS, VIEWS + text, **options).to_arrow().to_pylist()
+    return [
+        (row["policy"], row["time"], row["verdict"], row.get("message"))
+        for row in table
+        if not row["verdict"]
+    ]
+
+
+def test_policies_read_the_values_at_ticks() -> None:
+    text = """
+    trigger hot on every 10: any(n > 1 over n) message "{max(n over n)}"
+    policy rows: n["p"] is null or n["p"] < 2
+    policy few on every 20: max(n over n) > 0
+    """
+    found = [
+        ("hot", 10, False, "2"),
+        ("rows", 14, False, None),
+        ("few", 40, False, None),
+        ("hot", 60, False, "2"),
+        ("rows", 61, False, None),
+    ]
+    assert verdicts(text) == found
+    # then, every tick is computed
+    assert verdicts(text, on_error="skip") == found
+
+
+def test_an_instance_that_ended_begins_without_values() -> None:
+    text = """
+    stream seen = seen.last(or: 0) + 1 per product as id every 10 until sold_out = id
+    stream own = seen.hold() per product as id until sold_out = id
+    policy never: false
+    policy living on every 10: count(true over seen) = 2
+    policy ticks: product = "q" or own[product] is null or own[product] < 2
+    """
+    found = [(name, time) for name, time, *_ in verdicts(text) if name != "never"]
+    assert found == [("living", 20), ("living", 30), ("living", 40)]
+
+
+def test_due_ticks_of_instances_are_few() -> None:
+    file = File("stream x = count[0,20]() per k every 10\nstream w = max(x over x)")
+    program = file.program(only_due=True)
+    counts = []
+    log: list[Row] = [
+        (time, 0, {**dict.fromkeys(SCHEMA.names), "k": key})
+        for time, key in [(1, 1), (2, 2), (100_000, 1), (200_000, 2)]
+    ]
+    for row in log:
+        evaluated(program, [row], SCHEMA)
+        counts.append(program.points.batch(program.instance_ticks[0].frame).count)
+    # each row makes two ticks due: when it enters the window, and when it leaves it
+    assert counts == [0, 0, 4, 2]
+
+
+def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
+    file = File(
+        "stream x = sum[0,5](i) per k every 2\nstream w = count(true over x)\n"
+        "stream y = max(x over x) every 2"
+    )
+    log: list[Row] = [
+        (time, trace, {**dict.fromkeys(SCHEMA.names), "k": key, "i": value})
+        for time, trace, key, value in [
+            *((0, 0, 1, 2**62), (1, 0, 1, 2**62), (1, 0, 2, 5), (1, 1, 1, 3), (3, 0, 2, 1)),
+            (9, 0, 2, 1),
+        ]
+    ]
+    found = in_batches(file, log, [3], 1, 11, only_due=False)
+    wanted = wanted_of(file, log, 11)
+    require_same(found, wanted, file)
+    times = {(time, trace) for time, trace, *_ in wanted[1]}
+    assert (2, 1) in times
+    assert (2, 0) not in times
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stream x = i per k every 2", "x is every 2, but i is of rows"),
+        ("stream x = u per k every 2", "x is every 2, but u is of rows"),
+        ("stream x = t per k every 2", "t has no value at the ticks of an instance"),
+        ("stream x = sum[0,9](t) per k every 2", "looks at rows or ticks of the instance only"),
+        (
+            "stream x = 1 per k every 2\nstream y = sum[0,9](x) per k every 4",
+            "looks at rows or ticks of the instance only",
+        ),
+        (
+            "stream x = 1 per k every 2\nstream y = x per k every 4",
+            "x has no value at the ticks of an instance",
+        ),
+        (
+            "stream x = 1 per k every 2 until row.b\nstream y = sum[0,9](x) per k every 2",
+            "looks at rows or ticks of the instance only",
+        ),
+        ("stream x = 1 per k every 2\nstream y = x per k", "y is evaluated at rows, but x is ev"),
+        ("stream x = 1 per k every 2\nstream y = x", "has a value for each of its instances"),
+        (
+            "stream x = y[1] per k every 2\nstream y = 1 per m every 2",
+            "a stream with per and every cannot read other instances",
+        ),
+        ("stream x = x + 1 per k every 2", "stream x needs its own value at the same row"),
+        ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
+    ],
+)
+def test_errors(text: str, message: str) -> None:
+    with pytest.raises(MtlmonError, match=message):
+        File(f"stream u = i + 1\nstream t = 1 every 2\n{text}").program()
