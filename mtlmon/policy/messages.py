@@ -131,12 +131,12 @@ def _is_format(form: str) -> bool:
     return False
 
 
-def with_held_columns(expression: Expression, time: str) -> Expression:
+def with_held_columns(expression: Expression, time: str | None) -> Expression:
     """An expression at ticks, where a column by itself is its last value, as in `column.hold()`.
 
     Args:
         expression: the expression.
-        time: the column of times, which is the time of the tick.
+        time: the column of times, which is the time of the tick; None if there is none.
     """
     if expression.operator in ops.COLUMNS:
         if expression.name == time:
