@@ -127,7 +127,7 @@ class _Analyser:
         before, title = len(self.errors), title_of(policy)
         self.check_scopes(policy.formula, free_variables(policy.formula)[id(policy.formula)], title)
         body, reported = parts_of(policy)
-        for finding in future_findings(body, is_closed=not reported):
+        for finding in future_findings(body, is_closed=not reported, is_find=policy.is_find):
             self.report(finding, title)
         return len(self.errors) == before
 
@@ -164,6 +164,9 @@ class _Analyser:
             hint += f"; or did you mean EXISTS {name}. {negated}?"
         if (operator := _remembering(whole, error)) is not None:
             hint += f"; what {operator} remembers is found by itself, so bind {name} inside it"
+            inner = formula if negated is None else negated
+            if inner.operator is ops.COMPARISON:
+                hint += ", or compare outside of it"
         if name in self.file.streams:
             hint = f"{name} is a variable here: a stream cannot stand among variables; {hint}"
         if name in self.columns():

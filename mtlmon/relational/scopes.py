@@ -87,14 +87,19 @@ def _aggregate_findings(
             return
 
 
-def future_findings(formula: Formula, *, is_closed: bool) -> Iterator[Finding]:
+def future_findings(
+    formula: Formula, *, is_closed: bool, is_find: bool = False
+) -> Iterator[Finding]:
     """Yield the operators that look ahead without bound where variables forbid that.
 
     Args:
         formula: the formula, behind its leading FORALLs.
         is_closed: whether it has no free variables.
+        is_find: whether it is that of a `find`; a policy that is ALWAYS FORALL would not say which
+            values violate it.
     """
     free = free_variables(formula)
+    has_findings = False
     stack = [(formula, False)]
     while stack:
         node, is_below = stack.pop()
@@ -106,6 +111,14 @@ def future_findings(formula: Formula, *, is_closed: bool) -> Iterator[Finding]:
                 hint = f"give it an interval: {word}[0,b]"
                 if node.operator is ops.ALWAYS and node is formula:
                     hint = "leave ALWAYS out: a policy is checked at every time-point"
+                has_findings = True
                 yield Finding(node.span, message, hint)
         is_inner = is_below or bool(quantified(node)) or bool(terms_of(node))
         stack += ((operand, is_inner) for operand in reversed(node.operands))
+    interval = formula.interval
+    is_always = formula.operator is ops.ALWAYS and interval is not None and not interval.is_bounded
+    is_hiding = is_always and is_closed and not is_find and bool(quantified(formula.operands[0]))
+    if is_hiding and not has_findings:
+        message = "ALWAYS looks ahead without bound, beside variables"
+        hint = "leave ALWAYS out: a policy is checked at every time-point"
+        yield Finding(formula.span, message, hint)

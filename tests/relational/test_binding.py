@@ -182,8 +182,43 @@ def test_a_variable_of_what_is_remembered_must_be_bound_there() -> None:
     (error,) = analyse(parse_policies(text)).errors
     assert error.hint == (
         "bind u first, as in p(u) AND NOT m = u; what ONCE remembers is found by itself, so bind u "
-        "inside it"
+        "inside it, or compare outside of it"
     )
+
+
+@pytest.mark.parametrize(
+    ("refused", "mended"),
+    [
+        ("publish(u, f) IMPLIES ONCE approve(m, f)", "publish(u, f) IMPLIES ONCE approve(_, f)"),
+        (
+            "publish(u, f) IMPLIES EXISTS g. NOT approve(g, f)",
+            "publish(u, f) IMPLIES EXISTS g. manager(g) AND NOT approve(g, f)",
+        ),
+        (
+            "NOT (approve(m, f) OR owner(m))",
+            "NOT ((EXISTS f. approve(m, f)) OR owner(m))",
+        ),
+        ("NOT (x > 3 AND NOT pay(x))", "NOT (amount(x) AND x > 3 AND NOT pay(x))"),
+        (
+            "publish(u, f) IMPLIES EXISTS m. ONCE (approve(m, f) AND NOT m = u)",
+            "publish(u, f) IMPLIES EXISTS m. (ONCE approve(m, f)) AND NOT m = u",
+        ),
+        (
+            "request(u) IMPLIES EVENTUALLY answer(u)",
+            "request(u) IMPLIES EVENTUALLY[0,1h] answer(u)",
+        ),
+        (
+            "ALWAYS FORALL u. (publish(u) IMPLIES known(u))",
+            "FORALL u. publish(u) IMPLIES known(u)",
+        ),
+        ("q(u) AND EXISTS u. known(u)", "NOT q(u) OR EXISTS v. known(v)"),
+        ("q(u) IMPLIES COUNT(p(u, x)) > 3", "q(u) IMPLIES COUNT(p(u, x) BY u) > 3"),
+    ],
+)
+def test_mends_that_the_documentation_names(refused: str, mended: str) -> None:
+    unit = "unit s\natom amount(x: int)\n"
+    assert analyse(parse_policies(f"{unit}policy p: {refused}\n")).errors
+    assert not analyse(parse_policies(f"{unit}policy p: {mended}\n")).errors
 
 
 def test_a_variable_named_like_a_column_gets_a_hint() -> None:
