@@ -148,7 +148,8 @@ def refuse_first_order(policies: Iterable[Policy]) -> None:
             name = "the policy" if policy.name is None else f"policy {policy.name}"
             if policy.is_find:
                 name = f"find {policy.name}"
-            what = "" if policy.is_find else " has variables, which"
+            what = "looks for values" if policy.is_find else "has variables"
             raise MtlmonError(
-                f"{name}{what} cannot be run here yet: use the command mtlmon, or RelationalMonitor"
+                f"{name} {what}, so it is over all events of a log and not over a trace: use the "
+                "command, check_tables, RelationalMonitor or mtlmon.spark.monitor"
             )

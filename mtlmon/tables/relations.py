@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # the indices of rows, and the values of each argument there
     Rows = tuple[NDArray[np.uint32], list[pa.Array]]
 
-__all__ = ["RelationRows", "TableAtom", "shown_arguments", "table_atoms"]
+__all__ = ["RelationRows", "TableAtom", "plain_values", "shown_arguments", "table_atoms"]
 
 
 class TableAtom(NamedTuple):
@@ -261,25 +261,40 @@ class RelationRows:
 
     def _cells(self, column: pa.Array, kind: str, atom: str) -> NDArray[np.int64]:
         """The cells of values that are neither null nor NaN."""
-        try:
-            if kind == "text":
-                texts = column if is_text(column.type) else text_array(column)
-                return number_rows(self._texts, [texts]).astype(np.int64)
-            if kind == "float":
-                floats = np.asarray(column.cast(pa.float64()))
-                return (floats + 0.0).view(np.int64)
-            if kind == "boolean":
-                return np.asarray(column.cast(pa.int8())).astype(np.int64)
-            if kind == "time":
-                zone = column.type.tz if pa.types.is_timestamp(column.type) else None
-                column = column.cast(pa.timestamp("ns", zone))
-            return np.asarray(column.cast(pa.int64()))
-        except pa.ArrowInvalid as error:
-            reason = " ".join(str(error).split())
-            what = "times from 1677 to 2262" if kind == "time" else "64 bits"
-            raise MtlmonError(
-                f"the value of an argument of {atom} does not fit {what}: {reason}"
-            ) from None
+        values = plain_values(column, kind, atom)
+        if kind == "text":
+            return number_rows(self._texts, [values]).astype(np.int64)
+        return np.asarray(values).view(np.int64)
+
+
+def plain_values(column: pa.Array, kind: str, atom: str) -> pa.Array:
+    """Return the values of an argument as integers, floats without -0.0, or texts.
+
+    Args:
+        column: the values, neither null nor NaN.
+        kind: "integer", "float", "boolean", "text" or "time", which counts nanoseconds.
+        atom: the atom, for errors.
+
+    Raises:
+        MtlmonError: a value does not fit 64 bits.
+    """
+    try:
+        if kind == "text":
+            return column if is_text(column.type) else text_array(column)
+        if kind == "float":
+            return pa.array(np.asarray(column.cast(pa.float64())) + 0.0)
+        if kind == "boolean":
+            return column.cast(pa.int8()).cast(pa.int64())
+        if kind == "time":
+            zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+            column = column.cast(pa.timestamp("ns", zone))
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        reason = " ".join(str(error).split())
+        what = "times from 1677 to 2262" if kind == "time" else "64 bits"
+        raise MtlmonError(
+            f"the value of an argument of {atom} does not fit {what}: {reason}"
+        ) from None
 
 
 def _part(piece: _Piece, start: int, end: int) -> _Piece:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.batch.relations import monitor_relations
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
@@ -18,7 +19,7 @@ from mtlmon.spark.common.ordering import (
     orders_of,
     with_time_stamps,
 )
-from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.trace_monitors import monitors_of
 from mtlmon.spark.common.verdicts import verdict_schema, with_keys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
+    from mtlmon.relational.slicing import Statistics
     from mtlmon.spark.common.end_times import EndTimeLike
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.monitoring import Ties
@@ -55,6 +57,8 @@ def monitor(
     resolution: str | None = None,
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
+    slices: int | None = None,
+    statistics: Statistics | None = None,
 ) -> DataFrame:
     """Monitor the rows of a data frame: each row is an event, and each key is a trace.
 
@@ -100,6 +104,11 @@ def monitor(
         on_error: what to do with rows that are not events. "stop": the first one is an error.
             "skip": they are skipped and counted, and a `SkippedRowsWarning` is shown once.
         counts: an object that counts ties and skipped rows.
+        slices: for policies with variables, how many monitors share the rows, from 1 to 1024; by
+            default four for each core.
+        statistics: for policies with variables, how many rows atoms have and which values are
+            frequent, as `relation_statistics` finds them; `Statistics()` if nothing is known. By
+            default, the rows are read twice, the first time for that.
 
     Returns:
         A row for each verdict: `policy` (null if it has no name), the key columns, `time` and
@@ -108,12 +117,36 @@ def monitor(
         column `message`. If policies have different keys, the
         columns of all of them are there, null where a policy has no such key.
 
+        For policies with variables, a row for each valuation that violates a policy, or that a
+        `find` matches: `policy`, `time`, `offset`, `verdict` (false or true), and a column for each
+        variable. All rows of a time-stamp are one time-point, as with `--time-points stamp`.
+
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
         TableError: a column is missing, or has a type that does not fit its use.
         MtlmonError: an argument is invalid.
     """
     _check_ties(ties)
+    file = relational_file(policy, resolution, time_unit)
+    if file is not None:
+        _refuse_options(key=key, order_within=order_within, mode=mode)
+        return monitor_relations(
+            df,
+            file,
+            time=time,
+            atoms=atoms,
+            event=event,
+            event_separator=event_separator,
+            end_time=end_time,
+            time_unit=time_unit,
+            resolution=resolution,
+            on_error=on_error,
+            counts=counts,
+            slices=slices,
+            statistics=statistics,
+        )
+    if slices is not None or statistics is not None:
+        raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
@@ -166,6 +199,29 @@ def monitor(
 _NO_SKIPPING = (
     "such rows cannot be skipped with {}, as the last time-stamp of all rows is found before"
 )
+
+
+def _refuse_options(*, key: object, order_within: object, mode: str) -> None:
+    """Refuse what is for policies without variables.
+
+    Raises:
+        MtlmonError: an argument is given that is.
+    """
+    if key:
+        raise MtlmonError(
+            "key is for policies without variables, and others are over all rows: make the key an "
+            "argument of atoms"
+        )
+    if order_within is not None:
+        raise MtlmonError(
+            "order_within is for policies without variables: for others, the rows of a time-stamp "
+            "are one time-point"
+        )
+    if mode != "local":
+        raise MtlmonError(
+            f"mode {mode!r} is for policies without variables: leave it out, as there are no "
+            "equivalences between valuations"
+        )
 
 
 def _check_ties(ties: Ties) -> None:

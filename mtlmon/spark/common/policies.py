@@ -210,9 +210,7 @@ def compile_policies(
     elif isinstance(policy, Formula):
         compiled = [_compiled(None, policy, unit or time_unit)]
     else:
-        file = _policy_file(policy, unit or LATER)
-        if file.unit == LATER:
-            file = _policy_file(policy, time_unit)
+        file = read_file(policy, unit, time_unit)
         if not has_lines:
             _refuse_pattern(file)
         refuse_first_order(file.policies)
@@ -263,6 +261,30 @@ def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledP
             "say it with resolution='s', or with a line 'unit s' in the policy"
         )
     return CompiledPolicy(name, compile_formula(formula, unit=unit))
+
+
+def read_file(policy: object, unit: str | None, time_unit: str | None) -> PolicyFile:
+    """Read the policies with the unit of time-stamps, which by default is the unit of times."""
+    file = _policy_file(policy, unit or LATER)
+    return _policy_file(policy, time_unit) if file.unit == LATER else file
+
+
+def relational_file(
+    policy: PolicyLike, resolution: str | None = None, time_unit: str | None = None
+) -> PolicyFile | None:
+    """Return the policy file if a policy in it has variables, else None.
+
+    The arguments and errors are those of `compile_policies`.
+    """
+    if isinstance(policy, Program):
+        return None
+    if isinstance(policy, Formula):
+        if not policy.is_first_order:
+            return None
+        policy = str(policy)
+    Times(time_unit, None, resolution)
+    file = read_file(policy, resolution, time_unit)
+    return file if any(one.is_find or one.formula.is_first_order for one in file.policies) else None
 
 
 def _policy_file(policy: object, unit: str | None) -> PolicyFile:

@@ -13,7 +13,7 @@ from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import check_keys, plain_rows
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
-from mtlmon.spark.common.policies import compile_policies
+from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.verdicts import with_keys
 from mtlmon.spark.streaming.event_clock import EventClock
@@ -105,6 +105,11 @@ def monitor_stream(
         MtlmonError: an argument is invalid; the data frame is not streaming; Spark is older than
             4.1; its state store is not that of RocksDB; or protobuf is missing.
     """
+    if relational_file(policy, resolution, time_unit) is not None:
+        raise MtlmonError(
+            "monitor_stream does not take policies with variables: monitor data at rest with "
+            "mtlmon.spark.monitor, or the stream with the command or RelationalMonitor"
+        )
     _check_spark(df)
     from mtlmon.spark.streaming.processor import KeyProcessor
 

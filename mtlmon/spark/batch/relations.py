@@ -1,0 +1,364 @@
+"""Monitors policies with variables on data frames, in slices by the values of variables."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.checking.outputs import unique_columns
+from mtlmon.errors import MtlmonError
+from mtlmon.relational.atoms import formulas_of, is_first_order, refuse_traces
+from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
+from mtlmon.spark.common.atom_rows import (
+    ATOM,
+    TIME,
+    AtomRows,
+    RelationSource,
+    packed_names,
+    relation_source,
+    spark_schema,
+)
+from mtlmon.spark.common.end_times import time_stamp_of
+from mtlmon.spark.common.events import check_schema
+from mtlmon.spark.common.ordering import check_order_types, column_named
+from mtlmon.spark.common.policies import relational_file
+from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.slice_columns import owner, slices_of_rows
+from mtlmon.spark.common.slice_monitors import SLICE, SlicedRows, SliceSource
+from mtlmon.spark.session import cores_of
+from mtlmon.support.atom_names import listed
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.spark.common.end_times import EndTimeLike
+    from mtlmon.spark.common.events import OnError
+    from mtlmon.spark.common.policies import PolicyLike
+    from mtlmon.spark.common.row_counts import RowCounts as Counts
+    from mtlmon.spark.common.trace_monitors import EndTime
+
+__all__ = ["monitor_relations", "prepared_relations", "relation_statistics"]
+
+SLICES_PER_CORE = 4
+_FIXED = ("policy", "time", "offset", "verdict")
+
+
+def prepared_relations(
+    df: DataFrame,
+    file: PolicyFile,
+    *,
+    time: str | None,
+    atoms: Mapping[str, str] | None,
+    event: str | None,
+    event_separator: str,
+    time_unit: str | None,
+    resolution: str | None,
+    on_error: OnError,
+    function: str,
+) -> tuple[RelationSource, DataFrame]:
+    """Check the arguments; return how rows become rows of atoms, and the rows.
+
+    Args:
+        df: the rows.
+        file: the policies, at least one of which has variables.
+        time: the column of times, and so on, as for `monitor`.
+        function: the name of the function, for errors.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated, or does not fit the columns.
+        MtlmonError: an argument is invalid.
+    """
+    if not all(map(is_first_order, file.policies)):
+        raise MtlmonError(
+            "policies with variables and others have verdicts with other columns: monitor them in "
+            "two calls"
+        )
+    refuse_traces(file)
+    source = relation_source(
+        file,
+        time=time,
+        atoms=atoms,
+        event=event,
+        separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+        function=function,
+    )
+    selection = source.source.selection
+    selection.require(df.columns, source.source.place)
+    rows = df.select(*map(column_named, selection.names))
+    schema = rows.limit(0).toArrow().schema
+    check_schema(source.source, schema)
+    check_order_types(source.source, rows.schema.fields, schema)
+    source = source._replace(schema=schema.serialize().to_pybytes())
+    # find what does not fit the columns here rather than on executors
+    source.columns()
+    return source, rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
+
+
+def monitor_relations(
+    df: DataFrame,
+    file: PolicyFile,
+    *,
+    time: str | None,
+    atoms: Mapping[str, str] | None,
+    event: str | None,
+    event_separator: str,
+    end_time: EndTimeLike,
+    time_unit: str | None,
+    resolution: str | None,
+    on_error: OnError,
+    counts: Counts | None,
+    slices: int | None,
+    statistics: Statistics | None,
+) -> DataFrame:
+    """Monitor policies with variables; the arguments are those of `monitor`.
+
+    Rows become rows of atoms, and each goes to the slices that need it: one shuffle by slice. The
+    rows of a slice are sorted by time and monitored, and of what it reports, only the valuations
+    that it owns are kept. Only rows of atoms are copied, and Spark itself computes slices.
+    """
+    from pyspark.sql import functions as F
+
+    source, rows = prepared_relations(
+        df,
+        file,
+        time=time,
+        atoms=atoms,
+        event=event,
+        event_separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+        function="mtlmon.spark.monitor",
+    )
+    end = time_stamp_of(end_time, source.source, source.arrow_schema, df.sparkSession)
+    _check_end(end)
+    count = slice_count(df.sparkSession, slices)
+    if statistics is None:
+        statistics = Statistics() if count == 1 else _collected(rows, source, count)
+    sliced = SliceSource(source, count, statistics)
+    slicing = sliced.slicing()
+    reporter = reporter_of(df.sparkSession, counts)
+    source = source._replace(source=source.source._replace(reporter=reporter))
+    columns = source.columns()
+    atom_rows = AtomRows(source, has_marks=needs_marks(slicing, file))
+    given = rows.mapInArrow(atom_rows, spark_schema(columns.schema))
+    placed = given.select(
+        F.explode(slices_of_rows(slicing, columns)).alias(SLICE),
+        TIME,
+        ATOM,
+        *columns.arguments,
+    )
+    # the constant keeps Spark from changing the partitions; see `sorted_rows`
+    ordered = placed.repartition(count, SLICE, F.lit(0)).sortWithinPartitions(SLICE, TIME)
+    found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(sliced.schema()))
+    return valuations(found, sliced, slicing)
+
+
+def _check_end(end_time: EndTime) -> None:
+    """Raise MtlmonError if an end time is invalid."""
+    from mtlmon.engine.native import clock_at_end
+
+    clock_at_end(0, end_time)
+
+
+def slice_count(spark: SparkSession, slices: int | None) -> int:
+    """Return the number of slices, by default some for each core.
+
+    Raises:
+        MtlmonError: the number that is given is not from 1 to `MOST_SLICES`.
+    """
+    if slices is None:
+        cores = cores_of(spark)
+        if cores is None:
+            cores = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+        return max(1, min(SLICES_PER_CORE * cores, MOST_SLICES))
+    if isinstance(slices, bool) or not isinstance(slices, int) or not 1 <= slices <= MOST_SLICES:
+        raise MtlmonError(f"slices is a number from 1 to {MOST_SLICES}, not {slices!r}")
+    return slices
+
+
+def needs_marks(slicing: Slicing, file: PolicyFile) -> bool:
+    """Whether all slices get all time-points.
+
+    PREVIOUS and NEXT look at neighbouring time-points, so they need all of them.
+    """
+    if slicing.needs_marks:
+        return True
+    return any(
+        node.operator in (ops.PREVIOUS, ops.NEXT)
+        for formula in formulas_of(file)
+        for node in postorder(formula)
+    )
+
+
+def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataFrame:
+    """Keep of what slices report the valuations that they own, with a column for each variable.
+
+    Args:
+        found: what slices report.
+        sliced: how rows are sliced.
+        slicing: the plan of slices.
+
+    Raises:
+        MtlmonError: variables of one name have different types.
+    """
+    from pyspark.sql import functions as F
+
+    kinds = sliced.kinds()
+    own = found.where(F.col(SLICE) == owner(slicing, kinds))
+    if any(policy.exposed for policy in slicing.policies):
+        # several valuations of what is not reported can say the same
+        kept = _reported(own, slicing, kinds)
+        return kept.distinct()
+    return _reported(own, slicing, kinds)
+
+
+def _reported(own: DataFrame, slicing: Slicing, kinds: Sequence[Sequence[str]]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    types: dict[str, str] = {}
+    places: dict[str, list[tuple[int, str]]] = {}
+    for number, (policy, words) in enumerate(zip(slicing.policies, kinds, strict=True)):
+        packed = packed_names(words)
+        for name, kind, column in zip(policy.reported, words, packed, strict=False):
+            if types.setdefault(name, kind) != kind:
+                raise MtlmonError(
+                    f"the variable {name} is of kind {types[name]} in one policy, but {kind} in "
+                    f"{listed([policy.name or ''])}: rename one of them, as both have one column"
+                )
+            places.setdefault(name, []).append((number, column))
+    names = unique_columns(list(types), _FIXED, "var_")
+    policies: Column | None = None
+    for number, policy in enumerate(slicing.policies):
+        test = F.col("number") == number
+        title = F.lit(policy.name).cast("string")
+        policies = F.when(test, title) if policies is None else policies.when(test, title)
+    assert policies is not None
+    columns = [
+        policies.alias("policy"),
+        F.col(TIME),
+        F.lit(0).cast("bigint").alias("offset"),
+        F.col("verdict"),
+    ]
+    for (name, kind), shown in zip(types.items(), names, strict=True):
+        value: Column | None = None
+        for number, place in places[name]:
+            test = F.col("number") == number
+            one = F.col(place)
+            value = F.when(test, one) if value is None else value.when(test, one)
+        assert value is not None
+        columns.append(_typed(value, kind).alias(shown))
+    return own.select(*columns)
+
+
+def _typed(value: Column, kind: str) -> Column:
+    """A value of rows of atoms as a value of Spark."""
+    from pyspark.sql import functions as F
+
+    if kind == "boolean":
+        return value.cast("boolean")
+    if kind == "time":
+        # Spark's timestamps have microseconds, and div rounds towards zero
+        whole = value - F.pmod(value, F.lit(1000).cast("bigint"))
+        return F.timestamp_micros(F.call_function("div", whole, F.lit(1000)))
+    return value
+
+
+def relation_statistics(
+    df: DataFrame,
+    policy: PolicyLike,
+    *,
+    slices: int | None = None,
+    time: str | None = None,
+    atoms: Mapping[str, str] | None = None,
+    event: str | None = None,
+    event_separator: str = "|",
+    time_unit: str | None = None,
+    resolution: str | None = None,
+    on_error: OnError = "stop",
+) -> Statistics:
+    """Count the rows of each atom, and find which values are frequent, for `monitor`.
+
+    The arguments are those of `monitor`. Rows of an earlier day, or a part of the rows, often say
+    enough. The rows are read once, and nothing is shuffled.
+
+    Raises:
+        MtlmonError: no policy has variables; or as `monitor`.
+    """
+    file = relational_file(policy, resolution, time_unit)
+    if file is None:
+        raise MtlmonError("statistics are for policies with variables, and this has none")
+    source, rows = prepared_relations(
+        df,
+        file,
+        time=time,
+        atoms=atoms,
+        event=event,
+        event_separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+        function="relation_statistics",
+    )
+    return _collected(rows, source, slice_count(df.sparkSession, slices))
+
+
+def _collected(rows: DataFrame, source: RelationSource, slices: int) -> Statistics:
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    schema = StructType([StructField("counts", BinaryType())])
+    parts = rows.mapInArrow(CountedRows(source, slices), schema).collect()
+    merged = RowCounts(slices)
+    for (part,) in parts:
+        merged.merge(pickle.loads(bytes(part)))
+    return merged.statistics
+
+
+class CountedRows:
+    """Collects statistics of a partition; picklable, a function for `mapInArrow`.
+
+    Args:
+        source: how rows become rows of atoms.
+        slices: the number of slices.
+    """
+
+    def __init__(self, source: RelationSource, slices: int) -> None:
+        self.source = source
+        self.slices = slices
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = RowCounts(self.slices)
+        columns = self.source.columns()
+        for batch in AtomRows(self.source, has_marks=False, has_end=False)(batches):
+            if not batch.num_rows:
+                continue
+            number = batch.column(ATOM)[0].as_py()
+            values = [_counted(batch.column(name)) for name in columns.columns_of(number)]
+            kinds = columns.kinds[number]
+            counts.add_counted(
+                columns.names[number],
+                batch.num_rows,
+                [
+                    {bool(one): n for one, n in own.items()} if kind == "boolean" else own
+                    for own, kind in zip(values, kinds, strict=True)
+                ],
+            )
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(counts)])], names=["counts"])
+
+
+def _counted(column: pa.Array) -> Mapping[Any, int]:
+    """How often each value occurs."""
+    found = pc.value_counts(column)
+    return Counter(dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)))

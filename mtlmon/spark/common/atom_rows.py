@@ -1,0 +1,304 @@
+"""Makes rows of atoms with arguments of the rows of a data frame, for policies with variables.
+
+Whatever the atoms are, their rows have the same columns: the time-stamp, the number of the atom,
+and enough columns of integers, floats and texts for the arguments of each atom. Besides, there are
+*marks*: rows without arguments that say that there is a time-point, or how far the log goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.errors import MtlmonError, RowError
+from mtlmon.policy.needs import needs_of
+from mtlmon.policy.predicates.compiling import CompiledExpressions
+from mtlmon.relational.analysis import analyse
+from mtlmon.relational.atoms import cell_word, refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.spark.common.events import EventReader, event_source, row_error
+from mtlmon.spark.common.policies import Policies
+from mtlmon.tables.relations import plain_values, shown_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql.types import StructType
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.relational.analysis import Analysis
+    from mtlmon.spark.common.events import EventSource, OnError
+
+__all__ = ["END", "MARK", "AtomColumns", "AtomRows", "RelationSource", "relation_source"]
+
+TIME, ATOM = "time", "atom"
+MARK = -1
+"""The number in the column of atoms that stands for a time-point, with rows or without."""
+END = -2
+"""The number that stands for the last time-stamp of some rows."""
+
+_LETTER = {"integer": "i", "boolean": "i", "time": "i", "float": "f", "text": "s"}
+_ARROW = {"i": pa.int64(), "f": pa.float64(), "s": pa.string()}
+
+
+class AtomColumns(NamedTuple):
+    """The columns of rows of atoms.
+
+    Attributes:
+        names: the atoms, in the order of their numbers.
+        kinds: for each of them, the kinds of its arguments: "integer", "float", "boolean", "text"
+            or "time".
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[tuple[str, ...], ...]
+
+    def columns_of(self, atom: int) -> tuple[str, ...]:
+        """The columns of the arguments of an atom."""
+        return packed_names(self.kinds[atom])
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All columns of arguments: enough of each kind for any atom."""
+        return packed_union(self.kinds)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        own = [pa.field(name, _ARROW[name[0]]) for name in self.arguments]
+        return pa.schema([pa.field(TIME, pa.int64()), pa.field(ATOM, pa.int32()), *own])
+
+    def batch(
+        self,
+        time_stamps: NDArray[np.int64],
+        atom: int,
+        columns: Sequence[pa.Array] = (),
+    ) -> pa.RecordBatch:
+        """Rows of an atom, or marks."""
+        count = len(time_stamps)
+        own = dict(zip(self.columns_of(atom), columns, strict=True)) if atom >= 0 else {}
+        arrays = [pa.array(time_stamps), pa.array(np.full(count, atom, np.int32))]
+        for name in self.arguments:
+            kind = _ARROW[name[0]]
+            arrays.append(own[name].cast(kind) if name in own else pa.nulls(count, kind))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def packed_names(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that hold values of some kinds: `i0`, `i1`, `f0`, `s0` and so on."""
+    counts: dict[str, int] = {}
+    names = []
+    for kind in kinds:
+        letter = _LETTER[kind]
+        names.append(f"{letter}{counts.get(letter, 0)}")
+        counts[letter] = counts.get(letter, 0) + 1
+    return tuple(names)
+
+
+def packed_union(several: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns that hold values of any of several lists of kinds."""
+    names = {name for kinds in several for name in packed_names(kinds)}
+    return tuple(sorted(names, key=lambda name: (name[0], int(name[1:]))))
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the columns as Spark has them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+class RelationSource(NamedTuple):
+    """How rows become rows of atoms; picklable.
+
+    Attributes:
+        source: how rows become events, whose atoms are the conditions.
+        file: the policies.
+        shown: for each atom, the names in `PolicyFile.shown` of its arguments.
+        names: the atoms.
+        schema: the columns of the data frame that are read.
+        unit: the unit of time-stamps, or None.
+    """
+
+    source: EventSource
+    file: PolicyFile
+    shown: dict[str, list[str]]
+    names: tuple[str, ...]
+    schema: bytes = b""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the data frame that are read."""
+        return pa.ipc.read_schema(pa.py_buffer(self.schema))
+
+    def analysis(self) -> Analysis:
+        """What is known of the policies, with the types of columns.
+
+        Raises:
+            PolicyError: a policy does not fit the columns.
+        """
+        analysis = analyse(self.file, self.arrow_schema)
+        if analysis.errors:
+            raise analysis.errors[0]
+        return analysis
+
+    def columns(self) -> AtomColumns:
+        """The columns of rows of atoms."""
+        relations = self.analysis().relations
+        kinds = [
+            tuple(map(cell_word, relations[name])) if name in self.shown else ()
+            for name in self.names
+        ]
+        return AtomColumns(self.names, tuple(kinds))
+
+
+def relation_source(
+    file: PolicyFile,
+    *,
+    time: str | None,
+    atoms: Mapping[str, str] | None,
+    event: str | None,
+    separator: str,
+    time_unit: str | None,
+    resolution: str | None,
+    on_error: OnError,
+    function: str,
+) -> RelationSource:
+    """Return how rows become rows of atoms; the arguments are those of `event_source`.
+
+    Args:
+        file: the policies, all of which have variables.
+        function: the function that monitors them, for errors.
+
+    Raises:
+        PolicyError: an atom has arguments but no condition, or a condition is on other rows.
+        MtlmonError: as `event_source`.
+    """
+    names = used_atoms(file)
+    require_rows_of_tables(file, names)
+    refuse_points(file)
+    shown = shown_arguments(file, names)
+    every_shown = [one for some in shown.values() for one in some]
+    needs = needs_of(file, names, every_shown)
+    if needs.remembering or set(needs.log_atoms) - set(names):
+        what = (*needs.remembering, *needs.log_atoms)[0]
+        raise MtlmonError(
+            f"the condition of {what} depends on other rows, which {function} does not support for "
+            "policies with variables, as the rows of a time-stamp have no order: say it with "
+            "operators of the formula, or use check_tables"
+        )
+    predicates = {name: file.atoms[name] for name in names if name in file.atoms}
+    unit = resolution if file.unit is None else file.unit
+    policies = Policies((), names, predicates, unit, "local", file, columns=needs.columns)
+    source = event_source(
+        policies,
+        time=time,
+        atoms=atoms,
+        event=event,
+        separator=separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+    )
+    return RelationSource(source, file, shown, names)
+
+
+class AtomRows:
+    """Makes rows of atoms of the rows of a data frame; picklable, a function for `mapInArrow`.
+
+    A row of an atom needs a value for each argument: where one is null or NaN, there is none.
+
+    Args:
+        source: how rows become rows of atoms.
+        has_marks: whether each time-stamp becomes a mark, and not only those of rows of atoms.
+        has_end: whether the last time-stamp of the partition is said.
+    """
+
+    def __init__(self, source: RelationSource, *, has_marks: bool, has_end: bool = True) -> None:
+        self.source = source
+        self.has_marks = has_marks
+        self.has_end = has_end
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = _Reader(self.source)
+        last: int | None = None
+        try:
+            for batch in batches:
+                time_stamps, rows = reader.read(batch)
+                if not len(time_stamps):
+                    continue
+                highest = int(time_stamps.max())
+                last = highest if last is None else max(last, highest)
+                yield from rows
+                if self.has_marks:
+                    yield reader.columns.batch(np.unique(time_stamps), MARK)
+        finally:
+            reader.events.report()
+        if last is not None and self.has_end:
+            yield reader.columns.batch(np.array([last]), END)
+
+
+class _Reader:
+    """Reads batches of rows of a data frame, whose columns have any names."""
+
+    def __init__(self, source: RelationSource) -> None:
+        self.events = EventReader(source.source)
+        self.columns = source.columns()
+        self._source = source
+        self._names = source.source.selection.names
+        expressions: dict[str, Predicate] = {}
+        for names in source.shown.values():
+            for name in names:
+                expressions[name] = source.file.predicate(source.file.shown[name], None)
+        schema = source.arrow_schema
+        self._compiled = CompiledExpressions(expressions, schema, source.source.environment())
+        self._kinds = dict(zip(source.names, self.columns.kinds, strict=True))
+
+    def read(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], list[pa.RecordBatch]]:
+        """Return the time-stamps of the rows that are events, and the rows of atoms."""
+        events = self.events.read(batch.rename_columns(self._names))
+        rows, letters, stamps = events.rows, events.words(), events.time_stamps
+        while True:
+            try:
+                columns = {name: rows.column(name) for name in self._compiled.types}
+                shown = self._compiled.compute(columns, rows.num_rows)
+                break
+            except RowError as error:
+                kept = self._without(rows, error)
+                letters, stamps = letters[kept], stamps[kept]
+                rows = rows.filter(pa.array(kept))
+        found = []
+        for number, name in enumerate(self._source.names):
+            holds = letters[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
+            own = [shown[one] for one in self._source.shown.get(name, ())]
+            for column in own:
+                holds &= np.asarray(column.is_valid())
+                if pa.types.is_floating(column.type):
+                    holds &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+            if holds.any():
+                mask = pa.array(holds)
+                values = [
+                    plain_values(column.filter(mask), kind, name)
+                    for column, kind in zip(own, self._kinds[name], strict=True)
+                ]
+                found.append(self.columns.batch(stamps[holds], number, values))
+        return stamps, found
+
+    def _without(self, rows: pa.RecordBatch, error: RowError) -> NDArray[np.bool_]:
+        """Which rows are kept if some have no value; raises if none may be skipped."""
+        source = self._source.source
+        problem = row_error(source, rows, error.rows[0], error.reason)
+        if source.on_error != "skip":
+            raise problem
+        kept = np.ones(rows.num_rows, np.bool_)
+        kept[list(error.rows)] = False
+        self.events.refused.count += len(error.rows)
+        if len(self.events.errors) < _KEPT:
+            self.events.errors.append(str(problem))
+        return kept
+
+
+_KEPT = 10

@@ -1,0 +1,272 @@
+"""Monitors slices: each has some of the rows of atoms, and answers for the valuations it owns."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.engine.native import clock_at_end
+from mtlmon.errors import MtlmonError, RowError
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.atoms import cell_word, named_rows
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.output.native import answer_arrays
+from mtlmon.relational.planning import plan
+from mtlmon.relational.slicing import Slicing, Statistics, plan_slices
+from mtlmon.spark.common.atom_rows import (
+    ATOM,
+    END,
+    TIME,
+    RelationSource,
+    packed_names,
+    packed_union,
+)
+from mtlmon.tables.relations import RelationRows, TableAtom
+from mtlmon.tables.verdicts import key_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.spark.common.trace_monitors import EndTime
+
+__all__ = ["SLICE", "SliceSource", "SlicedRows"]
+
+SLICE, NUMBER, VERDICT = "slice", "number", "verdict"
+_VIOLATED, _HOLDS = 0, 1
+_BATCH_ROWS = 1 << 16
+_ARROW = {"i": pa.int64(), "f": pa.float64(), "s": pa.string()}
+
+
+class SliceSource(NamedTuple):
+    """How rows are sliced; picklable.
+
+    Attributes:
+        source: how rows become rows of atoms.
+        slices: the number of slices.
+        statistics: what is known of the rows.
+    """
+
+    source: RelationSource
+    slices: int
+    statistics: Statistics
+
+    def slicing(self) -> Slicing:
+        """The plan of slices."""
+        return plan_slices(
+            self.source.file,
+            self.source.analysis(),
+            self.slices,
+            statistics=self.statistics,
+        )
+
+    def plan(self) -> Plan:
+        """The plan of a slice."""
+        prepared = self.slicing().prepared
+        return plan(self.source.file, self.source.analysis(), prepared=prepared)
+
+    def kinds(self) -> list[tuple[str, ...]]:
+        """For each policy, the kinds of the variables that slices report."""
+        return [tuple(map(cell_word, one.kinds)) for one in self.plan().named_policies]
+
+    def schema(self) -> pa.Schema:
+        """The columns of the valuations that slices report."""
+        own = [pa.field(name, _ARROW[name[0]]) for name in packed_union(self.kinds())]
+        return pa.schema(
+            [
+                pa.field(SLICE, pa.int32()),
+                pa.field(NUMBER, pa.int32()),
+                pa.field(TIME, pa.int64()),
+                pa.field(VERDICT, pa.bool_()),
+                *own,
+            ]
+        )
+
+
+class SlicedRows:
+    """Monitors slices that come one after another; picklable, a function for `mapInArrow`.
+
+    Rows have the columns of rows of atoms and that of slices, and are sorted by slice and time.
+
+    Args:
+        source: how rows are sliced.
+        end_time: what is known about the time after the last row of all slices.
+    """
+
+    def __init__(self, source: SliceSource, end_time: EndTime) -> None:
+        self.source = source
+        self.end_time = end_time
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        monitor: SliceMonitor | None = None
+        for batch in batches:
+            slices = np.asarray(batch.column(batch.schema.get_field_index(SLICE)))
+            if not len(slices):
+                continue
+            edges = [0, *(np.flatnonzero(np.diff(slices)) + 1).tolist(), len(slices)]
+            for start, end in pairwise(edges):
+                number = int(slices[start])
+                if monitor is None or monitor.number != number:
+                    if monitor is not None:
+                        yield from monitor.end(self.end_time)
+                    monitor = SliceMonitor(self.source, number)
+                yield from monitor.feed(batch.slice(start, end - start))
+        if monitor is not None:
+            yield from monitor.end(self.end_time)
+
+
+class _Batch:
+    """Rows of atoms as batches of events have them."""
+
+    def __init__(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
+        self.atoms = names
+        self.time_stamps = np.asarray(batch.column(TIME))
+        atoms = np.asarray(batch.column(ATOM))
+        self._letters = np.zeros((len(atoms), max(1, (len(names) + 63) // 64)), np.uint64)
+        rows = np.flatnonzero(atoms >= 0)
+        own = atoms[rows].astype(np.int64)
+        self._letters[rows, own // 64] = np.uint64(1) << (own % 64).astype(np.uint64)
+        self._columns = {name: batch.column(name) for name in batch.schema.names}
+
+    def __len__(self) -> int:
+        return len(self.time_stamps)
+
+    def letters_of(self, _partition: int) -> NDArray[np.uint64]:
+        return self._letters
+
+    def shown_of(self, _partition: int) -> Mapping[str, pa.Array]:
+        return self._columns
+
+
+class SliceMonitor:
+    """The monitor of one slice.
+
+    Args:
+        source: how rows are sliced.
+        number: the number of the slice.
+    """
+
+    def __init__(self, source: SliceSource, number: int) -> None:
+        self.number = number
+        made = source.plan()
+        columns = source.source.columns()
+        self._names = columns.names
+        self._kinds = [tuple(map(cell_word, one.kinds)) for one in made.named_policies]
+        self._finds = np.array([one.is_find for one in made.named_policies], np.bool_)
+        self._schema = source.schema()
+        self.engine = RelationalEngine(made, made.texts)
+        self._found: list[pa.RecordBatch] = []
+        atoms = []
+        for name, kinds in named_rows(made):
+            is_of_log = name in columns.names
+            packed = zip(packed_names(kinds), map(_plain_kind, kinds), strict=True)
+            atoms.append(TableAtom(name if is_of_log else None, tuple(packed)))
+        self._rows = RelationRows(atoms, self.engine.points, made.texts, by_stamp=True)
+        self._texts = made.texts
+        self._last = 0
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take rows of atoms and marks; yield valuations."""
+        self._last = max(self._last, int(np.asarray(batch.column(TIME))[-1]))
+        ends = np.asarray(batch.column(ATOM)) == END
+        if ends.any():
+            batch = batch.filter(pa.array(~ends))
+        if batch.num_rows:
+            self._rows.load(_Batch(batch, self._names))  # type: ignore[arg-type]
+            yield from self._advance()
+
+    def end(self, end_time: EndTime) -> Iterator[pa.RecordBatch]:
+        """End the log, whose last row may be one of another slice."""
+        self._rows.load_end()
+        yield from self._advance()
+        self.engine.end(self._last, False)
+        following = clock_at_end(self._last, end_time)
+        if following is None:
+            self.engine.end(self._last, True)
+        elif following:
+            self.engine.end(min(following, LARGEST), False)
+        self._put(self.engine.answers)
+        yield from self._take()
+
+    def _put(self, answers: AnswerBlock) -> None:
+        """Take answers."""
+        parts = answer_arrays(answers)
+        dtypes = (np.uint32, np.uint8, np.int64, np.uint64, np.uint64, np.int64)
+        *columns, values = map(np.frombuffer, parts, dtypes)
+        policies, kinds, time_stamps, _, starts = columns
+        wanted = kinds != _HOLDS
+        if not wanted.all():
+            policies, kinds = policies[wanted], kinds[wanted]
+            time_stamps, starts = time_stamps[wanted], starts[wanted]
+        for first in range(0, len(policies), _BATCH_ROWS):
+            part = slice(first, first + _BATCH_ROWS)
+            self._found.append(
+                self._batch(policies[part], kinds[part], time_stamps[part], starts[part], values)
+            )
+
+    def _advance(self) -> Iterator[pa.RecordBatch]:
+        more = True
+        while more:
+            more = self._rows.read()
+            self.engine.keeps_texts = more
+            try:
+                self.engine.advance()
+            except RowError as error:
+                raise MtlmonError(f"at time-stamp {self.engine.clock}: {error.reason}") from None
+            self._put(self.engine.answers)
+            yield from self._take()
+
+    def _take(self) -> list[pa.RecordBatch]:
+        found, self._found = self._found, []
+        return found
+
+    def _batch(
+        self,
+        policies: NDArray[np.uint32],
+        kinds: NDArray[np.uint8],
+        time_stamps: NDArray[np.int64],
+        starts: NDArray[np.uint64],
+        values: NDArray[np.int64],
+    ) -> pa.RecordBatch:
+        count = len(policies)
+        columns = [
+            pa.array(np.full(count, self.number, np.int32)),
+            pa.array(policies.astype(np.int32)),
+            pa.array(time_stamps),
+            pa.array(kinds != _VIOLATED),
+        ]
+        places = [
+            {name: place for place, name in enumerate(packed_names(own))} for own in self._kinds
+        ]
+        for field in list(self._schema)[4:]:
+            cells = np.zeros(count, np.int64)
+            is_null = np.ones(count, np.bool_)
+            for policy, own in enumerate(places):
+                if field.name in own:
+                    rows = np.flatnonzero(policies == policy)
+                    cells[rows] = values[starts[rows] + np.uint64(own[field.name])]
+                    is_null[rows] = False
+            columns.append(self._cells(cells, is_null, field.name[0]))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _cells(self, cells: NDArray[np.int64], is_null: NDArray[np.bool_], kind: str) -> pa.Array:
+        if kind == "s":
+            distinct, places = np.unique(cells[~is_null], return_inverse=True)
+            texts = key_texts(self._texts, distinct.astype(np.uint32), 0)
+            indices = np.zeros(len(cells), np.int64)
+            indices[~is_null] = places
+            return texts.take(pa.array(indices, mask=is_null)).cast(pa.string())
+        if kind == "f":
+            return pa.array(cells.view(np.float64), mask=is_null)
+        return pa.array(cells, mask=is_null)
+
+
+def _plain_kind(kind: str) -> str:
+    """The kind of a value as rows of atoms have it."""
+    return kind if kind in {"text", "float"} else "integer"

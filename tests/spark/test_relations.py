@@ -1,0 +1,280 @@
+"""Policies with variables in Spark: what one machine says with a time-point for each time-stamp."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
+
+from mtlmon.errors import ExecutorError, MtlmonError
+from mtlmon.relational.slicing import Statistics
+from mtlmon.spark import (
+    RowCounts,
+    monitor,
+    monitor_partitions,
+    monitor_stream,
+    plain_errors,
+    relation_statistics,
+)
+from mtlmon.tables import check_tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+FILE = """
+unit s
+atom publish(user, file) = what = "publish"
+atom approve(file, level) = what = "approve"
+atom began(user) = what = "login"
+atom ended(user) = what = "logout"
+atom quiet = what = "quiet"
+
+let inside(u) = NOT ended(u) SINCE began(u)
+
+policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(f, n) AND n > 1
+policy soon: publish(u, f) IMPLIES EVENTUALLY[0,5] approve(f, _)
+policy inside: publish(u, f) IMPLIES inside(u)
+find pair: publish(u, f) AND (ONCE[0,4] publish(v, f)) AND NOT (u = v)
+find many: COUNT(ONCE[0,9] publish(u, f) BY u) > 2
+find whole: COUNT(ONCE[0,3] publish(u, f)) > 3
+find nothing: COUNT(ONCE[0,3] publish(u, f)) = 0
+find after: quiet AND PREVIOUS publish(u, f)
+find next: publish(u, f) AND NEXT[0,3] quiet
+find some: EXISTS u, f. publish(u, f) AND ONCE[0,3] approve(f, _)
+find again: publish("u1", f) AND ONCE[0,3] (publish(v, f) AND NOT (v = "u1"))
+"""
+SCHEMA = "ts long, what string, user string, file string, level long, amount double"
+ARROW = pa.schema(
+    [
+        ("ts", pa.int64()),
+        ("what", pa.string()),
+        ("user", pa.string()),
+        ("file", pa.string()),
+        ("level", pa.int64()),
+        ("amount", pa.float64()),
+    ]
+)
+
+
+def log_of(seed: int, count: int, *, is_skewed: bool = False) -> list[dict[str, Any]]:
+    """Random rows, in no order."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        is_usual = is_skewed and draw.random() < 0.7
+        rows.append(
+            {
+                "ts": draw.randrange(count // 3 + 1),
+                "what": draw.choice(
+                    [
+                        "publish",
+                        "publish",
+                        "publish",
+                        "approve",
+                        "login",
+                        "logout",
+                        "quiet",
+                        "other",
+                    ]
+                ),
+                "user": "u0" if is_usual else draw.choice([None, *(f"u{n}" for n in range(6))]),
+                "file": "f é" if is_usual else draw.choice([None, *(f"f{n}" for n in range(6))]),
+                "level": draw.choice([None, 1, 2, 3]),
+                "amount": draw.choice([None, 0.0, -0.0, 1.5, float("nan"), 1e300]),
+            }
+        )
+    return rows
+
+
+def frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    names = ARROW.names
+    return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SCHEMA)
+
+
+def truth(rows: list[dict[str, Any]], policies: str, **options: Any) -> Counter[tuple[Any, ...]]:
+    """What one machine says."""
+    ordered = sorted(rows, key=lambda row: row["ts"])
+    table = pa.Table.from_pylist(ordered, ARROW)
+    check = check_tables(table, policies, time_points="stamp", **options)
+    return counted(check.to_arrow().to_pylist())
+
+
+def counted(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        tuple(sorted((name, str(value)) for name, value in row.items() if name != "reference"))
+        for row in rows
+    )
+
+
+def found(df: DataFrame, policies: str, **options: Any) -> Counter[tuple[Any, ...]]:
+    with plain_errors():
+        return counted([row.asDict() for row in monitor(df, policies, **options).collect()])
+
+
+@pytest.mark.parametrize(
+    ("seed", "slices", "is_skewed", "options"),
+    [
+        (2, 4, False, {"end_time": "inf"}),
+        (4, 7, True, {"end_time": 70}),
+        (5, None, True, {"end_time": "last"}),
+    ],
+)
+def test_slices_say_what_one_machine_says(
+    spark: SparkSession, seed: int, slices: int | None, is_skewed: bool, options: dict[str, Any]
+) -> None:
+    rows = log_of(seed, 160, is_skewed=is_skewed)
+    df = frame(spark, rows).repartition(3)
+    expected = truth(rows, FILE, **options)
+    assert len({dict(one)["policy"] for one in expected}) >= 8
+    assert found(df, FILE, slices=slices, **options) == expected
+
+
+def test_rows_are_not_copied_for_time_points_without_them(spark: SparkSession) -> None:
+    text = """
+        atom publish(user, file) = what = "publish"
+        atom approve(file) = what = "approve"
+        policy approved: publish(u, f) IMPLIES ONCE[0,9] approve(f)
+    """
+    rows = log_of(7, 200)
+    df = frame(spark, rows)
+    for options in ({}, {"end_time": "inf"}):
+        assert found(df, text, slices=9, statistics=Statistics(), **options) == truth(
+            rows, text, **options
+        )
+
+
+def test_values_of_all_kinds_are_split_alike(spark: SparkSession) -> None:
+    text = """
+        atom paid(amount) = what = "publish"
+        atom returned(amount) = what = "approve"
+        atom at(moment = when, big = level > 1) = what = "publish"
+        atom left(moment = when, big = level > 1) = what = "approve"
+        find again: paid(a) AND ONCE[0,30] returned(a)
+        find moment: at(m, b) AND ONCE[0,30] left(m, b)
+    """
+    moments = [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(2026, 1, 1, tzinfo=UTC)]
+    draw = random.Random(9)
+    rows = [{**row, "when": draw.choice([None, *moments])} for row in log_of(9, 120)]
+    schema = ARROW.append(pa.field("when", pa.timestamp("us", "UTC")))
+    table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), schema)
+    df = spark.createDataFrame(table.to_pandas()[["ts", "what", "level", "amount", "when"]])
+    df = df.selectExpr("ts", "what", "cast(level as bigint) level", "amount", "when")
+    expected = check_tables(table, text, time_points="stamp").to_arrow()
+    assert len({row["a"] for row in expected.to_pylist()} - {None}) == 3
+    with plain_errors():
+        rows_found = monitor(df, text, slices=8).toArrow()
+    moment = pa.timestamp("us", "UTC")
+    one, other = (
+        Counter(
+            tuple(map(str, row.values()))
+            for row in table_found.set_column(
+                table_found.column_names.index("m"), "m", table_found["m"].cast(moment)
+            )
+            .select(["policy", "time", "offset", "verdict", "a", "m", "b"])
+            .to_pylist()
+        )
+        for table_found in (expected, rows_found)
+    )
+    assert one == other
+    assert sum(one.values()) > 10
+
+
+def test_statistics_are_found_or_given(spark: SparkSession) -> None:
+    rows = log_of(11, 300, is_skewed=True)
+    df = frame(spark, rows).repartition(4)
+    text = (
+        'atom publish(user, file) = what = "publish"\nfind p: publish(u, f) AND ONCE publish(u, f)'
+    )
+    statistics = relation_statistics(df, text, slices=4)
+    published = [row for row in rows if row["what"] == "publish" and row["user"] and row["file"]]
+    assert statistics.rates == {"publish": len(published)}
+    assert statistics.heavy[("publish", 0)] == {"u0"}
+    assert statistics.heavy[("publish", 1)] == {"f é"}
+    assert found(df, text, slices=4, statistics=statistics) == truth(rows, text)
+
+
+def test_where_rows_come_from_does_not_matter(spark: SparkSession) -> None:
+    rows = log_of(12, 90)
+    expected = truth(rows, FILE)
+    shuffled = random.Random(1).sample(rows, len(rows))
+    assert found(frame(spark, shuffled).repartition(6), FILE, slices=1) == expected
+    assert not found(frame(spark, []), FILE, slices=3)
+
+
+def test_bad_rows(spark: SparkSession) -> None:
+    text = """
+        atom publish(user, more = level + 9223372036854775807) = what = "publish"
+        policy never: publish(u, n) IMPLIES FALSE
+    """
+    rows = log_of(13, 30)
+    df = frame(spark, rows)
+    with pytest.raises(ExecutorError, match=r"overflows 64 bits with .*; the row is ts="):
+        found(df, text, slices=2)
+    counts = RowCounts()
+    kept = found(df, text, slices=2, on_error="skip", counts=counts, statistics=Statistics())
+    assert kept == truth(rows, text, on_error="skip")
+    assert counts.skipped == sum((row["level"] or 0) > 0 for row in rows)
+
+
+def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "never.mtl"
+    path.write_text('unit s\ntime "at"\natom publish(u) = what = "publish"\nfind p: publish(who)')
+    df = spark.createDataFrame(
+        [(datetime(2026, 1, 1, tzinfo=UTC), "publish", "ann")],
+        "at timestamp, what string, u string",
+    )
+    (row,) = monitor(df, path, slices=2).collect()
+    assert row.asDict() == {
+        "policy": "p",
+        "time": int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()),
+        "offset": 0,
+        "verdict": True,
+        "who": "ann",
+    }
+
+
+@pytest.mark.parametrize(
+    ("policies", "options", "message"),
+    [
+        (FILE, {"key": "user"}, "make the key an argument of atoms"),
+        (FILE, {"order_within": "level"}, "rows of a time-stamp are one time-point"),
+        (FILE, {"mode": "global"}, "mode 'global' is for policies without variables"),
+        (FILE, {"slices": 0}, "slices is a number from 1 to 1024, not 0"),
+        (FILE, {"end_time": -3}, "end"),
+        (f"{FILE}policy other: ONCE quiet\n", {}, "monitor them in two calls"),
+        ("find p: publish(u)", {}, "nothing says which rows of a table are rows"),
+        (f"{FILE}find p: publish(u, f) AND point(i)", {}, "point"),
+        (
+            'atom p(user) = count[0,5](what = "x") > 1\nfind a: p(u)',
+            {},
+            "the condition of p depends on other rows",
+        ),
+        ('atom p(nobody) = what = "x"\nfind a: p(u)', {}, "nobody"),
+        ("what", {"slices": 2}, "slices and statistics are for policies with variables"),
+    ],
+)
+def test_what_is_refused(
+    spark: SparkSession, policies: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(MtlmonError, match=message):
+        monitor(frame(spark, log_of(1, 3)), policies, **options)
+
+
+def test_what_is_refused_elsewhere(spark: SparkSession) -> None:
+    df = frame(spark, log_of(1, 3))
+    with pytest.raises(MtlmonError, match="statistics are for policies with variables"):
+        relation_statistics(df, "what")
+    with pytest.raises(MtlmonError, match="monitor_stream does not take policies with variables"):
+        monitor_stream(df, FILE)
+    with pytest.raises(MtlmonError, match="has variables"):
+        monitor_partitions(df, FILE)
