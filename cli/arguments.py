@@ -322,7 +322,6 @@ def check_text_options(options: Options) -> None:
         "--key": options.keys,
         "--sort": options.sort,
         "--advance-every": options.advance_every,
-        "--idle": options.idle,
     }
     for name, value in for_tables.items():
         if value:

@@ -143,7 +143,7 @@ def run(options: Options) -> int:
     if options.max_rows is not None:
         raise Failure("--max-rows is for policies with variables: leave it out")
     policy = None if options.is_table else sole_policy(file)
-    if policy is not None and options.output_format in ("text", "jsonl"):
+    if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:
         # importing the native modules takes longer than parsing the formula
         from mtlmon.cli.monitoring import can_monitor, monitor_log
 

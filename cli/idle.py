@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mtlmon.checking import TextLog
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.pump import Pump
 from mtlmon.syntax.bounds import UNITS
-from mtlmon.tables import TableEvents
 
 if TYPE_CHECKING:
     from mtlmon.cli.files import VerdictFile
@@ -27,11 +27,12 @@ class IdlePump(Pump):
     """A pump that lets time pass while the log brings nothing.
 
     Args:
-        work: the log, which is a table, and its monitors.
+        work: the log and its monitors.
         verdicts: the file for the verdicts.
         signals: the signals that can interrupt the run.
         progress: shows how far the run has come.
         idle: for how long the log must be silent; time then passes up to so long ago.
+        unit: the unit of the time-stamps of a text log, or None if it is not declared.
     """
 
     def __init__(
@@ -41,10 +42,12 @@ class IdlePump(Pump):
         signals: Signals,
         progress: Progress,
         idle: Duration,
+        unit: str | None,
     ) -> None:
         super().__init__(work, verdicts, signals, progress)
         self.policy_work = work
         self.idle = idle
+        self.unit = unit
 
     def wait_for_log(self, descriptor: int) -> None:
         seconds = self.idle.nanoseconds / UNITS["s"]
@@ -60,14 +63,16 @@ class IdlePump(Pump):
             Failure: the unit of the time-stamps is not known.
         """
         source, check = self.policy_work.source, self.policy_work.check
-        assert isinstance(source, TableEvents)
         if source.clock is None or check.is_stopped:
             return
-        unit = source.times.known_unit
+        if isinstance(source, TextLog):
+            unit, option = self.unit, "--unit"
+        else:
+            unit, option = source.times.known_unit, "--time-unit"
         if unit is None:
             raise Failure(
                 "--idle needs the unit of the time-stamps, which count from 1970: add "
-                "--time-unit s, for instance"
+                f"{option} s, for instance"
             )
         time_stamp = (time.time_ns() - self.idle.nanoseconds) // UNITS[unit]
         if time_stamp <= max(source.clock, source.passed):

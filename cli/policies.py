@@ -193,7 +193,7 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
     if options.idle is not None:
         from mtlmon.cli.idle import IdlePump
 
-        return IdlePump(work, verdicts, signals, progress, options.idle)
+        return IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
     if options.checkpoint is None:
         return Pump(work, verdicts, signals, progress)
     from mtlmon.checking.event_digest import EventDigest

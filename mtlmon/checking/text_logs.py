@@ -157,6 +157,7 @@ class TextLog(BatchReader[TextBatch]):
         rows: the number of events that have been read.
         row_name: what a row of the log is called, for messages.
         bytes_read: the number of bytes of the log that have been read.
+        passed: the time below which no event comes any more, if that is later than the last one.
         is_regular: whether the log is a regular file, whose bytes all exist already.
         size: for a regular file, the bytes that were left to read at the beginning; else None.
         digest: set this before the first event to get a digest of all events that are read.
@@ -194,6 +195,8 @@ class TextLog(BatchReader[TextBatch]):
         self.bytes_read = 0
         self.digest: EventDigest | None = None
         self.wait: Callable[[int], None] | None = None
+        self._clock: int | None = None
+        self.passed = 0
         self._head = LogHead()
         status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(status.st_mode)
@@ -216,7 +219,7 @@ class TextLog(BatchReader[TextBatch]):
     @property
     def clock(self) -> int | None:
         """The last time-stamp, or None before the first event."""
-        return self._events.scanner.last_time_stamp
+        return self._clock
 
     @property
     def skipped(self) -> int:
@@ -287,6 +290,7 @@ class TextLog(BatchReader[TextBatch]):
             if not times:
                 return
             batch = TextBatch(times, masks, self._atoms)
+            self._clock = batch.time_stamps[-1]
             if self._streams is None:
                 yield from self._counted(batch)
                 continue
@@ -319,6 +323,12 @@ class TextLog(BatchReader[TextBatch]):
         """
         if self._streams is not None:
             yield from self._streams.ticks_until(limit)
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no later event is below a time; call this after an event."""
+        assert isinstance(self._events, TextEvents)
+        self.passed = time_stamp
+        self._events.scanner.pass_time(time_stamp)
 
     def released(self) -> Iterator[TextBatch]:
         """Yield a batch without events, with those that wait for later values: none come.

@@ -35,6 +35,8 @@ cdef class Scanner:
     cdef bint carry_is_line, in_long_line
     cdef bint is_of_rows            # whether a semicolon may follow a time-stamp
 
+    # time has passed up to here without lines; 0 if it has not
+    cdef uint64_t passed
     cdef LastTimeStamp last
     cdef TailMemo tails
 

@@ -81,6 +81,11 @@ cdef class Scanner:
         """The time-stamp of the last line read, or None before the first line."""
         return self.last.value if self.last.is_known else None
 
+    def pass_time(self, uint64_t time_stamp):
+        """Declare that no later line is below a time, which is not below the last one."""
+        self.passed = time_stamp
+        remember_time_stamp(&self.last, time_stamp, 0)
+
     def feed(self, data):
         """Take a block of the log and return the events of the lines that it completes.
 
@@ -165,8 +170,14 @@ cdef class Scanner:
         # not imported before it is needed
         from mtlmon.text.excerpt import describe
         line = PyBytes_FromStringAndSize(<const char *> self.error_line, <Py_ssize_t> size)
+        text = error_message(self.error)
+        if self.error == TIME_STAMP_DECREASES and self.passed and self.passed == self.last.value:
+            text = (
+                "time-stamp {word} comes too late: nothing came for some time, and so time has "
+                "passed up to {previous}"
+            )
         message, column = describe(
-            error_message(self.error),
+            text,
             line,
             before,
             largest=LARGEST_TIME_STAMP,

@@ -77,6 +77,60 @@ def test_late_rows_are_left_out(policies: str) -> None:
         assert "skipped" in ended.errors or "left out" in ended.errors
 
 
+def test_text_logs(tmp_path: Path) -> None:
+    formula = "p IMPLIES EVENTUALLY[1,2] q"
+    with Live("--idle", "500ms", "--unit", "s", "--verdicts", "false", "-e", formula) as live:
+        now = int(time.time())
+        live.send(f"@{now} p\n@{now} q\n")
+        assert live.read_line(SLACK) == f"{now}:0 false"
+        again = int(time.time())
+        live.send(f"@{again + 1} p\n")
+        assert live.read_line(SLACK) == f"{again + 1}:0 false"
+        live.send(f"@{now + 1} q\n")
+        ended = live.end()
+        assert ended.status == 2
+        words = f"<stdin>:4:2: time-stamp {now + 1} comes too late: nothing came for some time"
+        assert words in ended.errors
+
+
+def test_text_logs_with_ticks(tmp_path: Path) -> None:
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\n"
+        "policy alive on every 1s: count[0,1s]() > 0\n"
+        "policy answered: p IMPLIES EVENTUALLY[0,1s] q\n"
+    )
+    asked = ["--idle", "500ms", "--verdicts", "false", "--on-error", "skip", str(path)]
+    with Live(*asked) as live:
+        now = int(time.time())
+        live.send(f"@{now} p\n")
+        wanted = [f"answered\t{now}:0 false", f"alive\t{now + 2}:0 false"]
+        assert [live.read_line(SLACK) for _ in wanted] == wanted
+        live.send(f"@{now + 1} q\n")
+        assert live.read_line(SLACK) == f"alive\t{now + 3}:0 false"
+        ended = live.end()
+        assert ended.status == 1
+        assert "skipped 1 line" in ended.errors
+
+
+def test_rows_that_wait_for_later_values(tmp_path: Path) -> None:
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\nkey k\n"
+        "policy grows: n.next(or: 0) > n\n"
+        "policy answered: p IMPLIES EVENTUALLY[0,1s] q\n"
+    )
+    asked = ["--format", "jsonl", "--time-unit", "s", "--idle", "500ms", "--verdicts", "false"]
+    with Live(*asked, str(path)) as live:
+        now = int(time.time())
+        live.send(row(now, k="a", n=4, p=True, q=False))
+        assert live.read_line(SLACK) == f"answered\ta\t{now}:0 false"
+        again = int(time.time()) + 1
+        live.send(row(again, k="a", n=3, p=False, q=False))
+        assert live.read_line(SLACK) == f"grows\ta\t{now}:0 false"
+        assert live.end().status == 1
+
+
 def test_a_file_is_read_as_ever(policies: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(row(5, k="a", p=True, q=False) + row(9, k="b", p=False, q=False))
@@ -103,7 +157,6 @@ def test_what_does_not_go_together(policies: str, tmp_path: Path) -> None:
             ],
             "--idle does not work with --checkpoint",
         ),
-        (["--idle", "1s", "-e", "p"], "--idle works on tables"),
     ]:
         done = mtlmon(*arguments)
         assert done.status == 2
@@ -114,3 +167,6 @@ def test_the_unit_of_time_stamps_must_be_known() -> None:
     with Live("--format", "jsonl", "--idle", "200ms", "-e", "EVENTUALLY[0,5] p") as live:
         live.send(row(time.time(), p=False))
         assert live.read_error().startswith("mtlmon: --idle needs the unit of the time-stamps")
+    with Live("--idle", "200ms", "-e", "EVENTUALLY[0,5] p") as live:
+        live.send("@5 q\n")
+        assert live.read_error().endswith("which count from 1970: add --unit s, for instance")
