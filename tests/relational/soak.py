@@ -1,0 +1,289 @@
+"""Hunts for counterexamples: random formulas with variables on random logs, against the reference.
+
+python -m tests.relational.soak --seconds 60 --seed 1
+
+Faster than hypothesis, with longer logs, and saved and restored anywhere. The first counterexample
+is cut down by dropping time-points, rows and parts of the formula while anything still fails, then
+printed as a policy file and a log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mtlmon.errors import FormulaError, MtlmonError
+from mtlmon.policy import parse_policies
+from mtlmon.relational import RelationalMonitor
+from mtlmon.relational.monitor import Answer
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.traversal import postorder
+from tests.reference.first_order import Database, Log, Row, answers
+
+DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
+ATOMS = {"p": 1, "q": 2, "r": 0}
+PAST = ["[0,0]", "[0,1]", "[1,2]", "[0,3]", "[0,*)", "[2,*)"]
+FUTURE = ["[0,0]", "[0,1]", "[1,2]", "[0,3]"]
+_TYPES = dict.fromkeys("xyz", int)
+
+Found = tuple[str, frozenset[str]]
+"""The text of a formula, and its free variables."""
+
+
+class Example(NamedTuple):
+    """A formula, a log, and the time-points behind which the engine is saved and restored."""
+
+    formula: str
+    log: Log
+    cuts: frozenset[int]
+
+
+class Generator:
+    """Draws examples.
+
+    Args:
+        seed: of the random numbers.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def example(self, length: int = 8) -> Example:
+        chance = self.random
+        formula, _ = self.formula(chance.choice([1, 2, 2, 3, 3]))
+        points: list[tuple[int, Database]] = []
+        gaps = chance.choice([[0, 1], [0, 0, 1, 2], [1], [0, 1, 4]])
+        time_stamp, density = 0, chance.choice([0.3, 0.6, 0.9])
+        for _ in range(chance.randint(1, length)):
+            time_stamp += chance.choice(gaps)
+            points.append((time_stamp, self.database(density)))
+        log = Log(tuple(points), time_stamp + chance.choice([0, 1, 9]), chance.random() < 0.5)
+        cuts = frozenset(number for number in range(length) if chance.random() < 0.2)
+        return Example(formula, log, cuts)
+
+    def database(self, density: float) -> Database:
+        chance = self.random
+        found: dict[str, frozenset[Row]] = {}
+        for name, width in ATOMS.items():
+            rows: set[Row] = set()
+            while chance.random() < density / 2:
+                rows.add(tuple(chance.randint(0, 2) for _ in range(width)))
+                density *= 0.8
+            found[name] = frozenset(rows)
+        return found
+
+    def formula(self, depth: int) -> Found:
+        """A formula that binds its free variables, mostly."""
+        chance = self.random
+        if depth == 0:
+            return self.leaf()
+        text, names = self.formula(depth - 1)
+        shape = chance.choice(
+            ["and", "and", "compare", "not", "or", "past", "past", "future", "since", "since"]
+            + ["until", "exists", "count", "aggregate", "join"]
+        )
+        if shape == "and":
+            other, others = self.formula(depth - 1)
+            return f"(({text}) AND ({other}))", names | others
+        if shape == "compare" and names:
+            left, right = (chance.choice([*sorted(names), "1"]) for _ in range(2))
+            return f"(({text}) AND {left} {chance.choice(['<', '=', '>='])} {right})", names
+        if shape == "not":
+            return f"(({text}) AND NOT {self.filter(depth, names)})", names
+        if shape == "or":
+            return f"(({text}) OR ({self.fitted(depth, names)}))", names
+        if shape == "past":
+            operator = chance.choice(["ONCE", "ONCE", "PREVIOUS"])
+            return f"({operator}{chance.choice(PAST)} ({text}))", names
+        if shape == "future":
+            operator = chance.choice(["EVENTUALLY", "EVENTUALLY", "NEXT"])
+            return f"({operator}{chance.choice(FUTURE)} ({text}))", names
+        if shape in {"since", "until"}:
+            left = self.left(depth, names)
+            word, bounds = ("SINCE", PAST) if shape == "since" else ("UNTIL", FUTURE)
+            return f"({left} {word}{chance.choice(bounds)} ({text}))", names
+        if shape == "exists" and names:
+            name = chance.choice(sorted(names))
+            return f"(EXISTS {name}. ({text}))", names - {name}
+        if shape == "count":
+            word, bounds = chance.choice([("HISTORICALLY", PAST), ("ALWAYS", FUTURE)])
+            counted = f"({word}{chance.choice(bounds)} {self.filter(depth, names)})"
+            return f"(({text}) AND {chance.choice(['', 'NOT '])}{counted})", names
+        if shape == "aggregate":
+            by = sorted(name for name in names if chance.random() < 0.5)
+            groups = f" BY {', '.join(by)}" if by else ""
+            return f"(COUNT({text}{groups}) {chance.choice('<=>')} 1)", frozenset(by)
+        driver, own = self.leaf()
+        held, others = self.leaf()
+        left = chance.choice(["", f"{self.left(1, others)} SINCE "])
+        word = "" if left else "ONCE "
+        joined = f"ONCE{chance.choice(PAST)} (({driver}) AND ({left}{word}({held})))"
+        return f"(({text}) AND {chance.choice(['', 'NOT '])}({joined}))", names | own | others
+
+    def leaf(self) -> Found:
+        chance = self.random
+        first, second = chance.choice("xyz"), chance.choice("xyz_1")
+        text = chance.choice(
+            [f"p({first})", *[f"q({first}, {second})"] * 2, f"q({second}, {first})"]
+        )
+        if chance.random() < 0.1:
+            return "r", frozenset()
+        return text, frozenset(re.findall("[xyz]", text))
+
+    def filter(self, depth: int, names: frozenset[str]) -> str:
+        """A formula with no other free variables."""
+        text, own = self.formula(depth - 1)
+        extra = sorted(own - names)
+        return f"(EXISTS {', '.join(extra)}. ({text}))" if extra else f"({text})"
+
+    def left(self, depth: int, names: frozenset[str]) -> str:
+        """The left side of SINCE or UNTIL."""
+        chance = self.random
+        found = chance.choice(["", "NOT ", "NOT "]) + self.filter(depth, names)
+        if chance.random() < 0.3:
+            found = f"({found} {chance.choice(['OR', 'AND'])} {self.filter(1, names)})"
+        return found
+
+    def fitted(self, depth: int, names: frozenset[str]) -> str:
+        """A formula with exactly these free variables."""
+        text = self.filter(depth, names)
+        own = set(re.findall("[xyz]", text))
+        for name in sorted(names):
+            if name not in own:
+                text = f"({text} AND p({name}))"
+        return text
+
+
+def read(formula: str) -> Formula:
+    return parse_policies(f"{DECLARED}find f: {formula}\n").policies[0].formula
+
+
+def check(example: Example) -> bool:
+    """Compare the engine with the reference; return whether the formula can be evaluated.
+
+    Raises:
+        AssertionError: they disagree.
+    """
+    formula, log, cuts = example
+    try:
+        monitor = RelationalMonitor(f"{DECLARED}find f: {formula}\n")
+        names = monitor.plan.named_policies[0].variables
+    except FormulaError:
+        return False
+    found: list[set[Row]] = [set() for _ in log.points]
+    try:
+        for number, (time_stamp, database) in enumerate(log.points):
+            take(monitor.step(time_stamp, database), names, found)
+            if number in cuts:
+                saved = monitor.snapshot()
+                monitor = RelationalMonitor(f"{DECLARED}find f: {formula}\n")
+                monitor.restore(saved)
+                assert monitor.snapshot() == saved, "a snapshot changes when it is restored"
+        clock = max(log.clock, monitor.engine.clock)
+        take(monitor.advance(clock), names, found)
+        if log.closed:
+            take(monitor.finish(), names, found)
+    except MtlmonError as error:
+        raise AssertionError(f"{type(error).__name__}: {error}") from error
+    known = monitor.engine.answered_points[0]
+    expected = answers(read(formula), log, names, types=_TYPES)
+    for point, rows in enumerate(found):
+        if point < known:
+            assert not expected[point].undecided, f"time-point {point} is answered too early"
+            wanted = expected[point].satisfying
+            assert rows == wanted, f"time-point {point}: {sorted(rows)}, not {sorted(wanted)}"
+        else:
+            assert not rows, f"time-point {point} has rows, but no answer"
+    assert known == len(log.points) or not log.closed, "time-points of a log that ended are open"
+    return True
+
+
+def take(given: list[Answer], names: tuple[str, ...], found: list[set[Row]]) -> None:
+    """Sort answers by their time-points."""
+    for answer in given:
+        row = tuple(answer.valuation[name] for name in names)
+        rows = found[answer.point]
+        assert row not in rows, "an answer occurs twice"
+        rows.add(row)
+
+
+def fails(example: Example) -> str | None:
+    """What is wrong with an example, or None."""
+    try:
+        check(example)
+    except AssertionError as error:
+        return str(error) or "an assertion failed"
+    return None
+
+
+def smaller(example: Example) -> Iterator[Example]:
+    """Examples with a part less."""
+    formula, log, cuts = example
+    if cuts:
+        yield example._replace(cuts=frozenset())
+    for number, (time_stamp, database) in enumerate(log.points):
+        before, behind = log.points[:number], log.points[number + 1 :]
+        yield example._replace(log=log._replace(points=before + behind))
+        for name, rows in database.items():
+            for row in rows:
+                less = {**database, name: rows - {row}}
+                points = (*before, (time_stamp, less), *behind)
+                yield example._replace(log=log._replace(points=points))
+    for node in postorder(read(formula)):
+        text = str(node)
+        if len(text) < len(formula):
+            yield example._replace(formula=text)
+
+
+def cut_down(example: Example) -> Example:
+    """The smallest example that is found by dropping parts while it fails."""
+    for other in smaller(example):
+        if fails(other):
+            return cut_down(other)
+    return example
+
+
+def shown(example: Example) -> str:
+    """An example as a policy file and a log."""
+    lines = [f"{DECLARED}find f: {read(example.formula)}", ""]
+    for time_stamp, database in example.log.points:
+        words = [
+            f"{name}({', '.join(map(str, row))})"
+            for name, rows in database.items()
+            for row in sorted(rows)
+        ]
+        lines.append(" ".join([f"@{time_stamp}", *words]))
+    ends = "ends" if example.log.closed else "goes on"
+    lines.append(f"# the log {ends} at {example.log.clock}; saved behind {sorted(example.cuts)}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: 60)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
+    arguments = parser.parse_args()
+    generator = Generator(arguments.seed)
+    compared = refused = 0
+    end = time.monotonic() + arguments.seconds
+    while time.monotonic() < end:
+        example = generator.example()
+        if (message := fails(example)) is not None:
+            found = cut_down(example)
+            print(f"{fails(found) or message}\n\n{shown(found)}")
+            return 1
+        if check(example):
+            compared += 1
+        else:
+            refused += 1
+    print(f"{compared} formulas compared, {refused} refused, nothing found")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
