@@ -111,6 +111,8 @@ class Options(argparse.Namespace):
     resolve: bool
     max_memory: int | None
     max_rows: int | None
+    slices: int | None
+    slice_seed: int | None
     plot: str | None
     threads: int | None
     output: str | None
@@ -651,6 +653,19 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="for policies with variables: stop with an error when a time-point has more than N "
         "valuations, or joins so many rows on the way to them",
+    )
+    group.add_argument(
+        "--slices",
+        type=positive,
+        metavar="N",
+        help="for policies with variables: monitor the log in N slices, which get the rows of "
+        "different values, on as many threads as there are processors; the output is the same",
+    )
+    group.add_argument(
+        "--slice-seed",
+        type=positive,
+        metavar="N",
+        help="with --slices: spread values over slices in another way (default: 0)",
     )
     group.add_argument(
         "--threads",

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_pattern_option
+from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_pattern_option, positive
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import read_formula
 from mtlmon.engine.choice import engine_of
@@ -59,6 +59,7 @@ class Options(argparse.Namespace):
     files: list[str]
     unit: str | None
     pattern: str | None
+    slices: int | None
 
 
 def check_policy(arguments: Sequence[str]) -> int:
@@ -88,7 +89,7 @@ def check_policy(arguments: Sequence[str]) -> int:
         note(str(error))
     if found:
         return CANNOT
-    show(explanation(file, schema))
+    show(explanation(file, schema, slices=options.slices))
     for text in remarks(file):
         note(visible(text))
     if schema is not None:
@@ -124,11 +125,25 @@ def first_order_analysis(file: PolicyFile, schema: pa.Schema | None) -> Analysis
     return analyse(file, schema)
 
 
-def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local") -> str:
+def explanation(
+    file: PolicyFile,
+    schema: pa.Schema | None,
+    mode: Mode = "local",
+    slices: int | None = None,
+    slice_seed: int = 0,
+) -> str:
     """Explain the policies as --explain-formula does, and the atoms that predicates define.
+
+    Args:
+        file: the policies.
+        schema: the columns of the log, or None.
+        mode: the mode of the monitor.
+        slices: the number of slices to explain, or None.
+        slice_seed: the seed of their hash functions.
 
     Raises:
         PolicyError: a policy with variables cannot be evaluated.
+        LimitError: there are too many slices.
     """
     blocks: list[str] = []
     analysis = first_order_analysis(file, schema)
@@ -141,6 +156,8 @@ def explanation(file: PolicyFile, schema: pa.Schema | None, mode: Mode = "local"
             blocks += header(policy)
         if policy.is_find or policy.formula.is_first_order:
             blocks.append(first_order_block(file, analysis, policy))
+            if slices is not None and analysis is not None:
+                blocks.append(slices_block(file, analysis, policy, slices, slice_seed))
             continue
         engine = engine_of(policy.formula, mode)
         blocks.append(describe(policy.formula, file.unit, engine))
@@ -189,6 +206,18 @@ def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Polic
     (own,) = [one for one in analysis.policies if one.policy is policy]
     lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
     return describe_first_order(own, lets, file.unit)
+
+
+def slices_block(
+    file: PolicyFile, analysis: Analysis, policy: Policy, slices: int, seed: int
+) -> str:
+    """Explain how a policy with variables is sliced."""
+    from mtlmon.relational.slicing import plan_slices
+    from mtlmon.relational.slicing.words import describe_slices
+
+    (number,) = [place for place, one in enumerate(analysis.policies) if one.policy is policy]
+    found = plan_slices(file, analysis, slices, seed=seed).policies[number]
+    return "\n".join(["Slices", *(f"  {line}" for line in describe_slices(found, slices))])
 
 
 def relation_lines(relation: Relation, kinds: tuple[Kind, ...]) -> list[str]:
@@ -265,6 +294,12 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         help="the unit of the log's time-stamps, if the file does not declare it",
     )
     add_pattern_option(parser)
+    parser.add_argument(
+        "--slices",
+        type=positive,
+        metavar="N",
+        help="show how N slices get the rows of policies with variables, too",
+    )
     parser.add_argument("-h", "--help", action="help", help="show this help")
     options = parser.read(arguments, Options())
     if not options.files:

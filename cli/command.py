@@ -126,6 +126,8 @@ def run(options: Options) -> int:
             "--event-separator needs the column of event names: add --event COLUMN "
             "(see mtlmon --help)"
         )
+    if options.slice_seed is not None and options.slices is None:
+        raise Failure("--slice-seed is for slices: add --slices N, or leave it out")
     if options.explain_formula:
         explain(file, options)
         return 0
@@ -142,6 +144,8 @@ def run(options: Options) -> int:
         raise Failure("--time-points is for policies with variables: leave it out")
     if options.max_rows is not None:
         raise Failure("--max-rows is for policies with variables: leave it out")
+    if options.slices is not None:
+        raise Failure("--slices is for policies with variables: leave it out")
     policy = None if options.is_table else sole_policy(file)
     if policy is not None and options.output_format in ("text", "jsonl") and options.idle is None:
         # importing the native modules takes longer than parsing the formula
@@ -297,4 +301,5 @@ def explain(file: Formula | PolicyFile, options: Options) -> None:
         return
     from mtlmon.cli.checking import explanation
 
-    show(explanation(file, None, options.mode))
+    seed = options.slice_seed or 0
+    show(explanation(file, None, options.mode, options.slices, seed))

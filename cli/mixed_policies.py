@@ -26,7 +26,7 @@ from mtlmon.cli.policies import (
 from mtlmon.cli.policy_work import PolicyWork
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.relation_tables import rows_of_batches
-from mtlmon.cli.relations import Check, require_no_conditions, valid_analysis
+from mtlmon.cli.relations import Check, engine_for, require_no_conditions, valid_analysis
 from mtlmon.cli.report import plural, policies_summary, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
@@ -35,7 +35,6 @@ from mtlmon.relational.atoms import is_first_order, named_rows, require_rows_of_
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import AnswerQueue
-from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.outputs import ByteWriter
 from mtlmon.tables.relations import shown_arguments
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.events import EventBatch
     from mtlmon.tables.relations import RelationRows
 
@@ -111,18 +110,18 @@ class Part:
     """The policies with variables.
 
     Args:
-        made: their plan.
+        engine: evaluates them.
         options: the options of the command line.
         memory: the memory limit of the run.
         rows: makes time-points of batches of tables; None if the batches' scanner does.
     """
 
-    def __init__(self, made: Plan, options: Options, memory: MemoryLimit) -> None:
-        widths = array("I", [len(one.variables) for one in made.named_policies])
+    def __init__(self, engine: Engine, options: Options, memory: MemoryLimit) -> None:
+        widths = array("I", [len(one.variables) for one in engine.plan.named_policies])
         self.queue = AnswerQueue(widths)
         self.ready = AnswerBlock(widths)
         options.verdicts = options.given_verdicts or "false"
-        self.check = Check(made, options, memory, queue=self.queue)
+        self.check = Check(engine, options, memory, queue=self.queue)
         options.verdicts = options.given_verdicts or "all"
         self.rows: RelationRows | None = None
 
@@ -231,9 +230,9 @@ class MixedTableWork(MixedWork):
 
     def make_part(self) -> Part:
         assert not isinstance(self.source, TextLog)
-        made = plan(self.file, valid_analysis(self.file, self.source.schema))
-        part = Part(made, self.options, self.check.memory)
-        part.rows = rows_of_batches(made, part.check, self.shown, self.options)
+        analysis = valid_analysis(self.file, self.source.schema)
+        part = Part(engine_for(self.file, analysis, self.options), self.options, self.check.memory)
+        part.rows = rows_of_batches(part.check.plan, part.check, self.shown, self.options)
         return part
 
 
@@ -249,7 +248,7 @@ def check_mixed_text(
             "atoms and streams that are computed cannot be run together with policies with "
             "variables on a text log yet: write them in two files"
         )
-    part = Part(plan(file, valid_analysis(file, None)), options, memory)
+    part = Part(engine_for(file, valid_analysis(file, None), options), options, memory)
     made = part.check.plan
     rows = RowScanner(
         named_rows(made),

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from mtlmon.cli.failure import Failure, note, show
 from mtlmon.cli.files import open_log, open_verdicts, read_formula
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.relations import Check, RowLoop, RowWork
+from mtlmon.cli.relations import Check, RowLoop, RowWork, engine_for, valid_analysis
 from mtlmon.cli.report import plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
-from mtlmon.monpoly.monitoring import plan_of
 from mtlmon.monpoly.points import PointFeeder, PointReader
 from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.support.option_names import COMMAND
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.pump import EndTime
     from mtlmon.cli.relations import Output
     from mtlmon.monpoly import MonPolyPolicy
-    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.columns.times import Times
 
 __all__ = ["check_monpoly"]
@@ -46,13 +45,14 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     refuse_others(options)
     signature = read_signature(read_formula(options.signature), options.signature)
     policy = read_policy(text, signature, source, negate=options.negate)
-    made = plan_of(policy)
+    analysis = valid_analysis(policy.file, None)
     if options.explain_formula:
         from mtlmon.cli.checking import explanation
 
-        show(explanation(policy.file, None))
+        seed = options.slice_seed or 0
+        show(explanation(policy.file, None, slices=options.slices, slice_seed=seed))
         return 0
-    check = MonPolyCheck(made, policy, options)
+    check = MonPolyCheck(engine_for(policy.file, analysis, options), policy, options)
     log = open_log(options.log)
     skips = options.on_error == "skip"
     reader = LogReader(signature, policy.relations, log.name, skip_errors=skips)
@@ -111,14 +111,14 @@ class MonPolyCheck(Check):
     """The run of an engine on a log of MonPoly.
 
     Args:
-        made: the plan of the formula.
+        engine: evaluates the formula.
         policy: the formula.
         options: the options of the command line.
     """
 
-    def __init__(self, made: Plan, policy: MonPolyPolicy, options: Options) -> None:
+    def __init__(self, engine: Engine, policy: MonPolyPolicy, options: Options) -> None:
         self.columns = policy.columns
-        super().__init__(made, options, MemoryLimit(options.max_memory, COMMAND))
+        super().__init__(engine, options, MemoryLimit(options.max_memory, COMMAND))
 
     def make_output(self, options: Options, times: Times | None) -> Output:
         if options.output_format == "monpoly" and options.verdicts != "none":

@@ -89,6 +89,8 @@ def _settings(options: Options) -> list[tuple[str, object]]:
         ("with another --verdicts", options.verdicts),
         ("with other --time-points", options.time_points),
         (f"with{'out' if options.explain else ''} --explain", options.explain),
+        ("with another number of --slices", options.slices),
+        ("with another --slice-seed", options.slice_seed or 0),
     ]
 
 

@@ -16,14 +16,12 @@ from mtlmon.cli.relation_checkpoints import (
     restored_source,
     snapshot_of,
 )
-from mtlmon.cli.relations import Check, valid_analysis
+from mtlmon.cli.relations import Check, engine_for, points_at_once, valid_analysis
 from mtlmon.cli.report import absent_atoms, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
-from mtlmon.relational.input.native import DEFAULT_POINTS
-from mtlmon.relational.planning import plan
 from mtlmon.support.option_names import COMMAND
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 
@@ -75,7 +73,7 @@ class TableWork(LogWork["EventBatch"]):
         self.rows: RelationRows | None = None
         self.tail: EventBatch | None = None
         self.writer: Writer = NoWriter()
-        self.most_points = DEFAULT_POINTS
+        self.most_points = points_at_once(options)
         self.has_ended = False
         # for checkpoints: the log's files, its name in messages, and what a run continues from
         self.logs: Sequence[os.stat_result] = list(logs.values())
@@ -98,8 +96,10 @@ class TableWork(LogWork["EventBatch"]):
     def started(self) -> tuple[Check, RelationRows]:
         """Return the check and what makes time-points, which need the types of columns."""
         if self.check is None or self.rows is None:
-            made = plan(self.file, valid_analysis(self.file, self.source.schema))
-            self.check = Check(made, self.options, self.memory, self.source.times)
+            analysis = valid_analysis(self.file, self.source.schema)
+            engine = engine_for(self.file, analysis, self.options)
+            made = engine.plan
+            self.check = Check(engine, self.options, self.memory, self.source.times)
             self.writer = self.check.output.writer
             self.rows = rows_of_batches(made, self.check, self.shown, self.options)
         return self.check, self.rows

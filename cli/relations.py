@@ -13,6 +13,7 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError
 from mtlmon.relational import analyse
 from mtlmon.relational.atoms import (
     cell_word,
@@ -21,7 +22,7 @@ from mtlmon.relational.atoms import (
     refuse_traces,
     used_atoms,
 )
-from mtlmon.relational.input.native import RowScanner
+from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerQueue
-    from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import AnswerOutput
+    from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.columns.times import Times
 
     class Output(Protocol):
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Check", "check_relations", "has_variables", "valid_analysis"]
+
+# How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
+SLICED_POINTS = 1 << 14
 
 
 def has_variables(file: PolicyFile) -> bool:
@@ -144,11 +148,37 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
             )
 
 
+def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine:
+    """Return the engine for the policies, in slices if the options ask for them.
+
+    Raises:
+        MtlmonError: a policy cannot be evaluated, or there are too many slices.
+    """
+    if points_at_once(options) == DEFAULT_POINTS:
+        made = plan(file, analysis)
+        return RelationalEngine(made, made.texts)
+    from mtlmon.relational.slicing import plan_slices
+    from mtlmon.relational.slicing.engine import SlicedEngine
+
+    assert options.slices is not None
+    slicing = plan_slices(file, analysis, options.slices, seed=options.slice_seed or 0)
+    for one in slicing.policies:
+        if one.remark is not None:
+            name = "" if one.name is None else f" {visible(one.name)}"
+            note(f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}")
+    return SlicedEngine(file, analysis, slicing, options.threads)
+
+
+def points_at_once(options: Options) -> int:
+    """How many time-points are read at once; more if threads wait for each other then."""
+    return SLICED_POINTS if (options.slices or 1) > 1 else DEFAULT_POINTS
+
+
 class Check:
     """The run of an engine, and what its answers are written to.
 
     Args:
-        made: the plan of the policies.
+        engine: evaluates the policies.
         options: the options of the command line.
         memory: the memory limit of the run.
         times: the log's notation of times, or None if it has the time-stamps.
@@ -157,14 +187,14 @@ class Check:
 
     def __init__(
         self,
-        made: Plan,
+        engine: Engine,
         options: Options,
         memory: MemoryLimit,
         times: Times | None = None,
         queue: AnswerQueue | None = None,
     ) -> None:
-        self.plan = made
-        self.engine = RelationalEngine(made, made.texts)
+        self.plan = engine.plan
+        self.engine = engine
         self.engine.skips_overflows = options.on_error == "skip"
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
@@ -175,7 +205,7 @@ class Check:
         if options.explain:
             from mtlmon.cli.relation_findings import RelationFindings
 
-            taker = self.findings = RelationFindings(made, taker, options.explain_limit)
+            taker = self.findings = RelationFindings(self.plan, taker, options.explain_limit)
         self.run = RelationalRun(
             self.engine,
             taker,
@@ -268,7 +298,7 @@ class RowSource(Protocol):
     def load(self, block: memoryview) -> None: ...
     def load_end(self) -> None: ...
     def unload(self) -> None: ...
-    def read(self) -> bool: ...
+    def read(self, most: int = ...) -> bool: ...
 
 
 class RowLoop:
@@ -277,11 +307,13 @@ class RowLoop:
     Args:
         rows: reads the rows.
         check: takes the time-points.
+        most_points: how many time-points are read at once.
     """
 
-    def __init__(self, rows: RowSource, check: Check) -> None:
+    def __init__(self, rows: RowSource, check: Check, most_points: int = DEFAULT_POINTS) -> None:
         self.rows = rows
         self.check = check
+        self.most_points = most_points
         self.writer = check.output.writer
         self.load = rows.load
         self.load_end = rows.load_end
@@ -297,7 +329,12 @@ class RowLoop:
 
     def run(self) -> bool:
         """Read and check some time-points of the block; return whether there is more to do."""
-        more = self.rows.read()
+        try:
+            more = self.rows.read(self.most_points)
+        except MtlmonError:
+            # what comes before is written first
+            self.check.run.settle()
+            raise
         self.check.run.advance()
         return more and not self.is_stopped
 
@@ -351,10 +388,14 @@ def check_text(file: PolicyFile, options: Options) -> int:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
     analysis = valid_analysis(file, None)
-    made = plan(file, analysis)
+    engine = engine_for(file, analysis, options)
+    made = engine.plan
     log = open_log(options.log)
+    if not isinstance(engine, RelationalEngine):
+        # a reader of a pipe waits for answers, and a checkpoint for all of them
+        engine.is_ahead = log.is_regular and options.checkpoint is None
     start_of_input = position_of_input(options)
-    check = Check(made, options, MemoryLimit(options.max_memory, COMMAND))
+    check = Check(engine, options, MemoryLimit(options.max_memory, COMMAND))
     rows = RowScanner(
         named_rows(made),
         check.engine.points,
@@ -372,7 +413,8 @@ def check_text(file: PolicyFile, options: Options) -> int:
     )
     signals = Signals(verdicts, is_held=has_checkpoints)
     progress = progress_for(log.size, verdicts, options)
-    work, pump = row_pump(RowLoop(rows, check), log, rows, verdicts, signals, progress, options)
+    loop = RowLoop(rows, check, points_at_once(options))
+    work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
     def report(status: int, _seconds: float) -> None:
         skipped = rows.lines.skipped_count

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from mtlmon.monpoly.logs import LogReader, TimePoint
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.relational.native import RelationalEngine
+    from mtlmon.relational.slicing.engine import Engine
 
 _AT_ONCE = 256
 
@@ -25,7 +25,7 @@ class PointFeeder:
         engine: the engine.
     """
 
-    def __init__(self, engine: RelationalEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._points = engine.points
         self._texts = engine.texts
         # The number of each atom, the kinds of its arguments, and which of these are texts.
@@ -95,8 +95,8 @@ class PointReader:
     def unload(self) -> None:
         """Do nothing: blocks are copied."""
 
-    def read(self) -> bool:
-        """Add some time-points; return whether there may be more in the block.
+    def read(self, most: int = _AT_ONCE) -> bool:
+        """Add up to `most` time-points; return whether there may be more in the block.
 
         Raises:
             LogError: a time-point cannot be read. Those before it have been added by earlier calls.
@@ -105,7 +105,7 @@ class PointReader:
             raise self._error
         points: list[TimePoint] = []
         try:
-            points.extend(islice(self._points, _AT_ONCE))
+            points.extend(islice(self._points, most))
         except LogError as error:
             # what comes before is checked first
             self._error = error
@@ -113,4 +113,4 @@ class PointReader:
             raise self._error
         self._feeder.add(points)
         self.point_count += len(points)
-        return len(points) == _AT_ONCE or self._error is not None
+        return len(points) == most or self._error is not None

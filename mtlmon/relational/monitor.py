@@ -11,8 +11,8 @@ from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import Analysis, analyse
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, to_cell
-from mtlmon.relational.slicing import require_slices
-from mtlmon.relational.slicing.engine import make_engine
+from mtlmon.relational.native import RelationalEngine
+from mtlmon.relational.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing import Statistics
     from mtlmon.relational.slicing.engine import SlicedEngine
@@ -99,6 +98,8 @@ class RelationalMonitor:
         self._file = policy
         self._wants_holding = verdicts == "all"
         if slices is not None:
+            from mtlmon.relational.slicing import require_slices
+
             require_slices(slices)
         self._slices = slices
         self._statistics = statistics
@@ -132,9 +133,22 @@ class RelationalMonitor:
     def _started(self, schema: pa.Schema | None = None) -> RelationalEngine | SlicedEngine:
         """Make the engine, which is done late, as the columns of a table have types."""
         self._schema = schema
-        self._engine = make_engine(
-            self._file, self._analysis(schema), self._slices, self._statistics, self._slice_seed
-        )
+        analysis = self._analysis(schema)
+        if self._slices is None or self._slices == 1:
+            made = plan(self._file, analysis)
+            self._engine = RelationalEngine(made, made.texts)
+        else:
+            from mtlmon.relational.slicing import plan_slices
+            from mtlmon.relational.slicing.engine import SlicedEngine
+
+            slicing = plan_slices(
+                self._file,
+                analysis,
+                self._slices,
+                statistics=self._statistics,
+                seed=self._slice_seed,
+            )
+            self._engine = SlicedEngine(self._file, analysis, slicing)
         self._engine.wants_holding = self._wants_holding
         self._numbers = {
             atom.name: number for number, atom in enumerate(self._engine.plan.named_atoms)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates.integers import LARGEST
-from mtlmon.relational.native import AnswerBlock
+from mtlmon.relational.native import AnswerBlock, RelationalEngine
 from mtlmon.relational.output.native import FirstAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from mtlmon.relational.native import RelationalEngine
-    from mtlmon.relational.slicing.engine import SlicedEngine
+    from mtlmon.relational.slicing.engine import Engine
 
     EndTime = int | Literal["last", "inf"] | None
     Wanted = Literal["all", "boolean", "false", "first", "none"]
@@ -53,7 +52,7 @@ class RelationalRun:
 
     def __init__(
         self,
-        engine: RelationalEngine | SlicedEngine,
+        engine: Engine,
         output: AnswerOutput,
         *,
         verdicts: Wanted = "false",
@@ -100,16 +99,29 @@ class RelationalRun:
         has_first = self._first is not None and self._first.has_candidate
         self.engine.pauses = has_first
         self.engine.keeps_texts = keeps_texts or has_first
+        self._do(self.engine.advance)
+        self._memory.note("operators", self.engine.held_bytes)
+        self._memory.note("keys", self.engine.texts.memory)
+        self._memory.check()
+
+    def settle(self) -> None:
+        """Hand over what the time-points answer, where the engine has not taken in all of them.
+
+        Raises:
+            MtlmonError: as `advance`.
+        """
+        if not isinstance(self.engine, RelationalEngine):
+            self._do(self.engine.settle)
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Let the engine work, and hand over the answers."""
         try:
-            self.engine.advance()
+            work()
         except RowError as error:
             place = f"{self.engine.clock}, time-point {self.engine.point_count - 1} of the log"
             raise MtlmonError(f"at time-stamp {place}: {error.reason}") from None
         finally:
             self._deliver()
-        self._memory.note("operators", self.engine.held_bytes)
-        self._memory.note("keys", self.engine.texts.memory)
-        self._memory.check()
 
     def end(self, end_time: EndTime) -> None:
         """End the log.
@@ -117,6 +129,7 @@ class RelationalRun:
         Args:
             end_time: what is known about the time after it.
         """
+        self.settle()
         if not self.engine.point_count:
             return
         clock = self.engine.clock
@@ -134,6 +147,7 @@ class RelationalRun:
 
         What it decides about others is handed over; its own answers are left out.
         """
+        self.settle()
         self._added = self.engine.point_count
         self.engine.points.add(LARGEST, ())
         self.advance()

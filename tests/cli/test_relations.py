@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,6 @@ from tests.reference.first_order import Let, Log, answers, is_fresh, violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Command = Callable[..., Ended]
 
@@ -614,3 +614,120 @@ def test_texts_that_are_forgotten_change_nothing(
         assert found == users[:1]
     else:
         assert of_other == users
+
+
+SLICED = """\
+atom p(x: int)
+atom q(x: int, y: text)
+policy a: p(x) IMPLIES EVENTUALLY[0,3] q(x, _)
+find b: p(x) AND ONCE[0,2] q(x, y)
+find c: COUNT(ONCE[0,1] q(x, y)) > 3
+find d: EXISTS y. p(x) AND ONCE[0,4] q(_, y) AND q(x, y)
+"""
+
+
+@pytest.fixture
+def sliced(tmp_path: Path) -> tuple[Path, Path]:
+    """A policy file and a long text log."""
+    rng = random.Random(7)
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text(SLICED)
+    with log.open("w") as file:
+        for number in range(40_000):
+            row = f"q({rng.randrange(9)}, f{rng.randrange(3)})"
+            file.write(f"@{number // 3} p({rng.randrange(9)}) {row}\n")
+    return rules, log
+
+
+@pytest.mark.parametrize("verdicts", ["false", "all", "first", "none"])
+def test_slices_change_nothing(command: Command, sliced: tuple[Path, Path], verdicts: str) -> None:
+    wanted = command("--verdicts", verdicts, *sliced)
+    for options in (["2"], ["5", "--slice-seed", "3"], ["3", "--threads", "1"], ["1"]):
+        done = command("--verdicts", verdicts, "--slices", *options, *sliced)
+        assert done.output == wanted.output
+        assert done.status == wanted.status
+    done = command("--slices", "2", *sliced)
+    assert done.errors == (
+        "mtlmon: find c runs in one slice: it has no variables to split rows by\n"
+    )
+
+
+def test_slices_of_a_log_with_an_error(command: Command, sliced: tuple[Path, Path]) -> None:
+    rules, log = sliced
+    with log.open("a") as file:
+        file.write("@20000 p(1) q(2)\n")
+    wanted = command(rules, log)
+    assert wanted.status == 2
+    done = command("--slices", "3", rules, log)
+    assert done.output == wanted.output
+    assert done.errors.endswith(wanted.errors)
+    skipped = command("--on-error", "skip", "--slices", "3", rules, log)
+    assert skipped.output == command("--on-error", "skip", rules, log).output
+
+
+def test_slices_of_a_pipe_answer_at_once(sliced: tuple[Path, Path]) -> None:
+    with Live("--slices", "3", str(sliced[0])) as live:
+        live.send("@1 q(1, f)\n@1 p(1)\n")
+        assert live.read_line() == "b\t1:1 match (x=1, y=f)"
+
+
+@pytest.mark.parametrize("points", ["row", "stamp"])
+def test_slices_of_tables(command: Command, tables: tuple[Path, Path], points: str) -> None:
+    wanted = command("--time-points", points, *tables)
+    assert wanted.output
+    done = command("--slices", "4", "--time-points", points, *tables)
+    assert done.output == wanted.output
+    assert done.status == wanted.status
+
+
+def test_slices_beside_policies_without_variables(
+    command: Command, sliced: tuple[Path, Path]
+) -> None:
+    rules, log = sliced
+    rules.write_text(SLICED + "policy e: p IMPLIES EVENTUALLY[0,2] q\n")
+    wanted = command(rules, log)
+    done = command("--slices", "3", rules, log)
+    assert done.output == wanted.output
+
+
+def test_checkpoints_of_slices(sliced: tuple[Path, Path], tmp_path: Path) -> None:
+    rules, log = map(str, sliced)
+    wanted = mtlmon(rules, log).output
+    lines = Path(log).read_text().splitlines(keepends=True)
+    output = tmp_path / "out"
+    kept = ["--checkpoint", str(tmp_path / "kept"), "-o", str(output), "--slices", "3"]
+    Path(log).write_text("".join(lines[:25_000]))
+    mtlmon(*kept, rules, log)
+    Path(log).write_text("".join(lines))
+    other = mtlmon("--resume", *kept[:-1], "4", rules, log)
+    assert other.status == 2
+    assert "it was made with another number of --slices" in other.errors
+    mtlmon("--resume", *kept, rules, log)
+    assert output.read_text() == wanted
+
+
+def test_slices_are_explained(command: Command, sliced: tuple[Path, Path]) -> None:
+    rules, _ = sliced
+    wanted = [
+        "Slices\n  4 of 4, by the values of x in 4 parts\n",
+        "  a row of p, by x: 1 slice\n  a row of q, by x: 1 slice\n"
+        "  time-points without rows do not matter\n",
+        "  one: it has no variables to split rows by\n",
+    ]
+    for done in (
+        command("--explain-formula", "--slices", "4", rules),
+        command("check-policy", "--slices", "4", rules),
+    ):
+        assert done.status == 0
+        for text in wanted:
+            assert text in done.output
+
+
+def test_slices_are_for_variables(command: Command, sliced: tuple[Path, Path]) -> None:
+    _, log = sliced
+    done = command("--slices", "2", "-e", "p AND q", log)
+    assert "--slices is for policies with variables: leave it out" in done.errors
+    done = command("--slice-seed", "2", *sliced)
+    assert "--slice-seed is for slices: add --slices N, or leave it out" in done.errors
+    done = command("--slices", "2000", *sliced)
+    assert done.errors == "mtlmon: the number of slices is from 1 to 1024, not 2000\n"

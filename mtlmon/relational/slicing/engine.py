@@ -20,7 +20,6 @@ from mtlmon.relational.native import (
 )
 from mtlmon.relational.planning import plan
 from mtlmon.relational.slicing.routing import routing_of
-from mtlmon.relational.slicing.slices import plan_slices
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.slices import Slicing
-    from mtlmon.relational.slicing.statistics import Statistics
 
-__all__ = ["SlicedEngine", "make_engine"]
+__all__ = ["Engine", "SlicedEngine"]
 
 
 class SlicedEngine:
@@ -310,28 +308,4 @@ def _advance(engines: list[RelationalEngine]) -> None:
             engine.advance()
 
 
-def make_engine(
-    file: PolicyFile,
-    analysis: Analysis,
-    slices: int | None = None,
-    statistics: Statistics | None = None,
-    seed: int = 0,
-) -> RelationalEngine | SlicedEngine:
-    """Make the engine for the first-order policies of a file.
-
-    Args:
-        file: the policy file.
-        analysis: what `analyse` found, without errors.
-        slices: the number of slices; None or 1 for an engine that is not sliced.
-        statistics: what is known of the log, for the plan of the slices.
-        seed: of the hash functions of slices.
-
-    Raises:
-        PolicyError: a policy cannot be evaluated.
-        LimitError: there are too many slices.
-    """
-    if slices is None or slices == 1:
-        made = plan(file, analysis)
-        return RelationalEngine(made, made.texts)
-    slicing = plan_slices(file, analysis, slices, statistics=statistics, seed=seed)
-    return SlicedEngine(file, analysis, slicing)
+Engine = RelationalEngine | SlicedEngine

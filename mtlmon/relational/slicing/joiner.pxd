@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 cdef struct OwnedAnswer:
     const Answer *answer
     const int64_t *values
+    uint32_t rank               # of the policy
     bint is_row                 # otherwise it only says that the time-point is answered
     size_t place                # in the order in which they were found
 

@@ -13,8 +13,8 @@ cdef int compare_owned(const void *left, const void *right) noexcept nogil:
     cdef const OwnedAnswer *b = <const OwnedAnswer *> right
     if a.answer.known != b.answer.known:
         return -1 if a.answer.known < b.answer.known else 1
-    if a.answer.policy != b.answer.policy:
-        return -1 if a.answer.policy < b.answer.policy else 1
+    if a.rank != b.rank:
+        return -1 if a.rank < b.rank else 1
     if a.answer.point != b.answer.point:
         return -1 if a.answer.point < b.answer.point else 1
     return -1 if a.place < b.place else a.place > b.place
@@ -104,6 +104,7 @@ cdef class Joiner:
             ):
                 continue
             owned.answer = answer
+            owned.rank = self.router.policies[answer.policy].rank
             owned.place = self.count
             make_room(
                 <void **> &self.owned, &self.room, self.count + 1, sizeof(OwnedAnswer)

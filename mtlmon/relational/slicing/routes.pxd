@@ -29,6 +29,7 @@ cdef struct SlicedPolicy:
     Numbers grid_of                     # by the set of variables with frequent values
     uint32_t home
     uint32_t reported                   # how many columns of an answer are reported
+    uint32_t rank                       # of its answers among those that are found together
 
 
 cdef struct Route:

@@ -151,6 +151,7 @@ cdef int read_sliced_policy(Router router, SlicedPolicy *policy, plan) except -1
         raise ValueError("too many variables are sliced")
     policy.home = plan.home
     policy.reported = plan.reported
+    policy.rank = plan.rank
     for k in range(policy.variables):
         place, is_text, heavy = plan.variables[k]
         policy.places[k] = place

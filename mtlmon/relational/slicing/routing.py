@@ -25,6 +25,7 @@ class PolicyRoutes(NamedTuple):
         grid_of: the grid for each set of variables with frequent values.
         home: what is added to the number of a slice.
         reported: the number of reported variables.
+        rank: the place of its answers among those that are found at the same time.
     """
 
     variables: tuple[tuple[int, bool, tuple[int, ...]], ...]
@@ -32,6 +33,7 @@ class PolicyRoutes(NamedTuple):
     grid_of: tuple[int, ...]
     home: int
     reported: int
+    rank: int
 
 
 class MatchRoutes(NamedTuple):
@@ -78,7 +80,13 @@ def routing_of(slicing: Slicing, made: Plan) -> Routing:
         slicing: the plan of slices.
         made: the plan of a slice.
     """
-    policies = tuple(_policy(one, made.texts) for one in slicing.policies)
+    # the engine answers closed policies behind all others
+    closed = {one.policy for one in made.closed}
+    count = len(slicing.policies)
+    policies = tuple(
+        _policy(one, made.texts, number + count * (number in closed))
+        for number, one in enumerate(slicing.policies)
+    )
     atoms: list[tuple[MatchRoutes, ...]] = []
     for atom in made.named_atoms:
         found: dict[object, MatchRoutes] = {}
@@ -92,14 +100,14 @@ def routing_of(slicing: Slicing, made: Plan) -> Routing:
     return Routing(slicing.slices, policies, tuple(atoms))
 
 
-def _policy(policy: PolicySlices, texts: KeyTable) -> PolicyRoutes:
+def _policy(policy: PolicySlices, texts: KeyTable, rank: int) -> PolicyRoutes:
     variables = []
     for one in policy.variables:
         cells = (to_cell(value, one.kind, texts) for value in one.heavy)
         heavy = tuple(sorted(cell for cell in cells if cell is not None))
         variables.append((one.place, cell_word(one.kind) == "text", heavy))
     return PolicyRoutes(
-        tuple(variables), policy.grids, policy.grid_of, policy.home, len(policy.reported)
+        tuple(variables), policy.grids, policy.grid_of, policy.home, len(policy.reported), rank
     )
 
 

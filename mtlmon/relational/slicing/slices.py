@@ -32,6 +32,7 @@ from mtlmon.errors import LimitError
 from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.atoms import is_built_in
+from mtlmon.relational.closed import looks_ahead_without_bound
 from mtlmon.relational.preparation import (
     opened_policy,
     prepared_policies,
@@ -274,7 +275,10 @@ class _Slicer:
     def policy(self, number: int, prepared: Prepared) -> tuple[PolicySlices, Prepared]:
         """Plan the slices of a policy."""
         marks = asks_for_marks(prepared.formula, self.built_in)
-        opened, hidden = opened_policy(prepared, self.kinds, self.environment)
+        opened = prepared.formula
+        hidden: tuple[str, ...] = ()
+        if prepared.names or not looks_ahead_without_bound(opened):
+            opened, hidden = opened_policy(prepared, self.kinds, self.environment)
         atoms = [one for one in postorder(opened) if self.is_of_log(one)]
         names = self.candidates(opened, (*prepared.names, *hidden), atoms)
         shares = self.shares(names, atoms)

@@ -235,6 +235,27 @@ def test_texts_are_forgotten_by_all_slices(is_ahead: bool) -> None:
     engine.close()
 
 
+def test_closed_policies_are_answered_behind_others() -> None:
+    text = """
+    atom p(x: text)
+    policy a: r IMPLIES EVENTUALLY EXISTS u. p(u)
+    policy b: p(x) IMPLIES ONCE[0,3] r
+    find c: p(x) AND EVENTUALLY[0,2] r
+    find d: (EXISTS x. p(x)) AND EVENTUALLY EXISTS x. p(x) AND r
+    """
+    points: list[tuple[int, dict[str, list[tuple[str, ...]]]]] = [
+        (k // 2, {"p": [(f"u{k % 5}",), ("v",)] if k % 3 else [], "r": [()] if k % 4 == 0 else []})
+        for k in range(60)
+    ]
+    for verdicts in ("false", "all"):
+        single = RelationalMonitor(text, verdicts=verdicts)
+        sliced = RelationalMonitor(text, verdicts=verdicts, slices=4)
+        for point in points:
+            assert sliced.step(*point) == single.step(*point)
+        assert sliced.finish() == single.finish()
+        assert sliced.engine.found_points == single.engine.found_points
+
+
 def test_a_slice_that_fails_stops_all() -> None:
     text = "atom p(x: int, y: int)\nfind a: p(x, y) AND x * y > 3\n"
     monitor = RelationalMonitor(text, slices=4)
