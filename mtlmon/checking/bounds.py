@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.analysis.desugar import desugar
 from mtlmon.analysis.state import state_bound
 from mtlmon.checking.partitions import partitions_of
+from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.time_points import ROWS, when_in_units
 from mtlmon.policy.types import errors_with_columns
@@ -55,6 +56,11 @@ _ATOM_BYTES = 1
 # The bytes of each literal of an expression of a pending time-point.
 _LITERAL_BYTES = 64
 _MOST_LITERALS = 64
+# The bytes of a function of the queue network: a truth table of eight variables.
+_FUNCTION_BYTES = 32
+# How many functions of so many variables are not constant and monotone in each of them. Those of
+# the queue network are, or in its negation: no operator is used both as it is and negated.
+_MONOTONE = (0, 1, 4, 18, 166, 7_579)
 # What a policy takes besides: the transition table, memo tables and buffers.
 _POLICY_BYTES = 6 << 20
 # The same for a policy that remembers nothing and waits for nothing, and for each of its atoms.
@@ -290,23 +296,31 @@ def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> K
         else:
             waiting += items
     state = state_bound(kernel)
-    pending = _pending(kernel, state, load)
+    variables = network_variables(formula)
+    entries = state.entries
+    if variables is not None:
+        entries = _MONOTONE[variables] if variables < len(_MONOTONE) else None
+    pending = _pending(kernel, state, entries, load)
     text = "monitor"
     if pending is None:
         words = "time-points that wait, without a limit"
         return Kept(text, words, None, None, _NO_RATE)
-    literals = min(state.choices, _MOST_LITERALS)
     words = _formula_words(memories, waiting, pending)
+    items = memories + waiting + pending
+    of_functions = _FUNCTION_BYTES * items
+    if variables is None:
+        literals = min(state.choices, _MOST_LITERALS)
+        of_functions = _LITERAL_BYTES * literals * (memories + pending)
     per_key = (
         _KEY_BYTES
         + has_ticks * (_TICK_BYTES + _ATOM_BYTES * len(formula.atoms))
-        + _ITEM_BYTES * (memories + waiting + pending)
-        + _LITERAL_BYTES * literals * (memories + pending)
+        + _ITEM_BYTES * items
+        + of_functions
     )
     if load.traces is None:
         return Kept(text, words, per_key, None, _NO_KEYS)
     shared = _POLICY_BYTES
-    if not memories + waiting + pending:
+    if not items:
         shared = _LEAST_POLICY_BYTES + _BYTES_OF_ATOM * len(formula.atoms)
     return Kept(text, words, per_key, shared + load.traces * per_key)
 
@@ -318,19 +332,22 @@ def _positions(interval: Interval, load: Load) -> int:
     return 1 + (length if rows is None else min(length, rows))
 
 
-def _pending(kernel: Formula, state: StateBound, load: Load) -> int | None:
-    """How many time-points of a trace are pending at once; None if nothing limits them."""
+def _pending(kernel: Formula, state: StateBound, entries: int | None, load: Load) -> int | None:
+    """How many time-points of a trace are pending at once; None if nothing limits them.
+
+    entries: as `StateBound.entries`, but as few as the engine can have.
+    """
     if not state.choices:
         return 0
     if not state.is_bounded:
-        return state.entries
+        return entries
     # A NEXT waits for one event, however late.
     steps = sum(node.operator is formula_ops.NEXT for node in postorder(kernel))
     length = _waiting_time(kernel)
     rows = load.rows_of_trace(length)
     found = [] if rows is None else [rows + steps]
-    if state.entries is not None:
-        found.append(state.entries * (1 + length + steps))
+    if entries is not None:
+        found.append(entries * (1 + length + steps))
     return min(found, default=None)
 
 

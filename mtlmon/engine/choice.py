@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     # operation, left operand, right operand, lower bound, upper bound (None: no limit), index
     _Row = tuple[int, int, int, int, int | None, int]
 
-__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine", "engine_of"]
+__all__ = ["MOST_VARIABLES", "EngineChoice", "choose_engine", "engine_of", "network_variables"]
 
 MOST_VARIABLES = 8
 """How many variable rows the network takes."""
@@ -119,6 +119,20 @@ def engine_of(formula: Formula, mode: Mode) -> EngineChoice:
 
     program = compile_formula(formula)
     return choose_engine(program.rows, program.root, program.is_bounded, mode, program.atoms)
+
+
+def network_variables(formula: Formula) -> int | None:
+    """Return how many variables the functions of the queue network have in mode local.
+
+    Returns:
+        The number of operators that can wait; None if expressions monitor the formula.
+    """
+    from mtlmon.engine.compile import compile_formula
+
+    program = compile_formula(formula)
+    if choose_engine(program.rows, program.root, program.is_bounded, "local").name != "network":
+        return None
+    return _variables(program.rows, _uses(program.rows, program.root))[0]
 
 
 def _uses(rows: Sequence[_Row], root: int) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mtlmon.checking.bounds as bounds_module
 from mtlmon import parse
 from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.bounds import FileBounds, bounds_of, guessed_schema, monitors_kept
@@ -58,6 +59,8 @@ def test_monitors_hold_no_more_than_their_bound(formula: Formula, seed: int) -> 
         "EVENTUALLY[1,61] ALWAYS[1,4] p",
         "HISTORICALLY[0,60] (p UNTIL[0,3] q)",
         "ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,10] q)",
+        "EVENTUALLY[0,60] ALWAYS[0,60] (p OR EVENTUALLY[0,5] q)",
+        "ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,60] (q AND ONCE[0,60] EVENTUALLY[0,5] r))",
         "(p UNTIL[0,*) q) OR PREVIOUS p",
         "NEXT NEXT EVENTUALLY[0,9] p",
         " OR ".join(f"(p{number} AND NOT q{number})" for number in range(20)),
@@ -90,8 +93,23 @@ def test_a_rate_limits_what_waits() -> None:
     assert 10 * (few.per_key or 0) < (many.per_key or 0)
 
 
+def test_functions_that_no_negation_changes_are_few() -> None:
+    """The queue network has monotone functions only; see `_MONOTONE`."""
+    for variables in range(4):
+        points = range(2**variables)
+        above = [(low, high) for low in points for high in points if low & high == low]
+        tables = range(1, 2 ** len(points) - 1)
+        count = sum(
+            all(table >> low & 1 <= table >> high & 1 for low, high in above) for table in tables
+        )
+        assert bounds_module._MONOTONE[variables] == count
+    text = "ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,60] (q AND ONCE[0,60] EVENTUALLY[0,5] r))"
+    kept = monitors_kept(parse(text), Load([], "s", has_keys=False))
+    assert kept.words == "61 past values, 128 obligations, 20,916 time-points that wait"
+
+
 def test_many_functions_of_obligations_are_limited_by_a_rate_only() -> None:
-    formula = parse("ONCE[0,50] ((p UNTIL[0,9] q) SINCE[0,9] (q UNTIL[0,8] p))")
+    formula = parse("ONCE[0,50] ((p UNTIL[0,9] q) SINCE[0,9] (NOT (p UNTIL[0,8] q)))")
     assert monitors_kept(formula, Load([], "s", has_keys=False)).total is None
     rate = Load([Assumption("rate", 1, "s")], "s", has_keys=False)
     assert monitors_kept(formula, rate).total is not None
