@@ -28,6 +28,23 @@ from tests.reference.first_order import Database, Log, Row, answers
 DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 ATOMS = {"p": 1, "q": 2, "r": 0}
 PAST = ["[0,0]", "[0,1]", "[1,2]", "[0,3]", "[0,*)", "[2,*)"]
+_SHAPES = [
+    "and",
+    "and",
+    "compare",
+    "not",
+    "or",
+    "past",
+    "past",
+    "future",
+    "since",
+    "since",
+    "until",
+    "exists",
+    "count",
+    "aggregate",
+    "join",
+]
 FUTURE = ["[0,0]", "[0,1]", "[1,2]", "[0,3]"]
 _TYPES = dict.fromkeys("xyz", int)
 
@@ -83,10 +100,7 @@ class Generator:
         if depth == 0:
             return self.leaf()
         text, names = self.formula(depth - 1)
-        shape = chance.choice(
-            ["and", "and", "compare", "not", "or", "past", "past", "future", "since", "since"]
-            + ["until", "exists", "count", "aggregate", "join"]
-        )
+        shape = chance.choice(_SHAPES)
         if shape == "and":
             other, others = self.formula(depth - 1)
             return f"(({text}) AND ({other}))", names | others
@@ -128,9 +142,8 @@ class Generator:
     def leaf(self) -> Found:
         chance = self.random
         first, second = chance.choice("xyz"), chance.choice("xyz_1")
-        text = chance.choice(
-            [f"p({first})", *[f"q({first}, {second})"] * 2, f"q({second}, {first})"]
-        )
+        pair = f"q({first}, {second})"
+        text = chance.choice([f"p({first})", pair, pair, f"q({second}, {first})"])
         if chance.random() < 0.1:
             return "r", frozenset()
         return text, frozenset(re.findall("[xyz]", text))
@@ -231,7 +244,7 @@ def smaller(example: Example) -> Iterator[Example]:
         yield example._replace(log=log._replace(points=before + behind))
         for name, rows in database.items():
             for row in rows:
-                less = {**database, name: rows - {row}}
+                less = {**database, name: frozenset(rows) - {row}}
                 points = (*before, (time_stamp, less), *behind)
                 yield example._replace(log=log._replace(points=points))
     for node in postorder(read(formula)):

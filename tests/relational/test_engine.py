@@ -247,6 +247,16 @@ def test_an_engine_whose_error_refers_to_it_is_freed() -> None:
         gc.collect()
 
 
+def test_filters_of_late_operators_look_at_the_atoms_of_their_time_point() -> None:
+    monitor = RelationalMonitor(
+        "atom p(x: int)\natom q(x: int)\nfind f: ((EVENTUALLY[0,3] p(y)) OR r) SINCE[2,*) q(y)\n"
+    )
+    monitor.step(0, {"q": [(1,)]})
+    monitor.step(2, {})
+    monitor.step(2, {"r": [()]})
+    assert monitor.advance(11) == []
+
+
 def test_running_counts_and_sums() -> None:
     monitor = RelationalMonitor(
         "atom w(u: text, a: int)\n"

@@ -1,4 +1,4 @@
-"""The hunt for counterexamples among formulas with variables: some steps of it, and that it finds."""
+"""The hunt for counterexamples among formulas with variables finds what is wrong."""
 
 from __future__ import annotations
 

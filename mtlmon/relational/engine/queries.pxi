@@ -72,7 +72,6 @@ cdef int run_late(RelationalEngine engine, Query *query) except -1 nogil:
     cdef size_t k
     engine.here = here
     engine.now = engine.time_of(here).time_stamp
-    stand_at(engine, &query.late_states)
     if query.early != NONE:
         waiting.width = query.waiting.width
         waiting.room = waiting.count = 0
@@ -89,6 +88,8 @@ cdef int run_late(RelationalEngine engine, Query *query) except -1 nogil:
             kept.count = front_point(queue).count
             kept.cells = <int64_t *> front_rows(queue)
         engine.atoms[query.kept.of[k]] = kept
+    # left sides of SINCE that are filters look at the atoms, too
+    stand_at(engine, &query.late_states)
     if rows.count:
         rows = run_block(engine, query.late, rows)
     for k in range(query.kept.count):
