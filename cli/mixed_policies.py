@@ -94,6 +94,8 @@ def check_mixed_options(options: Options) -> None:
     """Raise Failure if an option does not work for files with policies of both kinds."""
     given = {
         "--checkpoint": options.checkpoint is not None,
+        "--explain": options.explain,
+        "--report": options.report is not None,
         "--verdicts first": options.given_verdicts == "first",
         "--time-points stamp": options.time_points == "stamp",
         f"--output-format {options.output_format}": options.output_format != "text",

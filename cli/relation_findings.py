@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mtlmon.cli.explaining import Explanations, check_file
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.report import plural
-from mtlmon.relational.cells import from_cell
+from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 
 if TYPE_CHECKING:
@@ -24,21 +24,38 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.running import AnswerOutput
+    from mtlmon.reporting.histogram import TimeHistogram
 
-__all__ = ["RelationFindings", "check_explained", "explain"]
+__all__ = ["RelationFindings", "can_reread", "check_explained", "explain"]
 
 _VIOLATED = 0
+LISTED = 100
+"""The violations of a policy that a report lists, unless more are to be explained."""
+
+
+def can_reread(logs: Mapping[str, os.stat_result]) -> bool:
+    """Whether logs can be read a second time."""
+    return all(stat.S_ISREG(status.st_mode) for status in logs.values())
 
 
 def check_explained(options: Options, logs: Mapping[str, os.stat_result]) -> None:
-    """Fail early if explanations are asked for and not possible.
+    """Fail early if explanations or a report are asked for and not possible.
 
     Raises:
         Failure: the log cannot be read again, or a file to write has another use.
+        MtlmonError: a package that reports need is not installed.
     """
+    if options.report is not None:
+        from mtlmon.cli.findings import check_place
+        from mtlmon.support.extras import load_extra
+
+        load_extra("jinja2", "report")
+        others = [*options.logs, options.formula_file, options.output, options.explain_output]
+        check_file(options.report, "the report", others, logs.values())
+        check_place(options.report)
     if not options.explain:
         return
-    if not all(stat.S_ISREG(status.st_mode) for status in logs.values()):
+    if not can_reread(logs):
         name = next(iter(logs)) if len(logs) == 1 else "the log"
         raise Failure(
             f"cannot explain: {name} cannot be read a second time; save the log to a file first"
@@ -54,35 +71,73 @@ class RelationFindings:
     Args:
         plan: the plan of the policies.
         output: takes the answers.
-        limit: how many violations to keep, of all policies together.
+        options: the options of the command line.
+
+    Attributes:
+        first: the first violations of each policy.
+        totals: how many violations each policy has.
+        histograms: for a report, at which times each policy is violated; else empty.
     """
 
-    def __init__(self, plan: Plan, output: AnswerOutput, limit: int) -> None:
+    def __init__(self, plan: Plan, output: AnswerOutput, options: Options) -> None:
         self.plan = plan
         self.output = output
-        self.limit = limit
+        self.limit = options.explain_limit
+        self.kept = self.limit if options.report is None else max(LISTED, self.limit)
         self.first: list[list[Violation]] = [[] for _ in plan.named_policies]
-        self.total = 0
+        self.totals = [0] * len(self.first)
+        self.skips_overflows = options.on_error == "skip"
+        self.histograms: list[TimeHistogram] = []
+        if options.report is not None:
+            from mtlmon.reporting.histogram import TimeHistogram
+
+            unit = options.resolution or options.unit
+            self.histograms = [TimeHistogram(unit) for _ in self.first]
+        # for each policy, the time-point that was counted last
+        self.last = [-1] * len(self.first)
 
     def put(self, answers: AnswerBlock) -> None:
         """Take answers."""
         policies = self.plan.named_policies
-        taken = answers.take()
-        for answer in taken:
+        stamps: list[list[int]] = [[] for _ in policies]
+        for answer in answers.take():
             answers.add(*answer)
             policy, kind, time_stamp, offset, point, cells = answer
             if kind != _VIOLATED:
                 continue
-            self.total += 1
+            self.totals[policy] += 1
+            if point != self.last[policy]:
+                stamps[policy].append(time_stamp)
+            self.last[policy] = point
             # those of a policy come in the order of time-points
-            if len(self.first[policy]) < self.limit:
+            if len(self.first[policy]) < self.kept:
                 kinds = policies[policy].kinds
                 values = tuple(
                     from_cell(cell, one, self.plan.texts)
                     for cell, one in zip(cells, kinds, strict=True)
                 )
                 self.first[policy].append(Violation(time_stamp, offset, policy, point, values))
+        if self.histograms:
+            import numpy as np
+
+            for histogram, own in zip(self.histograms, stamps, strict=True):
+                histogram.add(np.array(own, np.int64))
         self.output.put(answers)
+
+    def valuation(self, violation: Violation) -> str | None:
+        """Return the values of a violation as text; None if the policy has no variables."""
+        policy = self.plan.named_policies[violation.policy]
+        parts = zip(policy.variables, policy.kinds, violation.values, strict=True)
+        shown = [f"{name} = {value_text(value, kind)}" for name, kind, value in parts]
+        return ", ".join(shown) or None
+
+    def explainer(
+        self, file: PolicyFile, analysis: Analysis, read: Reader, options: Options
+    ) -> Explainer:
+        """Return what explains violations; the arguments are those of `explain`."""
+        return Explainer(
+            file, analysis, read, options.end_time, skips_overflows=self.skips_overflows
+        )
 
     @property
     def chosen(self) -> list[Violation]:
@@ -95,11 +150,11 @@ class RelationFindings:
 
     def snapshot(self) -> list[object]:
         """Return what is kept, for `restore`."""
-        return [self.total, self.first]
+        return [self.totals, self.first]
 
-    def restore(self, snapshot: tuple[int, list[list[list[Any]]]]) -> None:
+    def restore(self, snapshot: tuple[list[int], list[list[list[Any]]]]) -> None:
         """Continue with what an earlier run has kept."""
-        self.total, first = snapshot
+        self.totals, first = snapshot
         self.first = [
             [
                 Violation(stamp, offset, policy, point, tuple(values))
@@ -125,7 +180,7 @@ def explain(
         read: reads the log once more.
         options: the options of the command line.
     """
-    explainer = Explainer(file, analysis, read, options.end_time)
+    explainer = findings.explainer(file, analysis, read, options)
     explanations = Explanations(options.explain_output)
     policies = findings.plan.named_policies
     for found in explainer.explain(findings.chosen):
@@ -141,7 +196,7 @@ def explain(
             unit=options.resolution or options.unit,
         )
         explanations.add_text(text, None if policy.name is None else f"policy {policy.name}")
-    if findings.total > options.explain_limit:
+    if sum(findings.totals) > options.explain_limit:
         explanations.remark(
             f"explained {plural(options.explain_limit, 'violation')}; there are more "
             "(--explain-limit)"

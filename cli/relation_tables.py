@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.failure import VIOLATION, note
+from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_verdicts, position_of_input
 from mtlmon.cli.policies import assumption_watch, note_skipped, open_table_source, statuses
 from mtlmon.cli.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
@@ -16,7 +16,13 @@ from mtlmon.cli.relation_checkpoints import (
     restored_source,
     snapshot_of,
 )
-from mtlmon.cli.relations import Check, engine_for, points_at_once, valid_analysis
+from mtlmon.cli.relations import (
+    Check,
+    engine_for,
+    points_at_once,
+    tell_findings,
+    valid_analysis,
+)
 from mtlmon.cli.report import absent_atoms, plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
@@ -250,7 +256,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         work = TableWork(source, shown, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
         signals = Signals(verdicts, is_held=has_checkpoints)
-        if options.explain:
+        if options.explain or options.report is not None:
             from mtlmon.cli.relation_findings import check_explained
 
             check_explained(options, logs)
@@ -264,7 +270,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         else:
             pump = Pump(work, verdicts, signals, progress)
 
-        def report(status: int, _seconds: float) -> None:
+        def report(status: int, seconds: float) -> None:
             note_skipped(source)
             if work.left_out:
                 rows = plural(work.left_out, "row")
@@ -274,8 +280,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
             if work.check is None:
                 return
             work.check.report_end()
-            if work.check.findings is not None and status == VIOLATION:
-                from mtlmon.cli.relation_findings import explain
+            if work.check.findings is not None:
                 from mtlmon.cli.relation_readers import table_reader
 
                 analysis = valid_analysis(file, source.schema)
@@ -288,7 +293,9 @@ def check_tables(file: PolicyFile, options: Options) -> int:
                     work.check.engine.point_count,
                     start_of_input,
                 )
-                explain(work.check.findings, file, analysis, read, options)
+                facts = source.rows, source.skipped
+                end = status, seconds, signals
+                tell_findings(work.check, file, analysis, read, options, logs, facts, end)
 
         def summary(seconds: float) -> str:
             check, _ = work.started()

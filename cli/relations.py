@@ -31,6 +31,9 @@ from mtlmon.support.option_names import COMMAND
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import stat_result
+
     import pyarrow as pa
 
     from mtlmon.cli.arguments import Options
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerQueue
+    from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.columns.times import Times
@@ -96,7 +100,6 @@ def check_relations(file: PolicyFile, options: Options) -> int:
 def check_options(file: PolicyFile, options: Options) -> None:
     """Raise Failure if an option does not work with variables."""
     given = {
-        "--report": options.report is not None,
         "--idle": options.idle is not None,
     }
     for name, is_given in given.items():
@@ -202,10 +205,10 @@ class Check:
         self.output = self.make_output(options, times)
         self.findings: RelationFindings | None = None
         taker: AnswerOutput = self.output if queue is None else queue
-        if options.explain:
+        if options.explain or options.report is not None:
             from mtlmon.cli.relation_findings import RelationFindings
 
-            taker = self.findings = RelationFindings(self.plan, taker, options.explain_limit)
+            taker = self.findings = RelationFindings(self.plan, taker, options)
         self.run = RelationalRun(
             self.engine,
             taker,
@@ -384,6 +387,41 @@ def row_pump(
     return kept, CheckpointingPump(kept, verdicts, signals, progress, options)
 
 
+def tell_findings(
+    check: Check,
+    file: PolicyFile,
+    analysis: Analysis,
+    read: Reader,
+    options: Options,
+    logs: Mapping[str, stat_result],
+    facts: tuple[int, int],
+    end: tuple[int, float, Signals],
+) -> None:
+    """Explain the violations of a check, and write the report, as the options ask for.
+
+    Args:
+        check: the check, which has findings.
+        file: the policies.
+        analysis: what is known of them.
+        read: reads the log once more.
+        options: the options of the command line.
+        logs: the status of the log's files by name.
+        facts: how many rows or lines have been read, and how many of them could not be.
+        end: the exit status, the seconds of the run, and the signals that can interrupt it.
+    """
+    from mtlmon.cli.relation_findings import can_reread, explain
+
+    assert check.findings is not None
+    status, seconds, signals = end
+    if options.explain and status == VIOLATION:
+        explain(check.findings, file, analysis, read, options)
+    if options.report is not None:
+        from mtlmon.cli.relation_report import RelationReport
+
+        report = RelationReport(check, check.findings, file, analysis, options, list(logs), *facts)
+        report.write(read if can_reread(logs) else None, seconds, status, signals)
+
+
 def check_text(file: PolicyFile, options: Options) -> int:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
@@ -403,7 +441,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
         path=log.name,
         skip_errors=options.on_error == "skip",
     )
-    if options.explain:
+    if options.explain or options.report is not None:
         from mtlmon.cli.relation_findings import check_explained
 
         check_explained(options, {log.name: log.status})
@@ -416,7 +454,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
     loop = RowLoop(rows, check, points_at_once(options))
     work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
-    def report(status: int, _seconds: float) -> None:
+    def report(status: int, seconds: float) -> None:
         skipped = rows.lines.skipped_count
         if skipped:
             note(f"skipped {plural(skipped, 'line')} that could not be read")
@@ -425,12 +463,14 @@ def check_text(file: PolicyFile, options: Options) -> int:
             note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
         log.close()
-        if check.findings is not None and status == VIOLATION:
-            from mtlmon.cli.relation_findings import explain
-            from mtlmon.cli.relation_readers import text_reader
+        if check.findings is None:
+            return
+        from mtlmon.cli.relation_readers import text_reader
 
-            read = text_reader(options, check.engine.point_count, start_of_input)
-            explain(check.findings, file, analysis, read, options)
+        read = text_reader(options, check.engine.point_count, start_of_input)
+        logs = {log.name: log.status}
+        facts = check.engine.point_count, rows.lines.skipped_count
+        tell_findings(check, file, analysis, read, options, logs, facts, (status, seconds, signals))
 
     def summary(seconds: float) -> str:
         counts = [("events", check.engine.point_count, "")]

@@ -46,6 +46,7 @@ class Violation:
         offset: the number of the time-point within its time-stamp.
         key: the key of its trace, or None if there is only one trace.
         explanation: the explanation, or None if it was not explained.
+        valuation: for a policy with variables, their values as text, or None.
         time_point: the time-stamp and the offset as text.
     """
 
@@ -53,6 +54,7 @@ class Violation:
     offset: int
     key: str | None = None
     explanation: Explanation | None = None
+    valuation: str | None = None
 
     @property
     def time_point(self) -> str:
@@ -152,6 +154,8 @@ class PolicyReport:
         keys: the keys with violations, or None if there is only one trace.
         violations: the first violations, by time-stamp.
         undecided_time_points: the first undecided time-points, by time-stamp.
+        valuations: for a policy with variables, how many valuations violate it, over all
+            time-points; else None.
         time_points: the number of all time-points.
     """
 
@@ -164,6 +168,7 @@ class PolicyReport:
     keys: KeyReport | None = None
     violations: tuple[Violation, ...] = ()
     undecided_time_points: tuple[UndecidedTimePoint, ...] = ()
+    valuations: int | None = None
 
     @property
     def time_points(self) -> int:

@@ -153,6 +153,9 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
     [
         (["--verdicts", "first"], [], "--verdicts first does not work yet for a file with"),
         (["--output-format", "jsonl"], [], "--output-format jsonl does not work yet"),
+        (["--explain"], [], "--explain does not work yet"),
+        (["--report", "x.html"], [], "--report does not work yet"),
+        (["--checkpoint", "x", "-o", "y"], [], "--checkpoint does not work yet"),
         ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
         (
             [],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -264,7 +266,6 @@ def test_a_live_log_is_answered_line_by_line(published: tuple[Path, Path]) -> No
     ("given", "message"),
     [
         (["--mode", "global"], "--mode global is for policies without variables: leave it out"),
-        (["--report", "x.html"], "--report does not work for policies with variables yet"),
     ],
 )
 def test_what_does_not_work_yet_is_refused(
@@ -355,6 +356,25 @@ def test_explanations_go_on_from_a_checkpoint(published: tuple[Path, Path], tmp_
     assert mtlmon(*arguments).errors == EXPLAINED
     arguments.remove("--explain")
     assert "it was made with --explain" in mtlmon(*arguments).errors
+
+
+def test_reports_have_valuations(command: Command, published: tuple[Path, Path]) -> None:
+    rules, log = published
+    page = rules.parent / "page.html"
+    for given, events in ([], 5), (["--verdicts", "none", "--on-error", "skip"], 5):
+        done = command("--report", page, *given, rules, log)
+        assert done.status == 1
+        text = html.unescape(re.sub(r"<[^>]*>", " ", page.read_text()))
+        words = " ".join(text.split())
+        assert 'u = bob, f = "f 2" ✓ publish(u, f) └─ 20:1 publish(bob, "f 2") ✗ ONCE' in words
+        assert "✗ false 1 20.00 %" in words
+        assert "✓ true 4 80.00 %" in words
+        assert "violating valuations 1" in words
+        assert "Find late matched at 1 time-point." in words
+        assert f"Events {events}" in words
+    piped = shell("cat $2 | $M --report $3 $1 -", str(rules), str(log), str(page))
+    assert piped.status == 1
+    assert "the log could not be read a second time" in page.read_text()
 
 
 def test_rows_are_sorted_on_request(command: Command, tables: tuple[Path, Path]) -> None:

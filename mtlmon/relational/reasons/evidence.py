@@ -179,12 +179,20 @@ class Explainer:
         read: reads the log from its beginning: it adds time-points with the atoms of a plan to a
             block, and yields whenever they are to be taken.
         end_time: what is known about the time after the log.
+        skips_overflows: whether a term that overflows has no value, instead of being an error.
     """
 
     def __init__(
-        self, file: PolicyFile, analysis: Analysis, read: Reader, end_time: EndTime = None
+        self,
+        file: PolicyFile,
+        analysis: Analysis,
+        read: Reader,
+        end_time: EndTime = None,
+        *,
+        skips_overflows: bool = False,
     ) -> None:
         self._read = read
+        self._skips_overflows = skips_overflows
         self._end_time = end_time
         self._relations = analysis.relations
         self._made = frozenset(name for name in ("point", "time") if is_built_in(file, name))
@@ -243,6 +251,7 @@ class Explainer:
             return {one: one.values for one in violations}
         witnesses = _Witnesses(self._plan, violations)
         engine = RelationalEngine(self._plan, self._plan.texts)
+        engine.skips_overflows = self._skips_overflows
         run = RelationalRun(engine, witnesses)
         for _ in self._read(self._plan, engine.points):
             run.advance(keeps_texts=True)

@@ -1,0 +1,189 @@
+"""Write the report of a run of policies with variables."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import TYPE_CHECKING
+
+from mtlmon.cli.failure import SIGNALLED, WriteFailure, note
+from mtlmon.cli.findings import INTERRUPTED, NOT_EXPLAINED, STOPPED_EARLY, peak_memory
+from mtlmon.cli.report import plural
+from mtlmon.cli.signals import REPORT_SECONDS
+from mtlmon.errors import ReportError
+from mtlmon.relational.reasons import explanation_text
+from mtlmon.reporting import (
+    Explanation,
+    PolicyReport,
+    ReportData,
+    Run,
+    Violation,
+    write_report,
+)
+from mtlmon.syntax.report import shorten, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.relation_findings import RelationFindings
+    from mtlmon.cli.relations import Check
+    from mtlmon.cli.signals import Signals
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.reasons import Violation as Violating
+    from mtlmon.relational.reasons.evidence import Reader
+
+__all__ = ["RelationReport"]
+
+_INTERVALS = 100
+_FORMULA_CHARACTERS = 4000
+
+
+class RelationReport:
+    """The report of a run of policies with variables.
+
+    Args:
+        check: the check, which has ended.
+        findings: its violations.
+        file: the policies.
+        analysis: what is known of them.
+        options: the options of the command line.
+        inputs: the names of the logs.
+        rows: how many rows or lines have been read.
+        skipped: how many could not be read.
+    """
+
+    def __init__(
+        self,
+        check: Check,
+        findings: RelationFindings,
+        file: PolicyFile,
+        analysis: Analysis,
+        options: Options,
+        inputs: Sequence[str],
+        rows: int,
+        skipped: int,
+    ) -> None:
+        self.check = check
+        self.findings = findings
+        self.file = file
+        self.analysis = analysis
+        self.options = options
+        self.inputs = inputs
+        self.rows = rows
+        self.skipped = skipped
+
+    def write(self, read: Reader | None, seconds: float, status: int, signals: Signals) -> None:
+        """Write the report; after a signal, give up if that takes too long.
+
+        Args:
+            read: reads the log once more; None if that is not possible.
+            seconds: the duration of the run.
+            status: the exit status of the run.
+            signals: the signals that can interrupt the run.
+
+        Raises:
+            WriteFailure: the report cannot be written.
+        """
+        if status < SIGNALLED:
+            self.write_now(read, seconds, is_interrupted=False)
+        elif not signals.at_last(
+            lambda: self.write_now(read, seconds, is_interrupted=True), REPORT_SECONDS
+        ):
+            note(f"{self.options.report} was not written: there was no time for it")
+
+    def write_now(self, read: Reader | None, seconds: float, *, is_interrupted: bool) -> None:
+        """Write the report."""
+        assert self.options.report is not None
+        texts = {} if read is None else self.explanations(read)
+        is_stopped = self.check.run.is_stopped
+        remarks = list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted))
+        run = Run(
+            inputs=self.inputs,
+            rows=self.rows,
+            skipped=self.skipped,
+            seconds=seconds,
+            peak_memory=peak_memory(),
+            command=shlex.join(["mtlmon", *self.options.arguments]),
+            started=datetime.now(UTC) - timedelta(seconds=seconds),
+            end_time=self.options.end_time,
+            unit=self.options.resolution or self.options.unit,
+            last=None if is_stopped else self.check.engine.clock,
+            remarks=remarks,
+        )
+        policies = [
+            self.policy_report(number, texts)
+            for number, one in enumerate(self.check.plan.named_policies)
+            if not one.is_find
+        ]
+        try:
+            write_report(ReportData(policies, run), self.options.report)
+        except ReportError as error:
+            raise WriteFailure(str(error)) from None
+
+    def explanations(self, read: Reader) -> dict[Violating, Explanation]:
+        """Explain the first violations of each policy."""
+        limit = self.options.explain_limit
+        chosen = [one for own in self.findings.first for one in own[:limit]]
+        explainer = self.findings.explainer(self.file, self.analysis, read, self.options)
+        found = {}
+        for one in explainer.explain(chosen):
+            policy = self.check.plan.named_policies[one.violation.policy]
+            text = explanation_text(
+                one,
+                policy,
+                "",
+                self.analysis.relations,
+                unit=self.options.resolution or self.options.unit,
+            )
+            # the valuation stands before it, and the formula above
+            lines = text.split("\n")[2 if policy.variables else 1 :]
+            shown = "\n".join(lines).strip("\n")
+            found[one.violation] = Explanation(f"<pre>{escape(shown)}</pre>")
+        return found
+
+    def policy_report(self, number: int, texts: Mapping[Violating, Explanation]) -> PolicyReport:
+        """Return the results of a policy."""
+        run, findings = self.check.run, self.findings
+        answered, violated = run.answered_points[number], run.found_points[number]
+        policy = self.check.plan.named_policies[number]
+        written = str(self.analysis.policies[number].policy.written)
+        histogram = findings.histograms[number]
+        undecided = 0 if run.is_stopped else self.check.engine.point_count - answered
+        violations = tuple(
+            Violation(
+                one.time_stamp,
+                one.offset,
+                explanation=texts.get(one),
+                valuation=findings.valuation(one),
+            )
+            for one in findings.first[number]
+        )
+        return PolicyReport(
+            name=policy.name,
+            formula=shorten(visible(written), _FORMULA_CHARACTERS),
+            true=answered - violated,
+            false=violated,
+            undecided=undecided,
+            timeline=histogram.timeline(None, None, _INTERVALS),
+            violations=violations,
+            valuations=findings.totals[number] if policy.variables else None,
+        )
+
+    def remarks(self, *, can_reread: bool, is_interrupted: bool) -> Iterator[str]:
+        """Yield the remarks about the run as a whole."""
+        if is_interrupted:
+            yield INTERRUPTED
+        if self.check.run.is_stopped:
+            yield STOPPED_EARLY
+        if self.skipped:
+            yield f"Skipped {plural(self.skipped, 'line')} that could not be read."
+        run = self.check.run
+        for one, found in zip(self.check.plan.named_policies, run.found_points, strict=True):
+            if one.is_find:
+                name = "The find" if one.name is None else f"Find {one.name}"
+                yield f"{name} matched at {plural(found, 'time-point')}."
+        if any(self.findings.totals) and not can_reread:
+            yield NOT_EXPLAINED
