@@ -33,7 +33,6 @@ from mtlmon.policy.predicates.time_points import (
     TimePoints,
     exists_at,
     explained,
-    words_of,
 )
 from mtlmon.policy.templates import (
     OF_INSTANCES,
@@ -150,6 +149,8 @@ class Builder:
             environment.time,
         )
         self._periods: dict[int, None] = {}
+        # The time-points of the columns that machines read.
+        self._column_periods: dict[str, int] = {}
         # The numbers of families, which are negative, and the families that have a place.
         self._per = {name: stream.per for name, stream in streams.items()}
         self._frames: dict[tuple[Lifetime, int], int] = {}
@@ -358,6 +359,9 @@ class Builder:
         """The period of time-points, also of instances; `ROWS` if they are rows."""
         return frame if frame >= ROWS else self._lifetime_and_period(frame)[1]
 
+    def _is_of_rows(self, frame: int) -> bool:
+        return self._period_of(frame) == ROWS
+
     def _names(self, predicate: Predicate, period: int) -> list[Need[_Name]]:
         """The streams and definitions that an expression names, if it is evaluated somewhere."""
         own_period = self._period_of(period)
@@ -387,7 +391,10 @@ class Builder:
                     period = name.period
             if node.operator in MEMORY:
                 is_past = is_past or self._extent(node, predicate).excludes_present
-                period = self._argument_period(node, predicate, period)
+                inner = self._argument_period(node, predicate, period)
+                # rows and ticks never coincide
+                is_past = is_past or self._is_of_rows(inner) != self._is_of_rows(period)
+                period = inner
             stack += [(operand, is_past, period) for operand in node.operands]
         return list(found)
 
@@ -455,50 +462,47 @@ class Builder:
                     raise self._error(part, part.expression, message, hint)
         period = group[0].period
         for other in group:
-            if other.period != period:
+            if other.period != period and min(period, other.period) < ROWS:
                 self._refuse_circle(group[0], other)
         order = present_order(group, needs)
-        rest = [name.name for name in group if name not in order]
+        rest = [name for name in group if name not in order]
         if rest:
-            self._refuse(rest)
+            where = "row" if self._is_of_rows(rest[0].period) else "tick"
+            self._refuse([name.name for name in rest], where)
         own = {name: f"{self._prefix}own {number}" for number, name in enumerate(order)}
         members: list[Member] = []
-        memories: dict[Expression, Memory] = {}
-        layer = self._first_layer(period)
+        memories: dict[tuple[int, int, Expression], Memory] = {}
+        layer = 0
         for name in order:
+            layer = max(layer, self._first_layer(name.period))
             parts = self._parts(name.name)
             replaced = []
             for part in parts:
-                expression, lowest = self._over_columns(part, period, own, memories)
+                expression, lowest = self._over_columns(part, name.period, own, memories)
                 layer = max(layer, lowest)
                 replaced.append(expression)
             on = replaced[1] if len(replaced) > 1 else None
-            members.append(Member(own[name], replaced[0], on, parts))
+            members.append(Member(own[name], replaced[0], on, parts, name.period))
 
         found = [*memories.values()]
         try:
-            recursion = Recursion(members, found, self.schema, self._kinds, self._texts)
+            recursion = Recursion(
+                members, found, self.schema, self._column_periods, self._kinds, self._texts
+            )
         except NotPossible as error:
             part = self._parts(order[0].name)[0]
             raise self._error(part, part.expression, str(error)) from None
         columns = [self._new_column(column_type(kind)) for kind in recursion.kinds]
-        self._add_task(recursion.task(columns, period), layer)
+        self._add_task(recursion.task(columns), layer)
         for name, column in zip(order, columns, strict=True):
             node = self._parts(name.name)[0].expression
             self._known[name] = _Placed(_read(column, node), layer + 1)
 
     def _refuse_circle(self, one: _Name, other: _Name) -> NoReturn:
-        """Raise the error of streams that need each other at different time-points."""
+        """Raise the error of streams that need each other, but not all in the same instances."""
         predicate = self._parts(one.name)[0]
-        if min(one.period, other.period) < ROWS:
-            message = f"streams {one.name} and {other.name} read each other, but not per instance"
-            hint = "per, from, until and every must be the same for streams that read each other"
-            raise self._error(predicate, predicate.expression, message, hint)
-        message = (
-            f"{one.name} is {words_of(one.period)} and {other.name} is {words_of(other.period)}, "
-            "but they read each other"
-        )
-        hint = "streams that read each other need the same time-points"
+        message = f"streams {one.name} and {other.name} read each other, but not per instance"
+        hint = "per, from, until and every must be the same for streams that read each other"
         raise self._error(predicate, predicate.expression, message, hint)
 
     def _over_columns(
@@ -506,13 +510,13 @@ class Builder:
         part: Predicate,
         period: int,
         own: Mapping[_Name, str],
-        memories: dict[Expression, Memory],
+        memories: dict[tuple[int, int, Expression], Memory],
     ) -> tuple[Expression, int]:
         """Replace what does not depend on a group by columns, and its memories likewise.
 
         Args:
             part: an expression of the group.
-            period: the time-points of the group.
+            period: its time-points.
             own: the columns that stand for the streams of the group.
             memories: the aggregates and offsets that were found so far; more are added.
 
@@ -521,56 +525,54 @@ class Builder:
         """
         layer = 0
         # None for what does not depend on the group.
-        replaced: dict[int, Expression | None] = {}
+        replaced: dict[tuple[int, int], Expression | None] = {}
 
-        def over_columns(node: Expression) -> Expression:
+        def over_columns(node: Expression, points: int) -> Expression:
             nonlocal layer
-            found = replaced[id(node)]
+            found = replaced[id(node), points]
             if found is not None:
                 return found
             if node.operator is ops.CONSTANT:
                 return node
-            column, lowest = self._column(self._place(node, part, period), part, period)
+            column, lowest = self._column(self._place(node, part, points), part, points)
+            self._column_periods[column] = points
             layer = max(layer, lowest)
             return _read(column, node)
 
-        for node in postorder(part.expression):
+        for node, points in self._nodes(part.expression, part, period):
             if node.operator in OF_INSTANCES and self._name_of_instances(node) in own:
                 message = "a stream cannot depend on other instances of itself"
                 raise self._error(part, node, message, "name an instance of another stream")
-            if node.operator in _NAMED and (name := self._name(node, period, part)) in own:
-                replaced[id(node)] = _read(own[name], node)
-            elif all(replaced[id(operand)] is None for operand in node.operands):
-                replaced[id(node)] = None
+            inner = points
+            if node.operator in MEMORY:
+                inner = self._argument_period(node, part, points)
+            if node.operator in _NAMED and (name := self._name(node, points, part)) in own:
+                replaced[id(node), points] = _read(own[name], node)
+            elif node.operator is ops.OVER or all(
+                replaced[id(operand), inner] is None for operand in node.operands
+            ):
+                replaced[id(node), points] = None
             else:
-                if (
-                    node.operator in MEMORY
-                    and (argument := self._argument_period(node, part, period)) != period
-                ):
-                    message = (
-                        f"the argument of {node.operator.word} is {words_of(argument)}, "
-                        f"but reads the stream itself, which is {words_of(period)}"
-                    )
-                    raise self._error(part, node, message, "make the argument a stream")
-                operands = tuple(over_columns(operand) for operand in node.operands)
+                operands = tuple(over_columns(operand, inner) for operand in node.operands)
                 found = Expression(node.operator, operands, node.value, node.span)
                 if node.operator in MEMORY:
-                    if found not in memories:
+                    key = points, inner, found
+                    if key not in memories:
                         column = f"{self._prefix}kept {len(memories)}"
                         extent = self._extent(node, part)
-                        memories[found] = Memory(column, node, extent, found, part)
-                    found = _read(memories[found].column, node)
-                replaced[id(node)] = found
-        return over_columns(part.expression), layer
+                        memories[key] = Memory(column, node, extent, found, part, points, inner)
+                    found = _read(memories[key].column, node)
+                replaced[id(node), points] = found
+        return over_columns(part.expression, period), layer
 
-    def _refuse(self, names: list[str]) -> NoReturn:
-        """Raise the error of streams that need their own values at the same row."""
+    def _refuse(self, names: list[str], where: str) -> NoReturn:
+        """Raise the error of streams that need their own values at the same row or tick."""
         predicate = self._parts(names[0])[0]
         if len(names) == 1:
-            message = f"stream {names[0]} needs its own value at the same row"
+            message = f"stream {names[0]} needs its own value at the same {where}"
         else:
-            message = f"streams {', '.join(names)} need each other at the same row"
-        hint = f"write {names[0]}.last(or: 0) for the value at an earlier row"
+            message = f"streams {', '.join(names)} need each other at the same {where}"
+        hint = f"write {names[0]}.last(or: 0) for the value at an earlier {where}"
         raise self._error(predicate, predicate.expression, message, hint)
 
     def _stream(self, name: _Name) -> None:

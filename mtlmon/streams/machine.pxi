@@ -11,6 +11,12 @@ from mtlmon.policy.predicates.operations cimport (
 )
 
 
+cdef struct Section:
+    # Instructions for rows of some kinds.
+    size_t begin, end
+    uint64_t kinds
+
+
 @final
 cdef class Machine:
     """Computes some registers at each row of a batch.
@@ -21,6 +27,8 @@ cdef class Machine:
     constants: the cells of the constants; None for null.
     kernels: the kernels; they are begun and undone by the caller.
     outputs: the registers to return.
+    sections: if rows are of several kinds, pairs of a number of instructions and the number of a
+        kind, below 64: these instructions are for rows of that kind. None if all are for all rows.
     """
 
     cdef Instruction *code
@@ -31,10 +39,12 @@ cdef class Machine:
     cdef tuple kept_kernels
     cdef PyObject **kernels
     cdef list outputs
+    cdef Section *sections
+    cdef size_t section_count
     cdef readonly size_t failed     # the instruction that overflowed last
 
     def __cinit__(
-        self, code, size_t registers, size_t inputs, constants, kernels, outputs
+        self, code, size_t registers, size_t inputs, constants, kernels, outputs, sections=None
     ):
         cdef size_t k
         cdef Instruction *instruction
@@ -71,6 +81,24 @@ cdef class Machine:
         for output in outputs:
             if not 0 <= output < registers:
                 raise ValueError(f"no register {output}")
+        self.set_sections([(self.size, 0)] if sections is None else sections)
+
+    cdef int set_sections(self, sections) except -1:
+        cdef size_t k
+        cdef size_t end = 0
+        self.section_count = <size_t> len(sections)
+        resized(<void **> &self.sections, self.section_count, sizeof(Section))
+        for k in range(self.section_count):
+            size, kind = sections[k]
+            if not (0 <= size <= self.size - end and 0 <= kind < 64):
+                raise ValueError("a section has too many instructions, or no such kind")
+            self.sections[k].begin = end
+            end += <size_t> size
+            self.sections[k].end = end
+            self.sections[k].kinds = <uint64_t> 1 << <uint64_t> kind
+        if end != self.size:
+            raise ValueError("not all instructions are in a section")
+        return 0
 
     cdef int check(self, const Instruction *instruction) except -1:
         """Refuse arguments that do not exist."""
@@ -91,15 +119,18 @@ cdef class Machine:
 
     def __dealloc__(self):
         free(self.code)
+        free(self.sections)
         free(self.registers)
         free(self.constants)
         free(self.kernels)
 
-    def run(self, Batch batch not None, cells, masks, results, validities):
+    def run(self, Batch batch not None, cells, masks, results, validities, kinds=None):
         """Compute the outputs at the rows of a batch.
 
         cells, masks: for each input its cells, and its mask or None, as for `Kernel.feed`.
         results, validities: for each output an array of cells and one of bytes, as there.
+        kinds: for each row the kinds that it is of, a bit for each, an array of type uint64; None
+            if there is only one kind. Outputs of other kinds are undefined.
 
         Returns the number of rows with results: if it is below the number of rows, an operation
         overflows in the next row.
@@ -109,7 +140,10 @@ cdef class Machine:
         cdef size_t outputs = <size_t> len(self.outputs)
         cdef list held = []
         cdef void **columns = NULL
+        cdef const uint64_t *kind_bits = NULL
         cdef size_t k
+        if kinds is not None:
+            kind_bits = <const uint64_t *> held_array(held, kinds, sizeof(uint64_t), count, False)
         if (
             <size_t> len(cells) != inputs or <size_t> len(masks) != inputs
             or <size_t> len(results) != outputs or <size_t> len(validities) != outputs
@@ -129,12 +163,16 @@ cdef class Machine:
                     held, results[k], sizeof(int64_t), count, True
                 )
                 columns[2 * (inputs + k) + 1] = held_array(held, validities[k], 1, count, True)
-            return self.run_rows(batch, columns, columns + 2 * inputs)
+            return self.run_rows(batch, columns, columns + 2 * inputs, kind_bits)
         finally:
             free(columns)
 
-    cdef size_t run_rows(self, Batch batch, void **inputs, void **outputs) except? 0:
-        cdef size_t row, k
+    cdef size_t run_rows(
+        self, Batch batch, void **inputs, void **outputs, const uint64_t *kinds
+    ) except? 0:
+        cdef size_t row, k, place
+        cdef uint64_t own = 1
+        cdef Section *section
         cdef size_t output_count = <size_t> len(self.outputs)
         cdef size_t *chosen = NULL
         cdef Register *register
@@ -145,9 +183,17 @@ cdef class Machine:
         try:
             with nogil:
                 for row in range(batch.count):
-                    found = self.compute(batch.time_stamps[row], batch.trace(row), row, inputs)
-                    if found == OVERFLOWS:
-                        return row
+                    if kinds != NULL:
+                        own = kinds[row]
+                    for place in range(self.section_count):
+                        section = &self.sections[place]
+                        if not section.kinds & own:
+                            continue
+                        found = self.compute(
+                            batch.time_stamps[row], batch.trace(row), row, inputs, section
+                        )
+                        if found == OVERFLOWS:
+                            return row
                     for k in range(output_count):
                         register = &self.registers[chosen[k]]
                         (<int64_t *> outputs[2 * k])[row] = register.content.integer
@@ -157,9 +203,9 @@ cdef class Machine:
         return batch.count
 
     cdef int compute(
-        self, int64_t time_stamp, uint32_t trace, size_t row, void **inputs
+        self, int64_t time_stamp, uint32_t trace, size_t row, void **inputs, const Section *section
     ) except -1 nogil:
-        """Run the code at a row; returns OVERFLOWS if an operation does."""
+        """Run a section of the code at a row; returns OVERFLOWS if an operation does."""
         cdef size_t place
         cdef Instruction *code
         cdef Register *target
@@ -168,7 +214,7 @@ cdef class Machine:
         cdef const uint8_t *mask
         cdef Operation operation
         cdef int found
-        for place in range(self.size):
+        for place in range(section.begin, section.end):
             code = &self.code[place]
             operation = code.operation
             target = &self.registers[code.target]

@@ -102,6 +102,7 @@ class Machine:
         constants: Sequence[int | None],
         kernels: Sequence[Kernel],
         outputs: Sequence[int],
+        sections: Sequence[tuple[int, int]] | None = None,
     ) -> None: ...
     @property
     def failed(self) -> int: ...
@@ -112,6 +113,7 @@ class Machine:
         masks: Sequence[_Array | None],
         results: Sequence[_Array],
         validities: Sequence[_Array],
+        kinds: _Array | None = None,
     ) -> int: ...
 
 @final

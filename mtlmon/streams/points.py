@@ -524,6 +524,21 @@ class Points:
         found: Numbers | None = batch.numbers_of_traces
         return np.zeros(batch.count, np.uint32) if found is None else found
 
+    def joint(self, periods: Sequence[int]) -> tuple[native.Batch, dict[int, Integers]]:
+        """Return several kinds of time-points in one order, and which of them are of each kind.
+
+        Args:
+            periods: `ROWS` and periods of ticks.
+        """
+        is_met = np.zeros(self.row_count + len(self.ticks), np.bool_)
+        for period in periods:
+            is_met[self._places(period)] = True
+        index = np.cumsum(is_met) - 1
+        times, numbers = self.all_points
+        count = int(np.count_nonzero(is_met))
+        batch = native.Batch(times[is_met], numbers[is_met], count, self._clock)
+        return batch, {period: index[self._places(period)] for period in periods}
+
     def _meet(self, argument: int, result: int) -> Meeting:
         count = self.row_count + len(self.ticks)
         is_met = np.zeros(count, np.bool_)

@@ -19,6 +19,7 @@ from mtlmon.streams.due_ticks import DueTicks, delays_of, delays_of_instances
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
 from mtlmon.streams.points import NO_SPAN, NO_TICKS, Points, Span, Ticking, tick_times
+from mtlmon.streams.recursion import MachineTask
 from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
@@ -534,12 +535,14 @@ class StreamProgram:
     @property
     def kernels(self) -> list[tuple[Kernel, int]]:
         """The kernels, which hold the state, with the time-points of their arguments."""
-        return [
-            (kernel, task.argument_period)
-            for layer in self._layers
-            for task in layer.tasks
-            for kernel in task.kernels
-        ]
+        found: list[tuple[Kernel, int]] = []
+        for layer in self._layers:
+            for task in layer.tasks:
+                periods = [task.argument_period] * len(task.kernels)
+                if isinstance(task, MachineTask):
+                    periods = task.argument_periods
+                found += zip(task.kernels, periods, strict=True)
+        return found
 
     @property
     def due_ticks(self) -> DueTicks | None:

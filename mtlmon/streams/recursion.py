@@ -1,5 +1,9 @@
 """Streams that read their own earlier values: one machine computes a group of them, row by row.
 
+Streams of different time-points can read each other: a tick sees the rows up to its time, and a row
+the ticks below it. Then the machine goes over all of these in one order, and its code has sections
+for each kind of time-points.
+
 What does not depend on the group is computed before, whole columns at a time, and is an input of
 the machine. An aggregate or offset of the group's own values is a kernel of the machine. If it
 excludes the present row, its result comes first, and the kernel gets its argument at the end of the
@@ -10,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import RowError
@@ -19,18 +24,22 @@ from mtlmon.policy.predicates.compiling import column_type
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.predicates.machine_code import EQUAL, GREATER, MachineCode, NotPossible
+from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.cells import cell_kind, from_cells, room_for_results, to_cells
 from mtlmon.streams.kernels import Kernel, default_of
+from mtlmon.streams.layer import LayerError
 from mtlmon.syntax.report import shorten
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.predicate import Predicate
-    from mtlmon.streams.cells import Texts
+    from mtlmon.streams.cells import Cells, Mask, Texts
     from mtlmon.streams.kernels import Extent
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
@@ -48,6 +57,8 @@ class Memory(NamedTuple):
         extent: the rows that it looks at.
         whole: the node over columns.
         origin: the expression that it is a part of.
+        period: the time-points of its results.
+        argument_period: those of its argument.
     """
 
     column: str
@@ -55,6 +66,14 @@ class Memory(NamedTuple):
     extent: Extent
     whole: Expression
     origin: Predicate
+    period: int
+    argument_period: int
+
+    @property
+    def is_of_the_past(self) -> bool:
+        """Whether it only looks at time-points before its own, as rows and ticks never coincide."""
+        are_apart = (self.period == ROWS) != (self.argument_period == ROWS)
+        return self.extent.excludes_present or are_apart
 
     @property
     def argument(self) -> Expression:
@@ -70,12 +89,14 @@ class Member(NamedTuple):
         value: its expression over columns.
         on: where it has a value, over columns; None for all rows.
         origins: the expressions as written, that of `on` last.
+        period: its time-points.
     """
 
     column: str
     value: Expression
     on: Expression | None
     origins: list[Predicate]
+    period: int
 
 
 class Recursion(MachineCode):
@@ -86,6 +107,7 @@ class Recursion(MachineCode):
         memories: the aggregates and offsets of the group's values, each after those in its
             argument.
         schema: the columns, without those that stand for values of the group.
+        periods: for columns, their time-points, if these are not those of all members.
         check: returns the kinds of the nodes of an expression over columns, by `id`, and raises
             errors if its last argument is true.
         texts: the numbers of texts.
@@ -100,6 +122,7 @@ class Recursion(MachineCode):
         members: list[Member],
         memories: list[Memory],
         schema: pa.Schema,
+        periods: Mapping[str, int],
         check: Callable[[Expression, Predicate, pa.Schema, bool], Mapping[int, Kind]],
         texts: Texts,
     ) -> None:
@@ -110,6 +133,14 @@ class Recursion(MachineCode):
         self._schema = schema
         self._check = check
         self._texts = texts
+        self._periods = periods
+        # All time-points of the group.
+        found = [member.period for member in members]
+        found += [one for memory in memories for one in (memory.period, memory.argument_period)]
+        self._kinds_of_points = list(dict.fromkeys(found))
+        # Where each section of the code begins, and its time-points.
+        self._sections: list[tuple[int, int]] = []
+        self._registers_of: dict[int, dict[Expression, int]] = {}
         self._inputs: dict[str, int] = {}
         self._results: dict[str, int] = {}
         # The kinds of what stands for values of the group.
@@ -146,13 +177,18 @@ class Recursion(MachineCode):
         """The kind of each member."""
         return [self._own_kinds[member.column] for member in self._members]
 
-    def task(self, columns: list[str], period: int) -> MachineTask:
+    def task(self, columns: list[str]) -> MachineTask:
         """Return the machine as a task.
 
         Args:
             columns: the name of the column for each member.
-            period: the time-points of the members, `ROWS` or a period.
         """
+        points = self._kinds_of_points
+        ends = [begin for begin, _ in self._sections[1:]] + [len(self._code)]
+        sections = [
+            (end - begin, points.index(period))
+            for (begin, period), end in zip(self._sections, ends, strict=True)
+        ]
         machine = native.Machine(
             self._code,
             self._register_count,
@@ -160,11 +196,33 @@ class Recursion(MachineCode):
             self._constants,
             self._natives,
             [self._results[member.column] for member in self._members],
+            sections,
         )
-        inputs = {name: kind_of(self._schema.field(name).type) for name in self._inputs}
-        outputs = list(zip(columns, self.kinds, strict=True))
+        inputs = [
+            Port(name, kind_of(self._schema.field(name).type), self._periods.get(name, points[0]))
+            for name in self._inputs
+        ]
+        outputs = [
+            Port(name, kind, member.period)
+            for name, kind, member in zip(columns, self.kinds, self._members, strict=True)
+        ]
         nodes = [str(node) for node in self._nodes]
-        return MachineTask(machine, inputs, outputs, self._kernels, nodes, self._texts, period)
+        of_kernels = [memory.argument_period for memory in self._memories]
+        if len(points) == 1:
+            return MachineTask(
+                machine, inputs, outputs, self._kernels, nodes, self._texts, points[0]
+            )
+        return JointMachineTask(
+            machine,
+            inputs,
+            outputs,
+            self._kernels,
+            nodes,
+            self._texts,
+            points,
+            self._sections,
+            of_kernels,
+        )
 
     def _infer(self) -> None:
         """Find the kinds, from those of constants and columns on, until they stay the same.
@@ -206,7 +264,7 @@ class Recursion(MachineCode):
         deferred: dict[int, None] = {}
         for member in self._members:
             parts = [member.value] if member.on is None else [member.value, member.on]
-            registers = [self._fragment(part, deferred) for part in parts]
+            registers = [self._fragment(part, member.period, deferred) for part in parts]
             kind = self._own_kinds[member.column]
             register = self._as(registers[0], self._kinds[id(member.value)], kind)
             if member.on is not None:
@@ -216,11 +274,27 @@ class Recursion(MachineCode):
         puts: list[tuple[int, int]] = []
         while len(puts) < len(deferred):
             number = list(deferred)[len(puts)]
-            puts.append((number, self._argument(number, deferred)))
+            memory = self._memories[number]
+            argument = self._fragment(memory.argument, memory.argument_period, deferred)
+            puts.append((number, argument))
         for number, register in puts:
+            self._enter(self._memories[number].argument_period)
             self._put(number, register)
 
-    def _fragment(self, expression: Expression, deferred: dict[int, None]) -> int:
+    def _enter(self, period: int) -> None:
+        """Let the code that follows be for some time-points."""
+        if self._sections and self._sections[-1][1] == period:
+            return
+        if self._sections and self._sections[-1][0] == len(self._code):
+            self._sections.pop()
+            if self._sections and self._sections[-1][1] == period:
+                self._registers = self._registers_of[period]
+                return
+        self._sections.append((len(self._code), period))
+        # what is computed at other time-points has no value here
+        self._registers = self._registers_of.setdefault(period, {})
+
+    def _fragment(self, expression: Expression, period: int, deferred: dict[int, None]) -> int:
         """Emit the code of an expression, with that of the kernels it needs; its register."""
         needed: set[int] = set()
         open_parts = [expression]
@@ -229,21 +303,21 @@ class Recursion(MachineCode):
                 number = self._number(node)
                 if number is not None and number not in needed:
                     needed.add(number)
-                    if not self._memories[number].extent.excludes_present:
+                    if not self._memories[number].is_of_the_past:
                         open_parts.append(self._memories[number].argument)
         for number in sorted(needed):
-            column = self._memories[number].column
-            if column in self._results:
+            memory = self._memories[number]
+            if memory.column in self._results:
                 continue
-            if self._memories[number].extent.excludes_present:
+            if memory.is_of_the_past:
                 deferred[number] = None
             else:
-                self._put(number, self._expression(self._memories[number].argument))
-            self._results[column] = self._get(number)
+                self._enter(memory.argument_period)
+                self._put(number, self._expression(memory.argument))
+            self._enter(memory.period)
+            self._results[memory.column] = self._get(number)
+        self._enter(period)
         return self._expression(expression)
-
-    def _argument(self, number: int, deferred: dict[int, None]) -> int:
-        return self._fragment(self._memories[number].argument, deferred)
 
     def _number(self, node: Expression) -> int | None:
         """The number of the memory whose results a node stands for."""
@@ -297,19 +371,34 @@ class Recursion(MachineCode):
         return register
 
 
+class Port(NamedTuple):
+    """A column that a machine reads or writes.
+
+    Attributes:
+        name: its name.
+        kind: the kind of its values.
+        period: its time-points.
+    """
+
+    name: str
+    kind: Kind
+    period: int
+
+
 class MachineTask:
     """A machine between columns of Arrow.
 
     Attributes:
         kernels: the kernels that the machine uses.
-        period: the time-points of the columns, `ROWS` or a period.
+        period: the time-points of the columns: `ROWS`, a period, or those of instances.
+        argument_periods: for each kernel the time-points of its argument.
     """
 
     def __init__(
         self,
         machine: native.Machine,
-        inputs: Mapping[str, Kind],
-        outputs: list[tuple[str, Kind]],
+        inputs: list[Port],
+        outputs: list[Port],
         kernels: list[Kernel],
         nodes: list[str],
         texts: Texts,
@@ -317,6 +406,7 @@ class MachineTask:
     ) -> None:
         self.kernels = kernels
         self.period = self.argument_period = period
+        self.argument_periods = [period] * len(kernels)
         self._machine = machine
         self._inputs = inputs
         self._outputs = outputs
@@ -330,19 +420,92 @@ class MachineTask:
             RowError: an integer overflows.
         """
         rows, own = points.batch(self.period), columns[self.period]
-        found = [to_cells(own[name], kind, self._texts) for name, kind in self._inputs.items()]
+        cells, masks = self._cells(columns)
+        results, validities, done = self._run(rows, cells, masks)
+        if done < rows.count:
+            raise RowError(self._overflow(), rows=(done,))
+        for port, values, validity in zip(self._outputs, results, validities, strict=True):
+            own[port.name] = from_cells(values, validity, port.kind, self._texts)
+
+    def _overflow(self) -> str:
+        """What overflows, in words."""
+        return f"{shorten(self._nodes[self._machine.failed], _SHOWN_WIDTH)} overflows 64 bits"
+
+    def _cells(self, columns: Columns) -> tuple[list[Cells], list[Mask | None]]:
+        found = [
+            to_cells(columns[port.period][port.name], port.kind, self._texts)
+            for port in self._inputs
+        ]
         for kernel in self.kernels:
             kernel.rank_texts()
+        return [cells for cells, _ in found], [mask for _, mask in found]
+
+    def _run(
+        self,
+        rows: native.Batch,
+        cells: list[Cells],
+        masks: list[Mask | None],
+        kinds_of_points: NDArray[np.uint64] | None = None,
+    ) -> tuple[list[Cells], list[Mask], int]:
+        """Run the machine; returns the cells and masks of results, and how many there are."""
         room = [room_for_results(rows.count) for _ in self._outputs]
-        done = self._machine.run(
-            rows,
-            [cells for cells, _ in found],
-            [mask for _, mask in found],
-            [results for results, _ in room],
-            [validity for _, validity in room],
-        )
-        if done < rows.count:
-            shown = shorten(self._nodes[self._machine.failed], _SHOWN_WIDTH)
-            raise RowError(f"{shown} overflows 64 bits", rows=(done,))
-        for (name, kind), (cells, validity) in zip(self._outputs, room, strict=True):
-            own[name] = from_cells(cells, validity, kind, self._texts)
+        results, validities = [one for one, _ in room], [one for _, one in room]
+        done = self._machine.run(rows, cells, masks, results, validities, kinds_of_points)
+        return results, validities, done
+
+
+class JointMachineTask(MachineTask):
+    """A machine between columns of several kinds of time-points.
+
+    Args:
+        periods: the kinds of time-points, in the order of the numbers that sections have.
+        sections: where sections of the code begin, and their time-points.
+        argument_periods: for each kernel the time-points of its argument.
+    """
+
+    def __init__(
+        self,
+        machine: native.Machine,
+        inputs: list[Port],
+        outputs: list[Port],
+        kernels: list[Kernel],
+        nodes: list[str],
+        texts: Texts,
+        periods: list[int],
+        sections: list[tuple[int, int]],
+        argument_periods: list[int],
+    ) -> None:
+        super().__init__(machine, inputs, outputs, kernels, nodes, texts, max(periods))
+        self.argument_periods = argument_periods
+        self._periods = periods
+        self._sections = sections
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Compute the streams, and add them to the columns.
+
+        Raises:
+            LayerError: an integer overflows.
+        """
+        batch, places = points.joint(self._periods)
+        kinds_of_points = np.zeros(batch.count, np.uint64)
+        for number, period in enumerate(self._periods):
+            kinds_of_points[places[period]] |= np.uint64(1 << number)
+        cells, masks = self._cells(columns)
+        for number, port in enumerate(self._inputs):
+            own, mask = cells[number], masks[number]
+            cells[number] = np.zeros(batch.count, np.int64)
+            cells[number][places[port.period]] = own
+            found = np.zeros(batch.count, np.uint8)
+            found[places[port.period]] = 1 if mask is None else mask
+            masks[number] = found
+        results, validities, done = self._run(batch, cells, masks, kinds_of_points)
+        if done < batch.count:
+            failed = self._machine.failed
+            period = next(one for begin, one in reversed(self._sections) if begin <= failed)
+            row = int(np.searchsorted(places[period], done))
+            raise LayerError(period, RowError(self._overflow(), rows=(row,)), has_memory=True)
+        for port, values, validity in zip(self._outputs, results, validities, strict=True):
+            chosen = places[port.period]
+            columns[port.period][port.name] = from_cells(
+                values[chosen], validity[chosen], port.kind, self._texts
+            )

@@ -84,6 +84,9 @@ policy few: all(views < 4 over views)
 policy sum: sum(buys over buys) < 5 OR EVENTUALLY[0,9s] what = "buy"
 policy one: coalesce(views["login"], 0) < 3
 policy ticks on every 10s: count(views > 1 over views) < 3
+stream pace = count[0,20s]() per what as it every 10s until code = 500 and what = it
+policy pace on every 20s: max(pace over pace) < 3
+policy buy: pace["buy"] is null OR pace["buy"] < 2
 """
 
 
@@ -314,7 +317,7 @@ def test_templates_in_data_frames(spark: SparkSession) -> None:
     rows = log_rows(7, 200)
     found = rows_of(monitor(frame(spark, rows), TEMPLATES, order_within="n", end_time="inf"))
     assert counted(found) == truth(table(rows), TEMPLATES)
-    assert len({row["policy"] for row in found if not row["verdict"]}) == 4
+    assert len({row["policy"] for row in found if not row["verdict"]}) == 6
 
 
 @spark_group

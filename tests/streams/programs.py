@@ -403,25 +403,30 @@ def recursive_ticking_programs(draw: st.DrawFn) -> Texts:
     """Streams at ticks that read their own earlier values."""
     kinds = draw(st.lists(st.sampled_from(["integer", "float", "boolean"]), min_size=1))
     period = draw(st.sampled_from(PERIODS))
+    own_period = st.sampled_from([period, period, 0, *PERIODS])
     names = {f"x{number}": kind for number, kind in enumerate(kinds[:2])}
     known: dict[str, str] = {}
-    periods = {"y": draw(st.sampled_from([0, period])), **dict.fromkeys(names, period)}
+    periods = {
+        "y": draw(st.sampled_from([0, period])),
+        **{name: draw(own_period) for name in names},
+    }
     writer = Writer(draw, known, periods)
     writer.period = periods["y"]
     streams: dict[str, StreamText] = {"y": (writer.expression("integer", 1), None, periods["y"])}
     known["y"] = "integer"
     writer.past = names
-    writer.period = period
     for name, kind in names.items():
+        writer.period = periods[name]
         step = {
             "integer": "({0}.last(or: 1)) + ({1})",
             "float": "({0}.last(or: 0.5)) * 0.5 + ({1})",
             "boolean": "({0}.last(or: true)) or ({1})",
         }[kind]
         text = step.format(name, writer.expression(kind, 2))
-        streams[name] = text, None, period
+        streams[name] = text, None, periods[name]
         known[name] = kind
-    return Texts(streams, [*((name, period) for name in names), f"{next(iter(names))}.hold()"])
+    wanted = [(name, periods[name]) for name in names]
+    return Texts(streams, [*wanted, f"{next(iter(names))}.hold()"])
 
 
 LATER = Waiting(("later values",))

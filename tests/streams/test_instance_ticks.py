@@ -232,7 +232,7 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
             "stream x = y[1] per k every 2\nstream y = 1 per m every 2",
             "a stream with per and every cannot read other instances",
         ),
-        ("stream x = x + 1 per k every 2", "stream x needs its own value at the same row"),
+        ("stream x = x + 1 per k every 2", "stream x needs its own value at the same tick"),
         ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
     ],
 )
