@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.checking.clocks import end_time_of_all
+from mtlmon.checking.last_rows import LastRows
 from mtlmon.checking.row_offsets import RowOffsets
 from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
@@ -97,6 +98,12 @@ def explain_violations(
         if clock is not None and clock.atom is not None
     }
 
+    last_rows: dict[tuple[int, Clock | None], LastRows] = {
+        (partition, clock): LastRows(numbers)
+        for (partition, clock), numbers in wanted.items()
+        if details is not None and clock is not None and clock.has_ticks
+    }
+
     def added(batch: EventBatch, count: int) -> Iterator[tuple[Violation, Proof | UndecidedError]]:
         offsets: dict[int, NDArray[np.uint32]] = {}
         for partition, one in row_offsets.items():
@@ -108,9 +115,15 @@ def explain_violations(
         for (partition, clock), numbers in wanted.items():
             order = atoms if clock is None else at_ticks.get(clock, atoms)
             chosen = _chosen(batch, count, partition, clock, numbers, order, offsets)
-            for number, time_stamp, letter, offset, row, values in chosen:
+            rows = last_rows.get((partition, clock))
+            if rows is not None:
+                rows.add(batch, partition, count)
+            for number, time_stamp, letter, offset, place, row, values in chosen:
                 if details is not None:
-                    details.note(partition, clock, number, time_stamp, offset, row, values)
+                    last_row = None if rows is None else rows.before(number, place)
+                    details.note(
+                        partition, clock, number, time_stamp, offset, row, values, last_row
+                    )
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter, offset):
                         yield from _explained(policies[policy], policy, number, *part)
@@ -154,11 +167,12 @@ def _chosen(
     wanted: Sequence[int],
     atoms: Sequence[str],
     offsets: Mapping[int, NDArray[np.uint32]],
-) -> Iterator[tuple[int, int, int, int | None, int | None, dict[str, object]]]:
+) -> Iterator[tuple[int, int, int, int | None, int, int | None, dict[str, object]]]:
     """Yield the events that come with the first `count` rows, for wanted traces only.
 
     For each there are the trace, the time-stamp, the letter with the atoms in the given order, the
-    offset, the number of the row if it is one, and the values to show. The offset is None if
+    offset, the index of the row that it comes with, the number of the row if it is one, and the
+    values to show. The offset is None if
     offsets are consecutive; otherwise, `offsets` are those of all rows by partition.
     """
     own_offsets: Sequence[int | None] | None = None
@@ -168,6 +182,7 @@ def _chosen(
         letters, stamps = batch.letters_of(partition), np.asarray(batch.time_stamps)
         own_atoms, shown = batch.atoms, batch.shown_of(partition)
         rows = batch.rows
+        come_with: NDArray[np.integer] = np.arange(count)
     else:
         points = batch.chosen(partition, clock)
         end = len(points)
@@ -177,6 +192,7 @@ def _chosen(
         letters, stamps = points.letters, points.time_stamps
         own_atoms, shown = points.atoms, points.shown
         rows = None
+        come_with = points.places[:end]
     # For each trace number, whether it is wanted; False for all higher numbers.
     is_wanted = np.zeros(max(wanted) + 2, bool)
     is_wanted[list(wanted)] = True
@@ -192,9 +208,17 @@ def _chosen(
         None if rows is None or not len(rows) else int(rows[place]) for place in places.tolist()
     )
     stamps = stamps[places].tolist()
-    every = zip(numbers[places].tolist(), stamps, found, own_offsets, numbered, strict=True)
-    for index, (number, time_stamp, letter, offset, row) in enumerate(every):
-        yield number, time_stamp, letter, offset, row, values.row(index)
+    every = zip(
+        numbers[places].tolist(),
+        stamps,
+        found,
+        own_offsets,
+        come_with[places].tolist(),
+        numbered,
+        strict=True,
+    )
+    for index, one in enumerate(every):
+        yield *one, values.row(index)
 
 
 def _reordered(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.last_rows import LastRow
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
@@ -343,6 +344,7 @@ class Details:
         known_offset: int | None,
         row: int | None,
         values: ValuesAt,
+        last_row: LastRow | None = None,
     ) -> None:
         """Take the next time-point of a trace.
 
@@ -354,6 +356,7 @@ class Details:
             known_offset: its offset within its time-stamp; None if they are consecutive.
             row: the number of the row in its file, or None if it has none.
             values: the values to show.
+            last_row: for a tick, the last row of the trace.
         """
         last, count = self._counts.get((partition, clock, number), (time_stamp, -1))
         offset = count + 1 if last == time_stamp else 0
@@ -369,6 +372,9 @@ class Details:
                 rows.append((time_stamp, row))
         for violation in self._wanted.get((partition, clock, number, time_stamp, offset), ()):
             self._found[violation] = list(self._lines(violation, partition, values))
+            if last_row is not None:
+                which = "" if last_row.number is None else f"row {last_row.number}, "
+                self._found[violation].append(f"the last row was {which}at {last_row.time_stamp}")
 
     def _lines(
         self, violation: tuple[int, int, int, int], partition: int, values: ValuesAt
