@@ -45,8 +45,13 @@ def describe(
         ("Reports", [_reports(analysis)]),
         ("Plan, at each time-point", _plan(analysis.binding.steps)),
         ("Remembered", _remembered(analysis.binding.formula, lets, unit) or ["nothing"]),
+        ("Cost", _cost(analysis.binding.steps)),
     ]
-    remarks = [*warnings_of(analysis), *_copying(analysis.binding.formula, lets)]
+    remarks = [
+        *warnings_of(analysis),
+        *_copying(analysis.binding.formula, lets),
+        *_listing(analysis.binding.steps),
+    ]
     if remarks:
         sections.append(("Remarks", remarks))
     sections.append(
@@ -82,15 +87,71 @@ def _step_words(step: Step, *, is_first: bool) -> str:
     formula = step.formula
     text = _short(formula)
     if not step.binds:
-        return f"keep what fulfils {text}"
+        keys = _keys(step)
+        found = f", looked up by {' and '.join(keys)}" if keys else ""
+        return f"keep what fulfils {text}{found}"
     names = " and ".join(step.binds)
     if formula.operator is ops.COMPARISON:
         return f"{names} by {text}"
     if is_transient(formula):
         return f"{names} from the rows of {text}"
-    if is_first:
+    if is_first or not _keys(step):
         return f"{names} from all remembered rows of {text}, as no event drives it"
-    return f"{names} looked up in {text}"
+    return f"{names} looked up in {text} by {' and '.join(_keys(step))}"
+
+
+def _keys(step: Step) -> list[str]:
+    """The variables by which rows that are remembered are looked up; none for other conjuncts."""
+    formula = step.formula
+    while formula.operator in (ops.NOT, ops.EXISTS):
+        formula = formula.operands[0]
+    is_aggregate = formula.operator is ops.COMPARISON and formula.operands
+    if not formula.operator.is_temporal and not is_aggregate:
+        return []
+    return [name for name in free_variables(formula)[id(formula)] if name in step.bound]
+
+
+def _lists(steps: Iterable[Step]) -> list[Step]:
+    """The steps that list all rows of what is remembered."""
+    found = []
+    for step in steps:
+        formula = step.formula
+        is_made = is_transient(formula) or (
+            formula.operator is ops.COMPARISON and not formula.operands
+        )
+        if step.binds and not is_made and not _keys(step):
+            found.append(step)
+    return found
+
+
+def _cost(steps: Iterable[Step]) -> list[str]:
+    """What a time-point costs."""
+    steps = list(steps)
+    probes = sum(1 for step in steps if _keys(step))
+    listed = _lists(steps)
+    drivers = [step for step in steps if step.binds and is_transient(step.formula)]
+    if listed:
+        rows = " times ".join(_all_of(step) for step in listed)
+        return [f"each time-point lists {rows}"]
+    if not drivers:
+        return ["the same at each time-point"]
+    ups = f"{probes} look-up{'' if probes == 1 else 's'}" if probes else "no look-ups"
+    rows = " joined with ".join(_short(step.formula) for step in drivers)
+    return [f"{ups} for each row of {rows}", "next to nothing at time-points without such rows"]
+
+
+def _all_of(step: Step) -> str:
+    what = "groups" if step.formula.operator is ops.COMPARISON else "rows"
+    return f"all {what} of {_short(step.formula)}"
+
+
+def _listing(steps: Iterable[Step]) -> list[str]:
+    """Remarks on conjuncts whose remembered rows are listed at each time-point."""
+    return [
+        f"each time-point lists {_all_of(step)}, as no event gives "
+        f"{' or '.join(step.binds)} a value: add an atom that says when to ask"
+        for step in _lists(steps)
+    ]
 
 
 def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | None) -> list[str]:

@@ -280,7 +280,9 @@ def test_policies_with_variables_are_explained(tmp_path: Path) -> None:
     )
     assert "every u (of the type of its column), f (a text) that violates it" in result.output
     assert "1. u and f from the rows of publish(u, f)" in result.output
-    assert "2. keep what fulfils NOT ONCE[0,604800] EXISTS m. approve(m, f)" in result.output
+    kept = "2. keep what fulfils NOT ONCE[0,604800] EXISTS m. approve(m, f), looked up by f\n"
+    assert kept in result.output
+    assert "Cost\n  1 look-up for each row of publish(u, f)\n" in result.output
     assert "rows of f, up to 604800 s (7 d) back" in result.output
     assert "Find often\n==========" in result.output
     assert "COUNT counts equal rows of a window once: add point(i)" in result.output
@@ -289,6 +291,24 @@ def test_policies_with_variables_are_explained(tmp_path: Path) -> None:
     assert 'the rows where what = "publish"' in result.output
     explained = mtlmon("--explain-formula", str(path))
     assert explained.output == result.output
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("p(x)", "Cost\n  no look-ups for each row of p(x)\n"),
+        ("p(x) AND q(y)", "Cost\n  no look-ups for each row of p(x) joined with q(y)\n"),
+        ("p(x) AND ONCE q(y)", "each time-point lists all rows of ONCE q(y), as no event gives y"),
+        ("ONCE p(x)", "each time-point lists all rows of ONCE p(x), as no event gives x a value"),
+        ("p(x) AND ONCE r(x, y)", "2. y looked up in ONCE r(x, y) by x\n"),
+        ("p(x) AND COUNT(ONCE r(x, y) BY x) > 3", "> 3, looked up by x\n"),
+        ("COUNT(ONCE r(x, y) BY x) > 3", "each time-point lists all groups of COUNT(ONCE r(x, y)"),
+    ],
+)
+def test_costs_of_policies_with_variables(formula: str, words: str) -> None:
+    result = mtlmon("--explain-formula", "-e", f"find f: {formula}")
+    assert words in result.output
+    assert ("Remarks" in result.output) is ("lists" in words or "COUNT" in formula)
 
 
 def test_policies_with_variables_are_checked_with_columns(tmp_path: Path) -> None:
