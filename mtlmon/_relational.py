@@ -26,6 +26,10 @@ class RelationalMonitor(MonitorOfRows):
         policy: a policy file as `parse_policies` returns it, or its text.
         verdicts: "false" for violations and what a `find` finds, "all" for the time-points
             without violations, too.
+        slices: in how many slices the log is monitored, on threads; None for one monitor. The
+            answers are the same.
+        statistics: what is known of the log, for the plan of the slices.
+        slice_seed: other seeds make other hash functions for the slices.
 
     Raises:
         PolicyError: a policy cannot be evaluated, or the file has none with variables.

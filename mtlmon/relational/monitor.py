@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.plan import AtomPlan, Plan
     from mtlmon.relational.slicing import Statistics
     from mtlmon.relational.slicing.engine import SlicedEngine
 
@@ -55,6 +55,55 @@ def _declare(value: object) -> str:
     words = {int: "int", float: "float", bool: "bool", str: "text", datetime: "time"}
     word = words.get(type(value))
     return "" if word is None else f": declare the argument's type, as in atom p(x: {word})"
+
+
+def point_rows(
+    made: Plan,
+    numbers: Mapping[str, int],
+    database: Mapping[str, Iterable[Sequence[object]]],
+) -> list[tuple[int, list[int]]]:
+    """Return the rows of a time-point, as numbers of atoms and cells.
+
+    Args:
+        made: the plan of the policies.
+        numbers: the number of each of its atoms, by name.
+        database: the rows of each atom.
+
+    Raises:
+        TypeError, ValueError, OverflowError: a row does not have the arguments of its atom.
+    """
+    rows: list[tuple[int, list[int]]] = []
+    for name, given in database.items():
+        number = numbers.get(name)
+        if number is None or number in {made.point, made.time}:
+            continue
+        atom = made.named_atoms[number]
+        for row in given:
+            cells = _cells(made, atom, row)
+            if cells or not atom.kinds:
+                rows.append((number, cells))
+    return rows
+
+
+def _cells(made: Plan, atom: AtomPlan, row: Sequence[object]) -> list[int]:
+    """The cells of a row; none if a value is null."""
+    if isinstance(row, (str, bytes)):
+        raise TypeError(f"a row of {atom.name} is a tuple of its arguments, not {row!r}")
+    if len(row) != len(atom.kinds):
+        raise ValueError(f"{atom.name} has {len(atom.kinds)} arguments, not {len(row)}")
+    cells: list[int] = []
+    for place, (value, kind) in enumerate(zip(row, atom.kinds, strict=True), 1):
+        try:
+            cell = to_cell(value, kind, made.texts)
+        except (TypeError, OverflowError) as error:
+            raise type(error)(
+                f"argument {place} of {atom.name}: {error}"
+                + (_declare(value) if isinstance(error, TypeError) else "")
+            ) from None
+        if cell is None:
+            return []
+        cells.append(cell)
+    return cells
 
 
 class RelationalMonitor:
@@ -124,6 +173,11 @@ class RelationalMonitor:
         """How the policies are evaluated."""
         return self.engine.plan
 
+    @property
+    def analysis(self) -> Analysis:
+        """What is known of the policies."""
+        return self._analysis(self._schema)
+
     def _analysis(self, schema: pa.Schema | None = None) -> Analysis:
         analysis = analyse(self._file, schema)
         if analysis.errors:
@@ -174,13 +228,7 @@ class RelationalMonitor:
         """
         engine = self.engine
         self._check_time(time_stamp)
-        rows: list[tuple[int, list[int]]] = []
-        for name, given in database.items():
-            number = self._numbers.get(name)
-            if number is None or number in {self.plan.point, self.plan.time}:
-                continue
-            rows += ((number, cells) for row in given if (cells := self._cells(number, row)))
-            rows += ((number, []) for row in given if not self.plan.named_atoms[number].kinds)
+        rows = point_rows(engine.plan, self._numbers, database)
         engine.points.add(time_stamp, rows)
         engine.advance()
         return self._answers()
@@ -239,25 +287,6 @@ class RelationalMonitor:
                 f"the time-stamp {time_stamp} is below {self.engine.clock}, that of an earlier "
                 "time-point"
             )
-
-    def _cells(self, number: int, row: Sequence[object]) -> list[int]:
-        """The cells of a row; none if a value is null."""
-        atom = self.plan.named_atoms[number]
-        if len(row) != len(atom.kinds):
-            raise ValueError(f"{atom.name} has {len(atom.kinds)} arguments, not {len(row)}")
-        cells: list[int] = []
-        for place, (value, kind) in enumerate(zip(row, atom.kinds, strict=True), 1):
-            try:
-                cell = to_cell(value, kind, self.plan.texts)
-            except (TypeError, OverflowError) as error:
-                raise type(error)(
-                    f"argument {place} of {atom.name}: {error}"
-                    + (_declare(value) if isinstance(error, TypeError) else "")
-                ) from None
-            if cell is None:
-                return []
-            cells.append(cell)
-        return cells
 
     def _answers(self) -> list[Answer]:
         """Take what the engine has found, by the values of variables within a time-point."""

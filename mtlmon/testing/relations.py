@@ -16,6 +16,7 @@ from mtlmon.policy.predicates.kinds import TEXT
 from mtlmon.relational.analysis import parts_of
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.cells import value_text
+from mtlmon.relational.monitor import point_rows
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.traversal import postorder
 from mtlmon.testing.recording import Events
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Answer
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.recording import AtEnd, EndTime, Event
     from mtlmon.testing.seen import Unknown
@@ -160,8 +163,40 @@ class RelationalRecording(Events):
     def delay(self) -> int | None:
         return _delay(self.formula, self.file)
 
-    def proof(self, _time_point: tuple[int, int]) -> str | None:
-        return None
+    def proof(self, time_point: tuple[int, int]) -> str | None:
+        found = [one for one in self.answers if (one.time_stamp, one.offset) == time_point]
+        if not found:
+            return None
+        if not self.is_complete:
+            return f"no explanation: it needs more than the last {len(self.pairs):,} events"
+        try:
+            return self._reasons(found[0])
+        except (MtlmonError, MemoryError) as error:
+            return f"no explanation: {error}"
+
+    def _reasons(self, answer: Answer) -> str:
+        """The rows that say why values violate the policy."""
+        from mtlmon.relational.reasons import Explainer, Violation, explanation_text
+
+        def read(made: Plan, points: PointBlock) -> Iterator[None]:
+            numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+            for time_stamp, database in self.pairs:
+                assert isinstance(database, Mapping)
+                points.add(time_stamp, point_rows(made, numbers, database))
+                yield
+
+        analysis = self.monitor.analysis
+        values = tuple(answer.valuation.values())
+        violation = Violation(answer.time_stamp, answer.offset, 0, answer.point, values)
+        (explained,) = Explainer(self.file, analysis, read, self.end_time).explain([violation])
+        (policy,) = self.monitor.plan.named_policies
+        text = explanation_text(
+            explained, policy, str(self.formula), analysis.relations, unit=self.unit
+        )
+        # Leave out what the report has already.
+        heading, _, reasons = text.partition("\n\n")
+        witnesses = [line.strip() for line in heading.split("\n") if line.startswith("  with ")]
+        return "\n".join([*witnesses, reasons])
 
     def instance(self, time_point: tuple[int, int]) -> tuple[Formula, list[str]]:
         """What a time-point violates.

@@ -45,6 +45,7 @@ policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(
 policy soon: publish(u, f) IMPLIES EVENTUALLY[0,5] approve(f, _)
 policy inside: publish(u, f) IMPLIES inside(u)
 find pair: publish(u, f) AND (ONCE[0,4] publish(v, f)) AND NOT (u = v)
+policy answered: ALWAYS (quiet IMPLIES EVENTUALLY EXISTS u. began(u))
 find many: COUNT(ONCE[0,9] publish(u, f) BY u) > 2
 find whole: COUNT(ONCE[0,3] publish(u, f)) > 3
 find nothing: COUNT(ONCE[0,3] publish(u, f)) = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -167,6 +168,19 @@ def test_rows_come_unsorted_and_with_times() -> None:
         "f": "g",
         "t": int(moments[0].timestamp()) * 10**9,
     }
+
+
+def test_slices_say_the_same() -> None:
+    rows = [
+        {"ts": n // 2, "what": ["publish", "approve"][n % 3 == 0], "user": f"u{n % 4}"}
+        | {"file": f"f{n % 5}", "level": n % 4}
+        for n in range(60)
+    ]
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    one, other = RelationalMonitor(POLICIES), RelationalMonitor(POLICIES, slices=3)
+    found = one.feed(table) + one.finish()
+    assert found
+    assert Counter(map(str, other.feed(table) + other.finish())) == Counter(map(str, found))
 
 
 def test_a_policy_file_can_be_used_again() -> None:

@@ -45,7 +45,12 @@ for u = bob, f = "dra ft"
   > 5:0  publish(alice, draft) publish(bob, "dra ft")
 
 expected: approve("draft") at some time-point up to 5, because publish("alice", "draft") holds at \
-5:0"""
+5:0
+
+✓ publish(u, f)
+  └─ 5:0 publish(alice, draft)
+✗ ONCE[0,10] approve(f)
+  └─ no approve(draft) in the 10 time units before"""
 
 
 def failure_of(policy: str, trace: Any = TRACE, **options: Any) -> str:
@@ -86,6 +91,24 @@ def test_a_let_can_look_ahead() -> None:
         "let answered(f) = EVENTUALLY[0,4] approve(f)\npolicy p: publish(u, f) IMPLIES answered(f)"
     )
     assert "until time has passed 7" in failure_of(text, TRACE[:1])
+
+
+def test_a_failure_has_witnesses_and_rows() -> None:
+    trace = [
+        (1, {"approve": [("mia", "f")]}),
+        (2, {"ended": [("mia",)]}),
+        (4, {"publish": [("ann", "f")]}),
+    ]
+    shown = failure_of("publish(u, f) IMPLIES NOT EXISTS m. ONCE approve(m, f)", trace)
+    assert shown.endswith(
+        "with m = mia\n✓ publish(u, f)\n  └─ 4:0 publish(ann, f)\n"
+        "✓ ONCE approve(m, f)\n  └─ 1:0 approve(mia, f)"
+    )
+    shown = failure_of("publish(u, f) IMPLIES FALSE", trace, keep=1)
+    assert shown.endswith(
+        'expected: false at 4:0, because publish("ann", "f") holds at 4:0\n\n'
+        "no explanation: it needs more than the last 1 events"
+    )
 
 
 def test_many_violations_are_counted() -> None:
