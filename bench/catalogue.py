@@ -16,6 +16,7 @@ from bench.memory import memory
 from bench.piles import RATES, piles
 from bench.relational import relational
 from bench.settings import Settings
+from bench.slices import slices
 from bench.spark import spark, spark_memory, spark_steps, spark_trace
 from bench.stream_commands import stream_command, stream_rates
 from bench.streams import streams
@@ -163,6 +164,11 @@ MEASURES = {
     "relational": Measure(
         relational,
         "policies with variables: joins over windows, beside MonPoly given as a peer",
+        replace(_THROUGHPUT, events=300_000, repeats=3),
+    ),
+    "slices": Measure(
+        slices,
+        "policies with variables in slices: processor time of each part, and the fullest slice",
         replace(_THROUGHPUT, events=300_000, repeats=3),
     ),
     "first-verdict": Measure(

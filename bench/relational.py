@@ -89,8 +89,8 @@ def relational(settings: Settings) -> Result:
     notes: list[str] = []
     for name, case in CASES.items():
         for rate in case.rates:
-            log = _file(name, case, rate, settings.events, settings.seed)
-            empty = _file(name, case, rate, 1, settings.seed)
+            log = log_file(name, case, rate, settings.events, settings.seed)
+            empty = log_file(name, case, rate, 1, settings.seed)
             commands: dict[str, list[str]] = {}
             for who, template in _contenders(settings):
                 commands[f"{who} start"] = _command(template, name, case, empty)
@@ -126,11 +126,11 @@ def _contenders(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _command(template: str, name: str, case: Case, log: Path) -> list[str]:
-    places = {kind: str(path) for kind, path in _policies(name, case).items()}
+    places = {kind: str(path) for kind, path in policy_files(name, case).items()}
     return [word.format_map({**places, "log": str(log)}) for word in shlex.split(template)]
 
 
-def _policies(name: str, case: Case) -> dict[str, Path]:
+def policy_files(name: str, case: Case) -> dict[str, Path]:
     """The files of a policy: ours, and MonPoly's."""
     directory = cache_directory()
     directory.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def _policies(name: str, case: Case) -> dict[str, Path]:
     return paths
 
 
-def _file(name: str, case: Case, rate: int, events: int, seed: int) -> Path:
+def log_file(name: str, case: Case, rate: int, events: int, seed: int) -> Path:
     """The log of a case, in the form that MonPoly and mtlmon share."""
     stem = f"relational-{name.replace(' ', '-')}-{rate}-{events}-{seed}"
     path = cache_directory() / f"{stem}.log"

@@ -26,6 +26,7 @@ cdef struct SlicedPolicy:
     int64_t *heavy[MOST_SLICED]         # their frequent values, sorted
     size_t heavy_count[MOST_SLICED]
     SlicedGrid *grids
+    uint32_t grid_count
     Numbers grid_of                     # by the set of variables with frequent values
     uint32_t home
     uint32_t reported                   # how many columns of an answer are reported

@@ -158,6 +158,7 @@ cdef int read_sliced_policy(Router router, SlicedPolicy *policy, plan) except -1
         policy.is_text[k] = is_text
         policy.heavy_count[k] = len(heavy)
         policy.heavy[k] = read_cells(router.allocations, sorted(heavy))
+    policy.grid_count = <uint32_t> len(plan.grids)
     policy.grids = <SlicedGrid *> allocated(
         router.allocations, len(plan.grids), sizeof(SlicedGrid)
     )
@@ -186,6 +187,10 @@ cdef int read_match(Router router, Match *match, plan) except -1:
     if plan.policy >= router.policy_count:
         raise ValueError("a plan names a policy that does not exist")
     match.policy = policy = &router.policies[plan.policy]
+    if len(plan.arguments) != <Py_ssize_t> policy.variables or any(
+        one is not None and not 0 <= one < plan.width for one in plan.arguments
+    ):
+        raise ValueError("a plan names an argument that does not exist")
     for k in range(policy.variables):
         match.arguments[k] = NONE if plan.arguments[k] is None else plan.arguments[k]
     match.fixed = read_numbers(
@@ -205,6 +210,8 @@ cdef int read_match(Router router, Match *match, plan) except -1:
         raise ValueError("expected routes for each set of variables")
     for k in range(<size_t> len(plan.routes)):
         for grid, parts in plan.routes[k]:
+            if not 0 <= grid < policy.grid_count:
+                raise ValueError("a plan names a grid that does not exist")
             route = &match.routes[number]
             route.grid = &policy.grids[<size_t> grid]
             route.parts = read_numbers(router.allocations, parts, router.slices)

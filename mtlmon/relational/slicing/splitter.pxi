@@ -1,5 +1,10 @@
 # cython: language_level=3
-"""Splits blocks of time-points: which rows each slice gets is found first, then they are copied."""
+"""Splits blocks of time-points: which rows each slice gets is found first, then they are copied.
+
+# PERF: processor time of a row on a shared Xeon, for 2 variables of which an atom has both or one:
+# 20 ns with one copy, 44 ns with 1.5 copies of 4 slices, 60-100 ns with 2.5 copies of 16 slices.
+# The last is half due to time-points without rows: each costs 2-3 ns a slice.
+"""
 
 from cython cimport final
 from libc.stddef cimport size_t
@@ -31,6 +36,11 @@ cdef class Splitter:
             for k in range(self.router.slices):
                 free(self.rows[k].of)
             free(self.rows)
+
+    @property
+    def row_counts(self):
+        """How many rows each slice got of the block that was split last."""
+        return [self.rows[k].count for k in range(self.router.slices)]
 
     def split(self, PointBlock points not None, list blocks not None):
         """Move the time-points of a block, none of which has been read, to the blocks of slices.

@@ -156,7 +156,7 @@ DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
     st.frozensets(st.integers(0, 3)),
     st.sampled_from(["false", "all"]),
 )
-@settings(max_examples=120)
+@settings(max_examples=80)
 def test_answers_are_those_of_one_engine(
     formulas: list[Formula],
     log: Log,
