@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint32]
 
 _LATEST = 2**63 - 1
+# With more delays, it is cheaper to compute all ticks.
+_MOST_DELAYS = 64
 
 
 class Delays:
@@ -54,6 +56,11 @@ class Delays:
             self.delays.add(upper + 1)
             self.bounds.add(upper)
 
+    def shift(self, length: int) -> None:
+        """Add delays that are longer by a length of time."""
+        self.delays |= {delay + length for delay in self.delays}
+        self.bounds.add(length)
+
     def join(self, other: Delays) -> None:
         """Add the delays of others."""
         self.delays |= other.delays
@@ -65,16 +72,19 @@ def delays_of(
 ) -> Delays | None:
     """Return when rows make a difference to the values at ticks; None if other things do, too.
 
-    Other things are the time of a tick, integrals, which grow without rows, and values at earlier
-    ticks.
+    Other things are the time of a tick, integrals, which grow without rows, and windows of earlier
+    ticks. A value a certain time ago changes that much later, if ticks of its stream coincide with
+    those of the result; `.last()` is that one period ago. If delays are found, the kernels of such
+    `.last()` are made ones of `.at()`, as these need not see every tick.
 
     Args:
-        layers: the layers of a program.
+        layers: the layers of a program, which has had no rows.
         time: the name of the time column, if there is one.
         of_instances: for the numbers of ticks of instances their period, and when rows make a
             difference to the values there.
     """
     found = Delays()
+    of_last: list[tuple[Kernel, int]] = []
     for layer in layers:
         for period, parts in layer.parts.items():
             if period > ROWS and _reads(parts.values(), time):
@@ -95,9 +105,46 @@ def delays_of(
             operator = kernel.node.operator
             if argument == ROWS and operator is not ops.WINDOW_INTEGRAL:
                 found.add(kernel)
-            elif period != ROWS or operator not in {ops.AT, ops.HOLD}:
-                return None
-    return None if any(delays is None for _, delays in of_instances.values()) else found
+            else:
+                ago = _time_ago(kernel, argument, period)
+                if ago is None:
+                    return None
+                if operator is ops.LAST:
+                    of_last.append((kernel, ago))
+                if period != ROWS:
+                    found.shift(ago)
+    if any(delays is None for _, delays in of_instances.values()):
+        return None
+    if len(found.delays) > _MOST_DELAYS:
+        return None
+    for kernel, ago in of_last:
+        kernel.look_back(ago)
+    return found
+
+
+def _time_ago(kernel: Kernel, argument: int, period: int) -> int | None:
+    """Return how long before a result the value is that an offset of ticks reads.
+
+    Args:
+        kernel: the offset.
+        argument: the time-points of its argument.
+        period: those of its results.
+
+    Returns:
+        A length of time; None if not only this matters.
+    """
+    operator, extent = kernel.node.operator, kernel.extent
+    if argument <= ROWS:
+        return None
+    if operator is ops.LAST and extent.distance == 1:
+        # a row is behind all ticks that it sees
+        ago = 0 if period == ROWS else argument
+    elif operator in {ops.AT, ops.HOLD}:
+        ago = extent.lower
+    else:
+        return None
+    is_known = period == ROWS or (period % argument == 0 and ago % argument == 0)
+    return ago if is_known else None
 
 
 def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -> Delays | None:

@@ -149,6 +149,11 @@ class Kernel:
             if all([one.set_panes(pane) for one in self.natives]):
                 self.pane = pane
 
+    def look_back(self, length: int) -> None:
+        """Let an offset take the last value a length of time ago; it must have had no row."""
+        self.extent = Extent(length, -1)
+        self.native = native.Fold("last", self.argument.name == "float", length)
+
     @property
     def _compares_texts(self) -> bool:
         operator = self.node.operator

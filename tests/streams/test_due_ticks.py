@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mtlmon.errors import SnapshotError
 from mtlmon.streams import native
 from mtlmon.tables import check_tables
-from tests.streams.programs import Row, Texts, Tick, evaluated, rows, ticking_programs
+from tests.streams.programs import Row, StreamText, Texts, Tick, evaluated, rows, ticking_programs
 from tests.streams.test_ticks import CUTS, expected, in_batches, require_same
 
 PERIODS = [2, 4, 6]
@@ -108,11 +108,36 @@ def test_a_row_at_a_tick_leaves_later_than_one_before_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["integral[0,5](f)", "max[0,9](x)", "x.last(1)", "count[0,4](x > 1)"],
+    ["integral[0,5](f)", "max[0,9](x)", "x.last(2)", "x.at(-7)", "count[0,4](x > 1)"],
 )
 def test_every_tick_is_due_where_values_change_without_rows(text: str) -> None:
     texts = Texts({"x": ("count[0,3]()", None, 10)}, [(text, 10)])
     assert ticks_of(texts, [row(9)], 60) == [(time, 0) for time in range(10, 60, 10)]
+
+
+@pytest.mark.parametrize(
+    ("text", "period", "due"),
+    [
+        ("x", 10, [10, 20]),
+        ("x.hold()", 10, [10, 20]),
+        ("x.last()", 10, [10, 20, 30]),
+        ("x > x.last(or: 0)", 20, [10, 20, 30, 40]),
+        ("x.at(-50)", 10, [10, 20, 60, 70]),
+        ("y.last()", 10, [10, 20, 30, 40, 50, 60, 70]),
+    ],
+)
+def test_what_reads_one_earlier_tick_changes_later(text: str, period: int, due: list[int]) -> None:
+    streams: dict[str, StreamText] = {
+        "x": ("count[0,3]()", None, 10),
+        "y": ("x.last(or: 0) - x.at(-30, or: 7)", None, 10),
+    }
+    texts = Texts(streams, [(text, period)])
+    own = {time for time, _ in ticks_of(texts, [row(9)], 200)}
+    assert own == {time for time in due if time % period == 0}
+    log = [row(9), row(34, 1), row(150)]
+    wanted = expected(texts, log, 400)
+    found, few = in_batches(texts, log, [1], 1, 400, only_due=True)
+    require_same((found, filled(few, wanted[1])), wanted, texts)
 
 
 def test_ticks_of_one_time_are_in_the_order_of_traces() -> None:
