@@ -13,6 +13,7 @@ from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
+from mtlmon.monpoly.plain import PlainLines
 from mtlmon.monpoly.points import PointFeeder, PointReader
 from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.support.option_names import COMMAND
@@ -56,7 +57,8 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     log = open_log(options.log)
     skips = options.on_error == "skip"
     reader = LogReader(signature, policy.relations, log.name, skip_errors=skips)
-    rows = PointReader(reader, PointFeeder(check.engine))
+    plain = PlainLines(signature, policy.relations, check.engine)
+    rows = PointReader(reader, PointFeeder(check.engine), plain)
     work = RowWork(MonPolyLoop(rows, check, adds_last=not options.nonewlastts), log)
     verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_file)
     pump = Pump(work, verdicts, Signals(verdicts), progress_for(log.size, verdicts, options))

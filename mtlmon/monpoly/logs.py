@@ -119,6 +119,17 @@ class LogReader:
         self._data += data
         yield from self._read(self._data.rfind(b"\n") + 1, is_end=False)
 
+    def pass_over(self, data: bytes, end: int, time_stamp: int) -> None:
+        """Note that complete lines of time-points have been read by other means.
+
+        Args:
+            data: bytes that begin with these lines.
+            end: the position behind them.
+            time_stamp: that of the last time-point.
+        """
+        self._line += data.count(b"\n", 0, end)
+        self._last = time_stamp
+
     def finish(self) -> Iterator[TimePoint]:
         """Yield what is left at the end of the log; errors as of `feed`."""
         yield from self._read(len(self._data), is_end=True)

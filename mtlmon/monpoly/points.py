@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import LogError
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtlmon.monpoly.logs import LogReader, TimePoint
+    from mtlmon.monpoly.plain import PlainLines
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.slicing.engine import Engine
 
 _AT_ONCE = 256
+# How long a part of a time-point can be that is read again with the next block.
+_LONGEST = 1 << 12
 
 
 class PointFeeder:
@@ -72,25 +75,50 @@ class PointReader:
     Args:
         log: reads the log.
         feeder: takes its time-points.
+        plain: reads the plain lines at the beginning of the log, if there are any.
 
     Attributes:
         point_count: the number of time-points that were read.
     """
 
-    def __init__(self, log: LogReader, feeder: PointFeeder) -> None:
-        self.point_count = 0
+    def __init__(
+        self, log: LogReader, feeder: PointFeeder, plain: PlainLines | None = None
+    ) -> None:
         self._log = log
         self._feeder = feeder
+        self._plain = plain
+        # Whether all lines so far have been plain, and what stands behind the last of them.
+        self._is_plain = plain is not None
+        self._rest = b""
+        self._has_lines = False
         self._points: Iterator[TimePoint] = iter(())
+        self._other_count = 0
         self._error: LogError | None = None
+
+    @property
+    def point_count(self) -> int:
+        return self._other_count + (0 if self._plain is None else self._plain.point_count)
 
     def load(self, block: memoryview) -> None:
         """Take a block of the log, whose time-points `read` will add."""
-        self._points = self._log.feed(bytes(block))
+        data = bytes(block)
+        if self._plain is not None and self._is_plain:
+            data = self._rest + data
+            end = self._plain.load(data)
+            self._has_lines = end > 0
+            self._log.pass_over(data, end, self._plain.last_time_stamp)
+            self._rest = data[end:]
+            self._is_plain = len(self._rest) < _LONGEST and b"@" not in self._rest[1:]
+            if self._is_plain:
+                # a part of one time-point, which may be plain with the next block
+                return
+            data, self._rest = self._rest, b""
+        self._points = self._log.feed(data)
 
     def load_end(self) -> None:
         """Say that the log ends."""
-        self._points = self._log.finish()
+        self._points = chain(self._log.feed(self._rest), self._log.finish())
+        self._rest = b""
 
     def unload(self) -> None:
         """Do nothing: blocks are copied."""
@@ -101,6 +129,10 @@ class PointReader:
         Raises:
             LogError: a time-point cannot be read. Those before it have been added by earlier calls.
         """
+        if self._has_lines:
+            assert self._plain is not None
+            self._has_lines = self._plain.read(most)
+            return self._has_lines or not self._is_plain
         if self._error is not None:
             raise self._error
         points: list[TimePoint] = []
@@ -112,5 +144,5 @@ class PointReader:
         if self._error is not None and not points:
             raise self._error
         self._feeder.add(points)
-        self.point_count += len(points)
+        self._other_count += len(points)
         return len(points) == most or self._error is not None

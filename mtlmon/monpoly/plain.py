@@ -1,0 +1,105 @@
+"""Finds the part of a log of MonPoly that is also one of ours, which native code reads.
+
+Nearly all logs have a time-point on each line and nothing unusual in it: no comments, no escapes,
+no value that needs a second look. What a pattern says to be so is read natively, up to the first
+line that is not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.relational.atoms import named_rows
+from mtlmon.relational.input.native import RowScanner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtlmon.relational.native import RelationalEngine
+
+__all__ = ["PlainLines"]
+
+_TEXT = rb'(?:[A-Za-z0-9_\[\]/:.!-]++|"[^"\\\n\r@]*+")'
+_VALUES = {
+    "int": rb"-?+[0-9]{1,18}+",
+    "float": rb"-?+[0-9]{1,15}+(?:\.[0-9]{1,15}+)?+",
+    "string": _TEXT,
+    "regexp": _TEXT,
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_ENDED = re.compile(rb";[ \t]*\r?\n\Z")
+_STAMP = re.compile(rb"@([0-9]++)")
+
+
+class PlainLines:
+    """Reads plain lines into the time-points that wait for an engine.
+
+    PERF: a run of the command over 300,000 time-points with a row each takes 0.47 s of processor
+    time this way, and 2.6 s with `LogReader` alone.
+
+    Args:
+        signature: the types of all relations that the log may have.
+        relations: the relations whose rows are wanted, with the names that they have in the plan.
+        engine: the engine.
+    """
+
+    def __init__(
+        self,
+        signature: Mapping[str, Sequence[str]],
+        relations: Mapping[str, str],
+        engine: RelationalEngine,
+    ) -> None:
+        rows = []
+        for name, types in signature.items():
+            # other names are left to the reader that knows all forms
+            if _PLAIN_NAME.fullmatch(name):
+                values = rb"[ \t]*+,[ \t]*+".join(_VALUES[kind] for kind in types)
+                rows.append(
+                    rb"%s[ \t]*+(?:\([ \t]*+%s[ \t]*+\)[ \t]*+)++" % (name.encode(), values)
+                )
+        row = rb"(?:" + rb"|".join(rows or [rb"(?!)"]) + rb")"
+        self._lines = re.compile(rb"(?:@[0-9]{1,18}+(?:[ \t]++%s*+)?+(?:;[ \t]*+)?+\r?+\n)*+" % row)
+        inner = {relations[name]: name for name in signature if name in relations}
+        self._scanner = RowScanner(
+            [(inner.get(name, name), kinds) for name, kinds in named_rows(engine.plan)],
+            engine.points,
+            engine.texts,
+        )
+        self._last = 0
+
+    @property
+    def point_count(self) -> int:
+        """The number of time-points that were read."""
+        return self._scanner.point_count
+
+    @property
+    def last_time_stamp(self) -> int:
+        """The time-stamp of the last of them."""
+        return self._last
+
+    def load(self, data: bytes) -> int:
+        """Load the plain lines at the beginning of some bytes, for `read`.
+
+        Returns:
+            The position behind them. A line is only taken if it ends with a semicolon, or a line
+            that begins with `@` follows, as rows could follow otherwise.
+        """
+        found = self._lines.match(data)
+        end = 0 if found is None else found.end()
+        if end and data[end : end + 1] != b"@" and not _ENDED.search(data, max(end - 9, 0), end):
+            end = data.rfind(b"@", 0, end)
+        if not end:
+            return 0
+        stamps = np.array(_STAMP.findall(data, 0, end), dtype=np.int64)
+        if stamps[0] < self._last or (np.diff(stamps) < 0).any():
+            return 0
+        self._last = int(stamps[-1])
+        self._scanner.load(data[:end])
+        return end
+
+    def read(self, most: int) -> bool:
+        """Add up to `most` time-points; return whether there may be more."""
+        return self._scanner.read(most)
