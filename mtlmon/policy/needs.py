@@ -120,23 +120,6 @@ def meant_equivalences(file: PolicyFile) -> dict[str, str]:
     return hints
 
 
-def refuse_own_aggregates(file: PolicyFile) -> None:
-    """Refuse aggregates that a program defines, which Spark's tasks do not know.
-
-    Raises:
-        MtlmonError: there is one.
-    """
-    expressions = [predicate.expression for predicate in file.atoms.values()]
-    expressions += [one for stream in file.streams.values() for one in stream.expressions]
-    for expression in expressions:
-        for node in postorder(expression):
-            if node.operator is ops.WINDOW_OWN and (own := node.window.own) is not None:
-                raise MtlmonError(
-                    f"aggregate {own.name} is a function of this program, which Spark does not "
-                    "support: use check_tables"
-                )
-
-
 def refuse_first_order(policies: Iterable[Policy]) -> None:
     """Refuse first-order policies and finds, where only others can be evaluated.
 

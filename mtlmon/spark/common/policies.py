@@ -12,7 +12,7 @@ from mtlmon.engine.native import Program
 from mtlmon.errors import MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.definitions import Clock
-from mtlmon.policy.needs import needs_of, refuse_first_order, refuse_own_aggregates
+from mtlmon.policy.needs import needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
 from mtlmon.syntax.bounds import LATER
@@ -214,7 +214,6 @@ def compile_policies(
         if not has_lines:
             _refuse_pattern(file)
         refuse_first_order(file.policies)
-        refuse_own_aggregates(file)
         if not has_keys:
             _refuse_keys(file)
         unit = unit if file.unit in (None, LATER) else file.unit
