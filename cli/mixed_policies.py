@@ -6,9 +6,10 @@ variables, then those of the others.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.checking.outputs import TextOutput
@@ -16,6 +17,7 @@ from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.policies import (
     assumption_watch,
+    has_messages,
     is_violated,
     note_modes,
     open_table_source,
@@ -27,11 +29,17 @@ from mtlmon.cli.policy_work import PolicyWork
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.relation_tables import rows_of_batches
 from mtlmon.cli.relations import Check, engine_for, require_no_conditions, valid_analysis
-from mtlmon.cli.report import plural, policies_summary, progress_for
+from mtlmon.cli.report import is_terminal, plural, policies_summary, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.relational.atoms import is_first_order, named_rows, require_rows_of_tables, used_atoms
+from mtlmon.relational.atoms import (
+    cell_word,
+    is_first_order,
+    named_rows,
+    require_rows_of_tables,
+    used_atoms,
+)
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import AnswerBlock
 from mtlmon.relational.output.native import AnswerQueue
@@ -47,10 +55,20 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.policy_work import Source
     from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.relations import Output
+    from mtlmon.drive.native import VerdictRows
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
     from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.stream_values import JsonRowsOutput
+
+    Rows = VerdictRows | AnswerBlock
+    MixedOutput = TextOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
 
 __all__ = ["check_mixed"]
 
@@ -98,7 +116,6 @@ def check_mixed_options(options: Options) -> None:
         "--report": options.report is not None,
         "--verdicts first": options.given_verdicts == "first",
         "--time-points stamp": options.time_points == "stamp",
-        f"--output-format {options.output_format}": options.output_format != "text",
     }
     for name, is_given in given.items():
         if is_given:
@@ -115,15 +132,43 @@ class Part:
         engine: evaluates them.
         options: the options of the command line.
         memory: the memory limit of the run.
+        table: where the rows of all policies are put; None if lines are written.
+        output: writes these rows.
+        times: the log's notation of times, or None if it has the time-stamps.
+
+    Attributes:
         rows: makes time-points of batches of tables; None if the batches' scanner does.
     """
 
-    def __init__(self, engine: Engine, options: Options, memory: MemoryLimit) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        options: Options,
+        memory: MemoryLimit,
+        table: JoinedTable | None = None,
+        output: MixedOutput | None = None,
+        times: Times | None = None,
+    ) -> None:
         widths = array("I", [len(one.variables) for one in engine.plan.named_policies])
         self.queue = AnswerQueue(widths)
         self.ready = AnswerBlock(widths)
         options.verdicts = options.given_verdicts or "false"
-        self.check = Check(engine, options, memory, queue=self.queue)
+        if table is not None:
+            from mtlmon.tables.valuations import ValuationTable
+
+            policies = engine.plan.named_policies
+            table.valuations = ValuationTable(
+                [one.name for one in policies],
+                [
+                    tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+                    for one in policies
+                ],
+                engine.plan.texts,
+                times,
+                has_true=options.verdicts in {"all", "boolean"},
+            )
+        own = None if table is None else cast("Output", output)
+        self.check = Check(engine, options, memory, queue=self.queue, output=own)
         options.verdicts = options.given_verdicts or "all"
         self.rows: RelationRows | None = None
 
@@ -147,6 +192,41 @@ class Part:
         return self.check.output.writer.take()
 
 
+def mixed_output(
+    check: LogCheck, times: Times | None, options: Options
+) -> tuple[MixedOutput, JoinedTable | None]:
+    """Return what writes the verdicts of all policies, and the table that it writes, if any.
+
+    Args:
+        check: the check of the policies without variables.
+        times: the log's notation of times, or None if it has the time-stamps.
+        options: the options of the command line.
+
+    Raises:
+        Failure: the output is binary, but would go to a terminal, or it would have messages.
+    """
+    names = [policy.name for policy in check.policies]
+    if options.output_format == "text" or options.given_verdicts == "none":
+        return TextOutput(names), None
+    if has_messages(check, options):
+        raise Failure(
+            "messages of triggers do not work yet beside policies with variables: write text, or "
+            "two files of policies"
+        )
+    is_parquet = options.output_format == "parquet"
+    if is_parquet and options.output is None and is_terminal(sys.stdout):
+        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+    from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput
+    from mtlmon.tables.verdicts import VerdictTable
+
+    table = JoinedTable(VerdictTable(names, None, times))
+    if options.output_format == "jsonl":
+        return JsonRowsOutput(table), table
+    return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
+
+
 class MixedWork(PolicyWork):
     """Reads the events of a log, and checks the policies of both kinds.
 
@@ -164,11 +244,12 @@ class MixedWork(PolicyWork):
         check: LogCheck,
         source: Source,
         part: Part | None,
+        outputs: tuple[MixedOutput, JoinedTable | None],
         logs: Mapping[str, stat_result],
         options: Options,
         file: PolicyFile,
     ) -> None:
-        output = TextOutput([policy.name for policy in check.policies])
+        output, self.table = outputs
         watch = assumption_watch(file, source, options)
         super().__init__(check, source, output, None, logs, options, watch)
         self.lines = output
@@ -203,11 +284,15 @@ class MixedWork(PolicyWork):
             self.part.check.run.end(end_time)
 
     def finish(self) -> None:
-        """Convert what is left."""
-        super().finish()
-        self.joined.write(self.lines.writer.take())
+        """Convert what is left, and write the end of the file to the writer."""
+        if self.part is None and self.table is not None:
+            # the columns of a log without rows
+            self.part = self.make_part()
+        self.take()
         if self.part is not None:
             self.joined.write(self.part.take())
+        self.lines.close()
+        self.joined.write(self.lines.writer.take())
 
 
 class MixedTableWork(MixedWork):
@@ -220,20 +305,23 @@ class MixedTableWork(MixedWork):
     def __init__(
         self,
         check: LogCheck,
-        source: Source,
+        source: TableEvents,
         shown: dict[str, list[str]],
         logs: Mapping[str, stat_result],
         options: Options,
         file: PolicyFile,
     ) -> None:
-        super().__init__(check, source, None, logs, options, file)
+        outputs = mixed_output(check, source.times, options)
+        super().__init__(check, source, None, outputs, logs, options, file)
         self.file = file
         self.shown = shown
 
     def make_part(self) -> Part:
         assert not isinstance(self.source, TextLog)
         analysis = valid_analysis(self.file, self.source.schema)
-        part = Part(engine_for(self.file, analysis, self.options), self.options, self.check.memory)
+        engine = engine_for(self.file, analysis, self.options)
+        times = self.source.times
+        part = Part(engine, self.options, self.check.memory, self.table, self.lines, times)
         part.rows = rows_of_batches(part.check.plan, part.check, self.shown, self.options)
         return part
 
@@ -250,7 +338,9 @@ def check_mixed_text(
             "atoms and streams that are computed cannot be run together with policies with "
             "variables on a text log yet: write them in two files"
         )
-    part = Part(engine_for(file, valid_analysis(file, None), options), options, memory)
+    outputs = lines, table = mixed_output(check, None, options)
+    engine = engine_for(file, valid_analysis(file, None), options)
+    part = Part(engine, options, memory, table, lines)
     made = part.check.plan
     rows = RowScanner(
         named_rows(made),
@@ -261,7 +351,8 @@ def check_mixed_text(
         marks=atoms,
     )
     source = TextLog(log.descriptor, log.name, atoms, memory=memory, events=RowEvents(rows))
-    return run_mixed(MixedWork(check, source, part, statuses(source), options, file), file, options)
+    work = MixedWork(check, source, part, outputs, statuses(source), options, file)
+    return run_mixed(work, file, options)
 
 
 def check_mixed_tables(

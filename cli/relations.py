@@ -186,6 +186,7 @@ class Check:
         memory: the memory limit of the run.
         times: the log's notation of times, or None if it has the time-stamps.
         queue: takes the answers instead of the output, until other verdicts have come as far.
+        output: the output, which others write to as well; by default, one of its own.
     """
 
     def __init__(
@@ -195,6 +196,7 @@ class Check:
         memory: MemoryLimit,
         times: Times | None = None,
         queue: AnswerQueue | None = None,
+        output: Output | None = None,
     ) -> None:
         self.plan = engine.plan
         self.engine = engine
@@ -202,7 +204,7 @@ class Check:
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
             self.engine.limit_name = "--max-rows"
-        self.output = self.make_output(options, times)
+        self.output = self.make_output(options, times) if output is None else output
         self.findings: RelationFindings | None = None
         taker: AnswerOutput = self.output if queue is None else queue
         if options.explain or options.report is not None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from pyarrow import parquet
 
 from mtlmon.checking import LogCheck
 from tests.cli.process import Ended, shell
@@ -53,7 +57,9 @@ def table_lines(seed: int, count: int) -> list[str]:
     return lines
 
 
-def outputs(command: Command, folder: Path, rules: list[str], lines: list[str], *given: str) -> str:
+def outputs(
+    command: Command, folder: Path, rules: list[str], lines: list[str], *given: str | Path
+) -> str:
     file = folder / "rules.mtl"
     log = folder / ("log.csv" if lines[0].startswith("ts,") else "log")
     declared = TABLE_ATOMS if log.suffix else []
@@ -152,7 +158,6 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
     ("given", "rules", "message"),
     [
         (["--verdicts", "first"], [], "--verdicts first does not work yet for a file with"),
-        (["--output-format", "jsonl"], [], "--output-format jsonl does not work yet"),
         (["--explain"], [], "--explain does not work yet"),
         (["--report", "x.html"], [], "--report does not work yet"),
         (["--checkpoint", "x", "-o", "y"], [], "--checkpoint does not work yet"),
@@ -173,6 +178,72 @@ def test_what_does_not_work_yet_is_refused(
     done = command(*given, file, log)
     assert done.status == 2
     assert message in done.errors
+
+
+@pytest.mark.parametrize("lines", [text_lines(4, 30), table_lines(5, 30)], ids=["text", "table"])
+@pytest.mark.parametrize("verdicts", ["all", "false", None])
+def test_tables_have_the_rows_of_lines(
+    command: Command, tmp_path: Path, lines: list[str], verdicts: str | None
+) -> None:
+    given = ["--resolve", *([] if verdicts is None else ["--verdicts", verdicts])]
+    wanted = outputs(command, tmp_path, MIXED, lines, *given).splitlines()
+    found = outputs(command, tmp_path, MIXED, lines, *given, "--output-format", "jsonl")
+    rows = [json.loads(line) for line in found.splitlines()]
+    assert [line_of(row) for row in rows] == wanted
+    text = outputs(command, tmp_path, MIXED, lines, *given, "--output-format", "csv")
+    cells = list(csv.DictReader(text.splitlines()))
+    assert list(cells[0]) == list(rows[0]) == [*COLUMNS, "x"]
+    plain = [
+        [
+            "" if value is None else str(value).replace("True", "true").replace("False", "false")
+            for value in row.values()
+        ]
+        for row in rows
+    ]
+    assert [list(row.values()) for row in cells] == plain
+    path = tmp_path / "verdicts.parquet"
+    outputs(
+        command,
+        tmp_path,
+        MIXED,
+        lines,
+        *given,
+        "--output-format",
+        "parquet",
+        "-o",
+        path,
+    )
+    assert parquet.read_table(path).to_pylist() == rows
+
+
+COLUMNS = ["policy", "time", "offset", "verdict", "reference"]
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """The line of text that says what a row does."""
+    is_find = row["policy"] in ("soon", "noisy")
+    word = "match" if is_find else str(row["verdict"]).lower()
+    values = "" if row["x"] is None else f" (x={row['x']})"
+    return f"{row['policy']}\t{row['time']}:{row['offset']} {word}{values}"
+
+
+def test_a_table_of_no_rows_has_columns(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("\n".join([*MIXED, ""]))
+    log.write_text("")
+    done = command("--output-format", "csv", rules, log)
+    assert done.output == ",".join([*COLUMNS, "x\n"])
+
+
+def test_messages_are_refused(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    rules.write_text(
+        "\n".join([*TABLE_ATOMS, *WITH_VARIABLES, 'trigger t: kind = "p" message "at {ts}"', ""])
+    )
+    log.write_text("ts,kind,x,noise\n1,p,a,true\n")
+    done = command("--output-format", "jsonl", rules, log)
+    assert "messages of triggers do not work yet beside policies with variables" in done.errors
+    assert command(rules, log).status == 1
 
 
 def test_keys_are_refused(command: Command, tmp_path: Path) -> None:
