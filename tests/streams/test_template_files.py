@@ -171,6 +171,56 @@ def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path) -> None:
     assert output.read_bytes() == verdicts
 
 
+AT_TICKS = """\
+unit s
+key shop
+stream pace  = count[0,1m]() per product as id every 10s until gone = id
+stream money = sum[0,2m](amount) per product as id every 10s until gone = id
+stream seen  = seen.last(or: 0) + 1 per product as id every 20s until gone = id
+trigger hot on every 20s: any(pace > 4 over pace) message "{max(pace over pace)}"
+policy rows: coalesce(pace[wanted], 0) <= 3
+policy money on every 30s: NOT sum(money over money) > 60
+policy long: NOT max(seen over seen) >= 6
+policy all per none on every 10s: count(pace > 1 over pace) <= 3
+"""
+
+
+@pytest.mark.parametrize("text", [AT_TICKS, AT_TICKS.replace("stream seen", "# ", 1)])
+def test_batches_with_ticks(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With on_error, or streams that read themselves, every tick is computed, else the due ones."""
+    monkeypatch.setattr(instances_module, "_MOST_ENDED", 3)
+    if "stream seen" not in text:
+        text = text.replace("policy long:", "# ")
+    table = table_of(make_rows(400, 2))
+
+    def verdicts(size: int, on_error: str) -> list[tuple[str, str | None, int, bool]]:
+        batches = table.to_batches(max_chunksize=size)
+        reader = pa.RecordBatchReader.from_batches(table.schema, batches)
+        check = check_tables(reader, text, resolve=True, end_time="last", on_error=on_error)
+        return found_in(check.to_arrow())
+
+    wanted = verdicts(4000, "skip")
+    for policy in {one[0] for one in wanted}:
+        assert {one[3] for one in wanted if one[0] == policy} == {False, True}, policy
+    for size, on_error in ((1, "stop"), (23, "stop"), (23, "skip"), (4000, "stop")):
+        assert verdicts(size, on_error) == wanted
+
+
+def test_killed_runs_with_ticks(tmp_path: Path) -> None:
+    source = random.Random(7)
+    policies, output, checkpoint = (tmp_path / one for one in ("p.mtl", "output", "state"))
+    text = AT_TICKS.replace("stream seen", "# ", 1).replace("policy long:", "# ")
+    policies.write_text(text)
+    log = Path(write(make_rows(4_000, 4), tmp_path / "log.csv"))
+    arguments = ["--format", "csv", "--resolve", "-o", str(output), str(policies)]
+    assert mtlmon(*arguments, str(log)).status == 1
+    verdicts = output.read_bytes()
+    output.unlink()
+    resumed = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "1000"]
+    run_killed([*resumed, *arguments], log, checkpoint, 2, source)
+    assert output.read_bytes() == verdicts
+
+
 def test_values_of_streams(tmp_path: Path) -> None:
     policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
     policies.write_text("stream n = count[0,9]() per a\nstream m = n[b]\n")
