@@ -76,6 +76,7 @@ class Query:
         streams = None
         if self.records.schema is not None:
             streams = KeyStreams(self.source, self.records)
+        self.streams = streams
         self.monitors = KeyMonitors(self.source.policies, self.records, NO_SETTINGS, streams)
 
     def go_on(self, rows: Sequence[Row], horizon: int) -> None:
@@ -88,6 +89,8 @@ class Query:
                 for key, block in zip(packed.column(0), packed.column(3), strict=True):
                     blocks.setdefault(key.as_py(), []).append(block.as_py())
         for key in sorted({*blocks, *self.states}):
+            if self.streams is not None:
+                self.streams.begin_key((key,))
             state = KeyState.decoded(self.states[key]) if key in self.states else None
             wakes = state is not None and state.next_wakeup is not None
             if key in blocks or (wakes and state.next_wakeup <= horizon):  # type: ignore

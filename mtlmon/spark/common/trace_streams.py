@@ -10,6 +10,7 @@ from mtlmon.errors import TableError
 from mtlmon.spark.common.events import KEPT_ERRORS
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.successive import SuccessiveStreams
+from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,11 +69,15 @@ class RefusedTicks:
     Args:
         source: says what to do with such rows.
         errors: takes the errors of the first ticks that are left out.
+
+    Attributes:
+        key: the values of the key columns, if they are known.
     """
 
     def __init__(self, source: EventSource, errors: list[str]) -> None:
         self._source = source
         self._errors = errors
+        self.key: Sequence[object] = ()
 
     def __call__(self, refused: TickError) -> None:
         """Leave out a tick.
@@ -80,7 +85,11 @@ class RefusedTicks:
         Raises:
             TableError: ticks are not to be left out.
         """
-        message = f"at the tick {refused.time_stamp}: {refused.reason}"
+        # Without keys, Spark has a column of its own for the only trace.
+        cells = zip(self._source.keys, self.key, strict=False)
+        of_key = visible(", ".join(f"{name} {value}" for name, value in cells))
+        of = f" of {of_key}" if of_key else ""
+        message = f"at the tick {refused.time_stamp}{of}: {refused.reason}"
         if self._source.on_error == "stop":
             advice = "; on_error='skip' leaves such ticks out"
             raise TableError(message + advice, path=self._source.place)

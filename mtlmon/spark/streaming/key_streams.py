@@ -10,7 +10,7 @@ from mtlmon.spark.common.trace_streams import RefusedTicks, set_computed, stream
 from mtlmon.streams.successive import rest_of_trace, trace_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -38,6 +38,10 @@ class KeyStreams:
         self._errors: list[str] = []
         self._refused = RefusedRows(source, self._errors)
         self._on_tick = RefusedTicks(source, self._errors)
+
+    def begin_key(self, key: Sequence[object]) -> None:
+        """Go on to a key, which errors at ticks name."""
+        self._on_tick.key = key
 
     def restore(self, snapshot: bytes) -> None:
         """Continue with the state of a key; empty bytes are that of a new key.

@@ -123,6 +123,8 @@ class KeyProcessor(StatefulProcessor):
         watermark: int,
         expired: int | None,
     ) -> Iterator[Row]:
+        if self._streams is not None:
+            self._streams.begin_key(key)
         stored = self._state.get()
         state = None if stored is None else KeyState.decoded(bytes(stored[0]))
         outcome = self._monitors.visit(state, blocks, self._clock.horizon(max(0, watermark)))
