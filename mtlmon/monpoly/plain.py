@@ -18,7 +18,7 @@ from mtlmon.relational.input.native import RowScanner
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mtlmon.relational.native import RelationalEngine
+    from mtlmon.relational.slicing.engine import Engine
 
 __all__ = ["PlainLines"]
 
@@ -50,7 +50,7 @@ class PlainLines:
         self,
         signature: Mapping[str, Sequence[str]],
         relations: Mapping[str, str],
-        engine: RelationalEngine,
+        engine: Engine,
     ) -> None:
         rows = []
         for name, types in signature.items():

@@ -231,3 +231,14 @@ def test_a_formula_is_explained(files: tuple[str, str, str], command: Command) -
     ended = command("--negate", "--explain-formula", "--signature", signature, formula, log)
     assert (ended.status, ended.errors) == (0, "")
     assert "rows of publish(u, f)" in ended.output
+
+
+def test_slices_of_a_log_of_monpoly(command: Command, tmp_path: Path) -> None:
+    signature, formula, log = (tmp_path / name for name in ("f.sig", "f.mfotl", "f.log"))
+    signature.write_text("p(int)\nq(int,int)\n")
+    formula.write_text("p(x) AND ONCE [0,5) q(x,y)\n")
+    log.write_text('@1 q(1,2)(3,4)\n@2 p(1)(3)\n@5 p(3) q(1,1)\n@6 p("1")\n')
+    options = ["--signature", signature, "--output-format", "monpoly", formula, log]
+    wanted = command(*options)
+    assert wanted.output.count("\n") == 3
+    assert command("--slices", "3", *options) == wanted
