@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 256
 # How long a part of a time-point can be that is read again with the next block.
-_LONGEST = 1 << 12
+_LONGEST = 1 << 20
 
 
 class PointFeeder:
