@@ -130,7 +130,12 @@ def test_merged_rows_have_the_results_of_all_rows(name: str, case: dict[str, Any
             kernel.keep(np.arange(TRACES, dtype=np.uint32).tobytes())
         kernel.begin()
         if action == "undo":
-            fed(kernel, case, points[start:], clock)
+            # other values, which must leave nothing behind
+            others = [
+                (time, trace, None if value is None else (-1) ** k * 10**6, is_tick)
+                for k, (time, trace, value, is_tick) in enumerate(points[start:])
+            ]
+            fed(kernel, case, others, clock)
             kernel.undo()
         ticks = sum(one[3] for one in points[start:end])
         results = fed(kernel, case, points[start:end], clock)
