@@ -52,7 +52,8 @@ class SlicedEngine:
         answers: the answers.
         is_ahead: whether `advance` may return before the time-points have been taken in, so that
             the next ones can be read; their answers come with a later call, or with `settle`.
-        pauses, pauses_at_found: have no effect, as all slices take in whole blocks.
+        pauses: has no effect, as all slices take in whole blocks.
+        pauses_at_found: has no effect, likewise.
 
     Raises:
         PolicyError: a policy cannot be evaluated.
