@@ -174,6 +174,8 @@ def test_texts_that_nothing_remembers_are_forgotten(
 ) -> None:
     monitors = [RelationalMonitor(_REMEMBERING) for _ in "ab"]
     frugal, lavish = (monitor.engine for monitor in monitors)
+    assert isinstance(frugal, RelationalEngine)
+    assert isinstance(lavish, RelationalEngine)
     frugal.spare_texts = 0
     lavish.keeps_texts = True
     for time_stamp, database in log:
@@ -184,10 +186,12 @@ def test_texts_that_nothing_remembers_are_forgotten(
 
 def test_texts_do_not_pile_up() -> None:
     monitor = RelationalMonitor("atom p(x: text)\nfind again: p(x) AND ONCE[1,3] p(x)\n")
-    monitor.engine.spare_texts = 16
+    engine = monitor.engine
+    assert isinstance(engine, RelationalEngine)
+    engine.spare_texts = 16
     for number in range(2000):
         monitor.step(number, {"p": [(f"text {number}",)]})
-        assert len(monitor.engine.texts) < 60
+        assert len(engine.texts) < 60
 
 
 @given(st.integers(0, 10**9), st.integers(0, 255), _text_logs())

@@ -513,8 +513,9 @@ def test_time_between_rows_is_compared_with_a_length_of_time() -> None:
     policy less: gap <= most or gap.last() is null
     policy more: 10m < gap implies gap in (11m, 20min)
     """
-    for options in ({"time": "at", "resolution": "s"}, {"time": "at", "resolution": "m"}):
-        verdicts = check_tables(rows, file, **options).to_arrow().to_pylist()
+    for resolution in ("s", "m"):
+        checked = check_tables(rows, file, time="at", resolution=resolution)
+        verdicts = checked.to_arrow().to_pylist()
         found = {
             name: [row["verdict"] for row in verdicts if row["policy"] == name]
             for name in ("less", "more")
