@@ -22,6 +22,7 @@ from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.types import with_times
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def analyze(arguments: Sequence[str]) -> int:
         )
     if len(options.files) > 1:
         schema = log_schema(options.files[1], options.pattern or file.pattern)
+        schema = with_times(file, file.environment, schema)
     else:
         schema = guessed(file, source)
     bounds = bounds_of(file, schema)

@@ -16,7 +16,7 @@ from mtlmon.policy import check_policies
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.remarks import remarks
-from mtlmon.policy.types import errors_with_columns, with_streams
+from mtlmon.policy.types import errors_with_columns, with_streams, with_times
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.report import visible
@@ -79,6 +79,7 @@ def check_policy(arguments: Sequence[str]) -> int:
     schema = None
     if len(options.files) > 1:
         schema = log_schema(options.files[1], options.pattern or file.pattern)
+        schema = with_times(file, file.environment, schema)
         found += errors_with_columns(file, file.environment._replace(streams={}), schema)
         found.sort(key=lambda error: (error.line, error.column))
     if not found and (analysis := first_order_analysis(file, schema)) is not None:

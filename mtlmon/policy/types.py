@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates.checking import check
+from mtlmon.policy.predicates.environment import UTC
 from mtlmon.policy.predicates.inference import find_kinds
 
 if TYPE_CHECKING:
@@ -79,3 +80,32 @@ def errors_with_columns(
     for predicate in file.atoms.values():
         errors += check(predicate, schema, environment, is_of_one_row=False).errors
     return errors
+
+
+def with_times(file: PolicyFile, environment: Environment, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a table with times in the time column, if expressions need them there.
+
+    Texts in the time column are texts for expressions, unless that is an error which is none if
+    they are times.
+
+    Args:
+        file: the policy file.
+        environment: what its expressions stand among.
+        schema: the columns of the table.
+    """
+    place = -1 if environment.time is None else schema.get_field_index(environment.time)
+    if place < 0 or kinds.kind_of(schema.field(place).type).name != "text":
+        return schema
+    import pyarrow as pa
+
+    environment = environment._replace(streams={})
+    best, fewest = schema, len(errors_with_columns(file, environment, schema))
+    # Texts that times are compared with have an offset if the times have a zone, and else none.
+    for zone in (UTC, None):
+        if fewest:
+            field = pa.field(schema.field(place).name, pa.timestamp("us", zone))
+            timed = schema.set(place, field)
+            count = len(errors_with_columns(file, environment, timed))
+            if count < fewest:
+                best, fewest = timed, count
+    return best

@@ -18,6 +18,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
 from mtlmon.policy import compile_predicates
 from mtlmon.policy.needs import meant_equivalences, needs_of
+from mtlmon.policy.types import with_times
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
@@ -198,6 +199,7 @@ class TableEvents(BatchReader[EventBatch]):
         streams: StreamAtoms | None,
         conditions: Collection[str],
         pattern: LinePattern | None,
+        typed: Callable[[pa.Schema], pa.Schema] | None,
     ) -> None:
         self.wait: Callable[[int], None] | None = None
         self.digest: EventDigest | None = None
@@ -227,6 +229,7 @@ class TableEvents(BatchReader[EventBatch]):
             LetterReader(read, self._predicates, selection, separator, self._environment),
             on_error,
             sort_memory is None,
+            typed,
         )
         self.partitions = tuple(partitions)
         self.key_tables = self._new_key_tables()
@@ -433,11 +436,11 @@ class TableEvents(BatchReader[EventBatch]):
                     continue
                 # What streams hold is bounded only if the batches that they get are.
                 most = item.batch.num_rows if self._streams is None else LARGEST_BATCH
-                if self.schema is None:
-                    self.schema = item.batch.schema
                 for block in item.parts(most):
                     self.rows += block.batch.num_rows
                     rows = self._check.usable(block)
+                    if self.schema is None:
+                        self.schema = rows.block.batch.schema
                     if len(rows.time_stamps):
                         yield rows
                     if rows.error is not None:
@@ -938,6 +941,7 @@ def open_tables(
         stream_atoms,
         () if policies is None else policies.conditions,
         lines,
+        None if policies is None else partial(with_times, policies, environment),
     )
 
 

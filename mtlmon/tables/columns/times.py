@@ -76,6 +76,8 @@ class Times:
             self._notation = "number"
         self._is_given = format is not None
         self._reader: TimeReader | None = None
+        # reads the same texts as timestamps
+        self._finer: Times | None = None
         self._is_number = self._notation == "number"
 
     def read(self, column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
@@ -147,6 +149,19 @@ class Times:
     def known_unit(self) -> str | None:
         """The unit of the time-stamps, once a column has been read; None if it is not known."""
         return self.resolution or self.unit or (None if self._is_number else "s")
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the times of the columns that have been read are numbers."""
+        return self._is_number
+
+    def timestamps(self, column: pa.Array, kind: pa.TimestampType) -> pa.Array:
+        """Convert texts that have been read, and are no numbers, to timestamps of Arrow."""
+        if self._finer is None:
+            self._finer = Times(resolution=kind.unit)
+            self._finer._notation = self._notation
+        values, _ = self._finer.read(column)
+        return pa.array(values, kind)
 
     @property
     def is_plain(self) -> bool:

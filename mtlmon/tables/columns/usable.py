@@ -154,6 +154,8 @@ class RowCheck:
         on_error: with "stop", the first unusable row is an error; with "skip", such rows are
             counted and skipped.
         is_ordered: whether time-stamps must not decrease.
+        typed: returns columns as expressions see them, as `mtlmon.policy.types.with_times` does;
+            None if texts stay texts.
 
     Attributes:
         skipped: the number of skipped rows.
@@ -169,8 +171,12 @@ class RowCheck:
         letters: LetterReader,
         on_error: Literal["stop", "skip"],
         is_ordered: bool,
+        typed: Callable[[pa.Schema], pa.Schema] | None = None,
     ) -> None:
         self._selection = selection
+        self._typed = typed
+        # columns as they are read, and as expressions see them
+        self._schemas: tuple[pa.Schema, pa.Schema] | None = None
         self._times = times
         self._letters = letters
         self._on_error = on_error
@@ -215,7 +221,7 @@ class RowCheck:
             time_stamps, faults = self._times.read(self._selection.cells(block.batch, name))
         except MtlmonError as error:
             raise TableError(str(error), path=block.path, column=name) from None
-        rows = UsableRows(block, time_stamps)
+        rows = UsableRows(self._with_times(block), time_stamps)
         try:
             self._check_cells(rows, faults)
             if self._is_ordered:
@@ -229,6 +235,22 @@ class RowCheck:
         if len(rows.time_stamps):
             self.clock = max(self.clock or 0, int(rows.time_stamps.max()))
         return rows
+
+    def _with_times(self, block: Block) -> Block:
+        """Put times in the place of the texts in the time column, if expressions need them."""
+        name = self._selection.time_name
+        if self._typed is None or name not in self._selection.predicates:
+            return block
+        if self._times.are_numbers:
+            return block
+        schema = block.batch.schema
+        if self._schemas is None or not self._schemas[0].equals(schema):
+            self._schemas = schema, self._typed(schema)
+        kind = self._schemas[1].field(name).type
+        if kind == schema.field(name).type:
+            return block
+        values = self._times.timestamps(self._selection.cells(block.batch, name), kind)
+        return block._replace(batch=self._selection.with_times(block.batch, values))
 
     def keep_errors(self) -> None:
         """Add the errors in the rows of a block to `errors`, in the order of the rows."""

@@ -92,6 +92,14 @@ class Selection:
                 return batch.column(place)
         return batch.column(name)
 
+    def with_times(self, batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        """Add a typed time column to rows whose times are texts, as `typed_and_text` has it."""
+        name = self.time_name
+        place = batch.schema.get_field_index(name)
+        if batch.schema.get_field_index(name + _TEXT_MARK) < 0:
+            batch = batch.append_column(name + _TEXT_MARK, batch.column(place))
+        return batch.set_column(place, name, values)
+
     def require(self, present: Sequence[str], path: str) -> None:
         """Check that every wanted column occurs exactly once.
 
