@@ -29,7 +29,7 @@ _START = datetime(2024, 5, 3, 6, 10, tzinfo=UTC)
 
 @given(st.lists(st.integers(0, 6_000), min_size=1, max_size=12), st.booleans())
 def test_texts_mean_what_timestamps_do(distances: list[int], is_sorted: bool) -> None:
-    times = []
+    times: list[datetime] = []
     for distance in distances:
         last = times[-1] if times else _START
         times.append(last + timedelta(milliseconds=distance))
