@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking import LogCheck, TextLog
 from mtlmon.checking.outputs import TextOutput
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.files import open_log, open_verdicts
 from mtlmon.cli.policies import (
@@ -22,6 +23,7 @@ from mtlmon.cli.policies import (
     note_modes,
     open_table_source,
     report_end,
+    require_no_keys,
     statuses,
     text_atoms,
 )
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.relations import Output
     from mtlmon.drive.native import VerdictRows
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
@@ -90,18 +93,17 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
     check = LogCheck(
         [policy for policy in file.policies if not is_first_order(policy)],
         options.mode,
-        key=(),
+        key=options.key_columns,
         bdd=options.bdd,
         verdicts=options.verdicts,
         resolve=options.resolve,
+        advance_every=options.advance_every,
         max_memory=memory,
         threads=options.threads,
+        has_whole=True,
     )
-    if check.partitions.all_columns or file.key:
-        raise Failure(
-            "policies with keys and policies with variables cannot be run together yet: write "
-            "them in two files"
-        )
+    if not options.is_table:
+        require_no_keys(check, options)
     note_modes(check, options)
     if options.is_table:
         return check_mixed_tables(file, check, options, memory)
@@ -132,6 +134,7 @@ class Part:
         engine: evaluates them.
         options: the options of the command line.
         memory: the memory limit of the run.
+        key_count: how many columns of keys the policies without variables have.
         table: where the rows of all policies are put; None if lines are written.
         output: writes these rows.
         times: the log's notation of times, or None if it has the time-stamps.
@@ -145,6 +148,7 @@ class Part:
         engine: Engine,
         options: Options,
         memory: MemoryLimit,
+        key_count: int,
         table: JoinedTable | None = None,
         output: MixedOutput | None = None,
         times: Times | None = None,
@@ -168,7 +172,9 @@ class Part:
                 has_true=options.verdicts in {"all", "boolean"},
             )
         own = None if table is None else cast("Output", output)
-        self.check = Check(engine, options, memory, queue=self.queue, output=own)
+        self.check = Check(
+            engine, options, memory, queue=self.queue, output=own, key_count=key_count
+        )
         options.verdicts = options.given_verdicts or "all"
         self.rows: RelationRows | None = None
 
@@ -193,21 +199,22 @@ class Part:
 
 
 def mixed_output(
-    check: LogCheck, times: Times | None, options: Options
+    check: LogCheck, source: TableEvents | None, options: Options
 ) -> tuple[MixedOutput, JoinedTable | None]:
     """Return what writes the verdicts of all policies, and the table that it writes, if any.
 
     Args:
         check: the check of the policies without variables.
-        times: the log's notation of times, or None if it has the time-stamps.
+        source: the tables; None for a text log.
         options: the options of the command line.
 
     Raises:
         Failure: the output is binary, but would go to a terminal, or it would have messages.
     """
     names = [policy.name for policy in check.policies]
+    keys = None if source is None else TraceKeys(check.partitions, tuple(source.key_tables))
     if options.output_format == "text" or options.given_verdicts == "none":
-        return TextOutput(names), None
+        return TextOutput(names, keys), None
     if has_messages(check, options):
         raise Failure(
             "messages of triggers do not work yet beside policies with variables: write text, or "
@@ -221,7 +228,7 @@ def mixed_output(
     from mtlmon.tables.stream_values import JsonRowsOutput
     from mtlmon.tables.verdicts import VerdictTable
 
-    table = JoinedTable(VerdictTable(names, None, times))
+    table = JoinedTable(VerdictTable(names, keys, None if source is None else source.times))
     if options.output_format == "jsonl":
         return JsonRowsOutput(table), table
     return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
@@ -311,7 +318,7 @@ class MixedTableWork(MixedWork):
         options: Options,
         file: PolicyFile,
     ) -> None:
-        outputs = mixed_output(check, source.times, options)
+        outputs = mixed_output(check, source, options)
         super().__init__(check, source, None, outputs, logs, options, file)
         self.file = file
         self.shown = shown
@@ -321,8 +328,14 @@ class MixedTableWork(MixedWork):
         analysis = valid_analysis(self.file, self.source.schema)
         engine = engine_for(self.file, analysis, self.options)
         times = self.source.times
-        part = Part(engine, self.options, self.check.memory, self.table, self.lines, times)
-        part.rows = rows_of_batches(part.check.plan, part.check, self.shown, self.options)
+        key_count = len(self.check.partitions.all_columns)
+        part = Part(
+            engine, self.options, self.check.memory, key_count, self.table, self.lines, times
+        )
+        whole = self.check.partitions.columns.index(())
+        part.rows = rows_of_batches(
+            part.check.plan, part.check, self.shown, self.options, partition=whole
+        )
         return part
 
 
@@ -340,7 +353,7 @@ def check_mixed_text(
         )
     outputs = lines, table = mixed_output(check, None, options)
     engine = engine_for(file, valid_analysis(file, None), options)
-    part = Part(engine, options, memory, table, lines)
+    part = Part(engine, options, memory, 0, table, lines)
     made = part.check.plan
     rows = RowScanner(
         named_rows(made),
@@ -363,10 +376,11 @@ def check_mixed_tables(
     require_rows_of_tables(file, names)
     shown = shown_arguments(file, names)
     every_shown = [one for some in shown.values() for one in some]
-    needed = [
-        {period: list(some) for period, some in one.items()} for one in check.atoms_of_partitions
-    ]
-    needed[0][0] = list(dict.fromkeys([*needed[0].get(0, ()), *names]))
+    whole = check.partitions.columns.index(())
+    needed = check.atoms_of_partitions
+    needed[whole][0] = list(dict.fromkeys([*needed[whole].get(0, ()), *names]))
+    shown_of_partitions: list[dict[When, list[str]]] = [{} for _ in needed]
+    shown_of_partitions[whole][0] = every_shown
     with closing(
         open_table_source(
             options,
@@ -375,7 +389,7 @@ def check_mixed_tables(
             check.partitions.columns,
             memory,
             atoms_of_partitions=needed,
-            shown=[{0: every_shown}],
+            shown=shown_of_partitions,
         )
     ) as source:
         work = MixedTableWork(check, source, shown, statuses(source), options, file)

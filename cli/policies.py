@@ -78,12 +78,8 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         loses_ticks=options.on_error == "skip",
         passes_time=options.idle is not None,
     )
-    if check.partitions.all_columns and not options.is_table:
-        raise Failure(
-            f"{options.formula_file} divides the log by the column "
-            f"{check.partitions.all_columns[0]}, but the log is read as text: add its format, for "
-            "instance --format csv"
-        )
+    if not options.is_table:
+        require_no_keys(check, options)
     note_modes(check, options)
     start_of_input = position_of_input(options)
 
@@ -243,6 +239,16 @@ def note_modes(check: LogCheck, options: Options) -> None:
         names = tuple(name for name, _ in unbounded if name is not None)
         what = f"the future of {name_list(names)}" if names else "the formula's future"
         note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
+
+
+def require_no_keys(check: LogCheck, options: Options) -> None:
+    """Raise Failure if policies have keys, which a text log does not have."""
+    if check.partitions.all_columns:
+        raise Failure(
+            f"{options.formula_file} divides the log by the column "
+            f"{check.partitions.all_columns[0]}, but the log is read as text: add its format, for "
+            "instance --format csv"
+        )
 
 
 def require_no_columns(file: PolicyFile, options: Options) -> None:

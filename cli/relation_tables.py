@@ -222,7 +222,12 @@ class TableWork(LogWork["EventBatch"]):
 
 
 def rows_of_batches(
-    made: Plan, check: Check, shown: Mapping[str, Sequence[str]], options: Options
+    made: Plan,
+    check: Check,
+    shown: Mapping[str, Sequence[str]],
+    options: Options,
+    *,
+    partition: int = 0,
 ) -> RelationRows:
     """Return what makes time-points of batches.
 
@@ -231,10 +236,16 @@ def rows_of_batches(
         check: takes the time-points.
         shown: for each atom, the names that batches show the values of its arguments under.
         options: the options of the command line.
+        partition: the partition of the batches that is the whole log.
     """
-    by_stamp = options.time_points == "stamp"
     atoms = table_atoms(made, shown)
-    return RelationRows(atoms, check.engine.points, made.texts, by_stamp=by_stamp)
+    return RelationRows(
+        atoms,
+        check.engine.points,
+        made.texts,
+        by_stamp=options.time_points == "stamp",
+        partition=partition,
+    )
 
 
 def check_tables(file: PolicyFile, options: Options) -> int:

@@ -110,7 +110,8 @@ def check_options(file: PolicyFile, options: Options) -> None:
             f"--mode {options.mode} is for policies without variables: leave it out, as there are "
             "no equivalences between valuations"
         )
-    if options.keys and options.keys != [list(file.key or ())]:
+    has_others = not all(map(is_first_order, file.policies))
+    if options.keys and not has_others and options.keys != [list(file.key or ())]:
         raise Failure(
             "--key is for policies without variables, and others are over the whole log: make "
             "the key an argument of atoms"
@@ -187,6 +188,7 @@ class Check:
         times: the log's notation of times, or None if it has the time-stamps.
         queue: takes the answers instead of the output, until other verdicts have come as far.
         output: the output, which others write to as well; by default, one of its own.
+        key_count: how many columns of keys lines have, which are empty for these policies.
     """
 
     def __init__(
@@ -197,14 +199,18 @@ class Check:
         times: Times | None = None,
         queue: AnswerQueue | None = None,
         output: Output | None = None,
+        key_count: int = 0,
     ) -> None:
         self.plan = engine.plan
         self.engine = engine
+        self.key_count = key_count
         self.engine.skips_overflows = options.on_error == "skip"
         if options.max_rows is not None:
             self.engine.most_rows = options.max_rows
             self.engine.limit_name = "--max-rows"
-        self.output = self.make_output(options, times) if output is None else output
+        if output is None:
+            output = self.make_output(options, times)
+        self.output = output
         self.findings: RelationFindings | None = None
         taker: AnswerOutput = self.output if queue is None else queue
         if options.explain or options.report is not None:
@@ -228,7 +234,8 @@ class Check:
         # The run itself finds the first ones.
         verdicts = "all" if options.verdicts == "first" else options.verdicts
         if options.output_format == "text" or verdicts == "none":
-            labels = [b"" if name is None else policy_label(name) for name in names]
+            keys = b"\t" * self.key_count
+            labels = [(b"" if name is None else policy_label(name)) + keys for name in names]
             return AnswerLines(labels, variables, self.plan.texts, verdicts=verdicts)
         is_parquet = options.output_format == "parquet"
         if is_parquet and options.output is None and is_terminal(sys.stdout):

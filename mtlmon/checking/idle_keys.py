@@ -52,8 +52,10 @@ class IdleKeys:
         if not self.may_forget(source):
             return
         for partition, keys in enumerate(source.key_tables):
+            if keys is None:
+                continue
             count = self._native.stream_counts[partition]
-            if keys is None or count < self.limits[partition]:
+            if count < self.limits[partition]:
                 continue
             settled = source.settled_traces(partition, count)
             offsets = self._row_offsets[partition]

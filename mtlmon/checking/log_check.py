@@ -78,6 +78,7 @@ class LogCheck:
 
         loses_ticks: whether the source leaves out ticks at which integers overflow.
         passes_time: whether `pass_time` will be called.
+        has_whole: whether one of the partitions is the whole log, whatever policies need.
 
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
@@ -117,6 +118,7 @@ class LogCheck:
         threads: int | None = None,
         loses_ticks: bool = False,
         passes_time: bool = False,
+        has_whole: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         if any(policy.is_find or policy.formula.is_first_order for policy in policies):
@@ -131,7 +133,8 @@ class LogCheck:
         self._has_waiting = any(waits)
         if self._has_waiting:
             refuse_waiting(verdicts, advances=advance_every is not None)
-        self.partitions = partitions_of((policy.key for policy in self.policies), key)
+        keys = (policy.key for policy in self.policies)
+        self.partitions = partitions_of(keys, key, has_whole=has_whole)
         if not isinstance(max_memory, MemoryLimit):
             max_memory = MemoryLimit(None if max_memory is None else memory_size(max_memory))
         self.memory = max_memory
@@ -288,8 +291,11 @@ class LogCheck:
 
     @property
     def key_counts(self) -> list[int]:
-        """The current number of traces of each partition."""
-        return self._native.stream_counts if self._keys is None else list(self._keys)
+        """The current number of traces of each partition, of which policies have seen events."""
+        if self._keys is not None:
+            return list(self._keys)
+        counts = self._native.stream_counts
+        return counts + [0] * (len(self.partitions.columns) - len(counts))
 
     @property
     def open_first(self) -> tuple[FirstViolation, int] | None:

@@ -63,17 +63,21 @@ class TraceKeys(NamedTuple):
 
 
 def partitions_of(
-    keys: Iterable[tuple[str, ...] | None], default: Iterable[str] = ()
+    keys: Iterable[tuple[str, ...] | None],
+    default: Iterable[str] = (),
+    *,
+    has_whole: bool = False,
 ) -> Partitions:
     """Return the partitions of policies.
 
     Args:
         keys: the key columns of each policy, or None if it names none.
         default: the key columns of the policies that name none.
+        has_whole: whether one of the partitions is the whole log, whatever policies need.
     """
     others = tuple(default)
     found = [others if key is None else key for key in keys]
-    columns = tuple(dict.fromkeys(found))
+    columns = tuple(dict.fromkeys([*found, *([()] if has_whole else [])]))
     # The default is mentioned before the policies.
     mentioned = [*([others] if others in columns else []), *columns]
     return Partitions(

@@ -111,7 +111,7 @@ class RelationRows:
         points: gets the time-points.
         texts: numbers the texts.
         by_stamp: whether all rows of one time-stamp are one time-point, instead of each row.
-
+        partition: the partition of the batches that is the whole log.
     """
 
     def __init__(
@@ -121,8 +121,10 @@ class RelationRows:
         texts: KeyTable,
         *,
         by_stamp: bool = False,
+        partition: int = 0,
     ) -> None:
         self._atoms = tuple(atoms)
+        self._partition = partition
         self._texts = texts
         self._by_stamp = by_stamp
         self._rows = ColumnRows(points, by_stamp=by_stamp)
@@ -174,8 +176,8 @@ class RelationRows:
         """
         if not len(batch):
             return
-        letters = batch.letters_of(0)
-        shown = batch.shown_of(0)
+        letters = batch.letters_of(self._partition)
+        shown = batch.shown_of(self._partition)
         found = [self._rows_of(atom, batch.atoms, letters, shown) for atom in self._atoms]
         left_out = np.sort(np.concatenate([_NO_ROWS, *(rows for _, rows in found)]))
         atoms = [rows for rows, _ in found]

@@ -246,9 +246,70 @@ def test_messages_are_refused(command: Command, tmp_path: Path) -> None:
     assert command(rules, log).status == 1
 
 
-def test_keys_are_refused(command: Command, tmp_path: Path) -> None:
+KEYED = ["key kind", "policy few: count[0,4]() < 3", "policy own per x: NOT ask"]
+
+
+@pytest.mark.parametrize("given", [["--verdicts", "all"], ["--advance-every", "2"], []])
+def test_policies_with_keys_are_checked_beside_others(
+    command: Command, tmp_path: Path, given: list[str]
+) -> None:
+    """Where a line of the ones and of the others come at the same event, the ones are first."""
+    lines = table_lines(6, 40)
+    parts = {"keyed": KEYED, "others": WITH_VARIABLES, "mixed": [*KEYED, *WITH_VARIABLES]}
+    before = dict.fromkeys(parts, "")
+    for count in range(2, len(lines)):
+        now = {
+            name: outputs(command, tmp_path, rules, lines[:count], *given)
+            for name, rules in parts.items()
+        }
+        # the columns of keys
+        now["others"] = now["others"].replace("\t", "\t\t\t")
+        new = {name: now[name].removeprefix(before[name]) for name in now}
+        assert new["mixed"] == new["keyed"] + new["others"]
+        before = now
+    assert before["keyed"]
+    assert before["others"]
+    # at the end of the log, its clock decides more for each key
+    keyed = [*KEYED, ORDINARY[0]]
+    mixed = outputs(command, tmp_path, [*keyed, *WITH_VARIABLES], lines, *given).splitlines()
+    of_keys = [one for one in mixed if not one.startswith(("known", "soon", "noisy"))]
+    assert of_keys == outputs(command, tmp_path, keyed, lines, *given).splitlines()
+    assert len(of_keys) < len(mixed)
+
+
+def test_rows_of_atoms_are_those_of_the_whole_log(command: Command, tmp_path: Path) -> None:
+    rules = ["key kind", "stream n = count[0,9]()", "atom p(x) = n > 2", "find some: p(x)"]
     file, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
-    file.write_text("\n".join([*TABLE_ATOMS, *WITH_VARIABLES, "policy a per user: NOT ask", ""]))
-    log.write_text("ts,kind,x,ask,user,noise\n1,p,a,true,eve,false\n")
-    done = command(file, log)
-    assert "policies with keys and policies with variables cannot be run together" in done.errors
+    file.write_text("\n".join([*rules, "policy a: NOT ask", ""]))
+    log.write_text("ts,kind,x,ask\n1,p,a,false\n2,q,b,false\n3,r,c,false\n")
+    done = command("--verdicts", "false", file, log)
+    assert done.output == "some\t\t3:0 match (x=c)\n"
+
+
+def test_tables_have_columns_of_keys_and_of_variables(command: Command, tmp_path: Path) -> None:
+    rules = ["key x", TABLE_ATOMS[0], "policy a: NOT ask", "find b: p(x)"]
+    file, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    file.write_text("\n".join([*rules, ""]))
+    log.write_text("ts,kind,x,ask\n1,p,u,true\n2,q,v,false\n")
+    done = command("--output-format", "jsonl", "--verdicts", "false", file, log)
+    rows = [json.loads(line) for line in done.output.splitlines()]
+    assert [(row["policy"], row["key_x"], row["x"]) for row in rows] == [
+        ("a", "u", None),
+        ("b", None, "u"),
+    ]
+
+
+def test_the_key_can_be_given_for_those_without_variables(command: Command, tmp_path: Path) -> None:
+    file, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
+    file.write_text("\n".join([TABLE_ATOMS[0], "policy a: NOT ask", "find b: p(x)", ""]))
+    log.write_text("ts,kind,x,ask\n1,p,u,true\n")
+    done = command("--key", "kind", "--verdicts", "false", "--summary", file, log)
+    assert done.output == "a\tp\t1:0 false\nb\t\t1:0 match (x=u)\n"
+    assert re.search(r"keys +1 +of kind, in memory", done.errors)
+
+
+def test_text_logs_have_no_keys(command: Command, tmp_path: Path) -> None:
+    file, log = tmp_path / "rules.mtl", tmp_path / "log"
+    file.write_text("\n".join([*MIXED, "policy a per user: NOT ask", ""]))
+    log.write_text("@1 p(a)\n")
+    assert "divides the log by the column user" in command(file, log).errors
