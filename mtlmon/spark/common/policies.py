@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from mtlmon._core import Monitor
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
-from mtlmon.errors import MtlmonError, UnitError
+from mtlmon.errors import FormulaError, MtlmonError, UnitError
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
 from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.durations import Duration
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
@@ -265,7 +266,24 @@ def _compiled(name: str | None, formula: Formula, unit: str | None) -> CompiledP
 def read_file(policy: object, unit: str | None, time_unit: str | None) -> PolicyFile:
     """Read the policies with the unit of time-stamps, which by default is the unit of times."""
     file = _policy_file(policy, unit or LATER)
-    return _policy_file(policy, time_unit) if file.unit == LATER else file
+    if file.unit != LATER:
+        return file
+    try:
+        return _policy_file(policy, time_unit)
+    except FormulaError:
+        # what is missing is then said in the words of Spark
+        if time_unit is None and any(map(_needs_unit, file.policies)):
+            return file
+        raise
+
+
+def _needs_unit(policy: Policy) -> bool:
+    """Whether an ordinary policy has intervals or a period with units of time."""
+    if policy.is_find or policy.formula.is_first_order:
+        return False
+    clock = policy.clock
+    is_period = clock is not None and isinstance(clock.period, Duration)
+    return is_period or has_durations(policy.formula)
 
 
 def relational_file(
