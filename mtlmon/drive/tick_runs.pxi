@@ -123,7 +123,8 @@ cdef class TickRuns:
         self.tick_count = 0
         self.has_failed = False
         reserve(<void **> &self.resting, &self.resting_room, self.streams.count, sizeof(uint8_t))
-        memset(self.resting + room, 0, self.resting_room - room)
+        if room < self.resting_room:
+            memset(self.resting + room, 0, self.resting_room - room)
         self.block.next = self.block.count = 0
         while True:
             time_stamp = self.next if self.awake.count else UINT64_MAX
@@ -355,7 +356,8 @@ cdef class TickRuns:
         count = reader.get_count(1)
         reserve_events(&self.awake, count, words)
         reserve(<void **> &self.resting, &self.resting_room, self.streams.count, sizeof(uint8_t))
-        memset(self.resting, 0, self.resting_room)
+        if self.resting_room:
+            memset(self.resting, 0, self.resting_room)
         number = 0
         for k in range(count):
             number += reader.get(UINT32_MAX)
