@@ -17,9 +17,9 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.time_points import ROWS, Waiting, period_in_units
-from mtlmon.streams.builder import Stream
-from mtlmon.streams.points import Ticks
+from mtlmon.streams.declarations import Stream
 from mtlmon.streams.program import StreamProgram
+from mtlmon.streams.ticking import Ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

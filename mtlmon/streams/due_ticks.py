@@ -17,7 +17,7 @@ from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.layer import ChoiceTask, KernelTask
-from mtlmon.streams.points import NO_TICKS, Ticks
+from mtlmon.streams.ticking import NO_TICKS, Ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,8 @@ import numpy as np
 
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.due_ticks import DueTicks
-from mtlmon.streams.points import NO_TICKS, Ticks, multiples, tick_times
+from mtlmon.streams.points import tick_times
+from mtlmon.streams.ticking import NO_TICKS, Ticks, multiples
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,13 +13,14 @@ from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS, Waiting
-from mtlmon.streams.builder import Builder, Stream
+from mtlmon.streams.builder import Builder
 from mtlmon.streams.cells import Texts
 from mtlmon.streams.due_ticks import DueTicks, delays_of, delays_of_instances
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
-from mtlmon.streams.points import NO_SPAN, NO_TICKS, Points, Span, Ticking, tick_times
+from mtlmon.streams.points import NO_SPAN, Points, Span, tick_times
 from mtlmon.streams.recursion import MachineTask
+from mtlmon.streams.ticking import NO_TICKS, Ticking
 from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams import native
+    from mtlmon.streams.declarations import Stream
     from mtlmon.streams.due_ticks import Delays
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
-    from mtlmon.streams.points import Ticks
+    from mtlmon.streams.ticking import Ticks
 
     _Holder = native.Kernel | native.Instances | Holding
 

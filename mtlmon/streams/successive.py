@@ -14,7 +14,7 @@ import numpy as np
 
 from mtlmon.errors import RowError, TickError
 from mtlmon.streams import atoms as stream_atoms
-from mtlmon.streams.points import Ticks
+from mtlmon.streams.ticking import Ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

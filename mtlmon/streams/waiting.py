@@ -26,7 +26,7 @@ from mtlmon.policy.templates import OF_INSTANCES
 from mtlmon.streams import native
 from mtlmon.streams.cells import from_cells, to_cells
 from mtlmon.streams.kernels import MOST_DISTANCE, default_of
-from mtlmon.streams.points import NO_TICKS, Ticks
+from mtlmon.streams.ticking import NO_TICKS, Ticks
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.predicate import Predicate
-    from mtlmon.streams.builder import Stream
     from mtlmon.streams.cells import Texts
+    from mtlmon.streams.declarations import Stream
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
 

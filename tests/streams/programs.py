@@ -16,7 +16,7 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import Waiting, When
-from mtlmon.streams.builder import Stream
+from mtlmon.streams.declarations import Stream
 from mtlmon.streams.program import StreamProgram
 from mtlmon.syntax.traversal import postorder
 from tests.reference import streams as reference

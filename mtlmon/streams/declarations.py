@@ -1,0 +1,321 @@
+"""The streams and definitions of a program, and what names stand for where they are used.
+
+A stream has time-points of its own. A definition has those where it is used, so it may stand for
+different values at rows and at ticks. The rows of instances, and the ticks of instances, have
+numbers below zero in the place of a period, one for each lifetime.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import PolicyError
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.machine_code import NotPossible
+from mtlmon.policy.predicates.time_points import MEMORY, ROWS, TimePoints, explained
+from mtlmon.policy.templates import (
+    OF_INSTANCES,
+    TemplateError,
+    condition_of,
+    error_of,
+    keys_of,
+    lifetime_of,
+    require_readable,
+    require_readable_clauses,
+    stream_of,
+)
+from mtlmon.streams.dependencies import Need
+from mtlmon.streams.kernels import extent_of
+from mtlmon.syntax.report import formula_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.predicates.time_points import Conflict
+    from mtlmon.policy.templates import Lifetime, Per
+    from mtlmon.streams.kernels import Extent
+
+# What stands for an expression.
+NAMED = {ops.STREAM, ops.ATOM, ops.LET}
+_EXAMPLE = "last[0,1m](x)"
+
+
+class Stream(NamedTuple):
+    """A declared stream.
+
+    Attributes:
+        value: its expression, with the text that it comes from.
+        on: where it has a value; None for all rows.
+        kind: the declared kind of its values; None if there is none.
+        period: the period of its ticks, in units of time; `ROWS` if it has values at rows.
+        per: the expressions that tell instances apart, each with the name of its parameter or None;
+            () if there are no instances. With them, `on` is about rows of the instance.
+        start: where an instance may begin; None for all rows.
+        end: where instances end; None if they do not.
+    """
+
+    value: Predicate
+    on: Predicate | None = None
+    kind: Kind | None = None
+    period: int = ROWS
+    per: Per = ()
+    start: Expression | None = None
+    end: Expression | None = None
+
+
+class Name(NamedTuple):
+    """A stream, or a definition at the time-points where it is used.
+
+    Attributes:
+        name: its name.
+        period: its time-points: `ROWS`, a period, or the number of the rows or ticks of instances.
+    """
+
+    name: str
+    period: int
+
+
+class Declarations:
+    """The streams and definitions of a program.
+
+    Attributes:
+        streams: the streams by name.
+        definitions: the definitions by name.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, Stream],
+        definitions: Mapping[str, Predicate],
+        environment: Environment,
+    ) -> None:
+        self.streams = streams
+        self.definitions = definitions
+        self._unit = environment.unit
+        self._time_points = TimePoints(
+            {name: stream.period for name, stream in streams.items()},
+            lambda name: definitions[name].expression if name in definitions else None,
+            environment.time,
+        )
+        self._periods: dict[int, None] = {}
+        self._per = {name: stream.per for name, stream in streams.items()}
+        # The numbers of the rows and ticks of instances, which are negative.
+        self._frames: dict[tuple[Lifetime, int], int] = {}
+
+    @property
+    def periods(self) -> tuple[int, ...]:
+        """The periods of all ticks."""
+        return tuple(self._periods)
+
+    @property
+    def frames(self) -> Mapping[tuple[Lifetime, int], int]:
+        """The numbers of the rows and ticks of instances, by their lifetime and period."""
+        return self._frames
+
+    def needs(self, roots: Iterable[tuple[Predicate, int]]) -> dict[Name, list[Need[Name]]]:
+        """Find the streams and definitions that expressions need, and what these need."""
+        found: dict[Name, list[Need[Name]]] = {}
+        open_names: list[Name] = []
+        for root, period in roots:
+            if not is_value(root):
+                with template_errors(root):
+                    require_readable(root.expression, (), self._per)
+                open_names += [need.name for need in self.names(root, period)]
+            elif self.streams[root.expression.name].per:
+                open_names.append(self.name(root.expression, ROWS, root))
+            else:
+                open_names += [need.name for need in self.names(root, period)]
+        while open_names:
+            name = open_names.pop()
+            if name not in found:
+                self._require_readable(name)
+                parts = [(part, name.period) for part in self.parts(name.name)]
+                parts += [(part, ROWS) for part in self.parts_of_lifetime(name.name)]
+                found[name] = [need for part in parts for need in self.names(*part)]
+                open_names += [need.name for need in found[name]]
+        return found
+
+    def _require_readable(self, name: Name) -> None:
+        """Require that the expressions of a stream or definition say which instances they read."""
+        stream = self.streams.get(name.name)
+        for part in self.parts(name.name):
+            with template_errors(part):
+                keys = () if stream is None else keys_of(stream.per)
+                require_readable(part.expression, keys, self._per)
+        if stream is not None:
+            with template_errors(stream.value):
+                require_readable_clauses(stream, self._per)
+
+    def parts(self, name: str) -> list[Predicate]:
+        """The value of a stream or definition, and where it exists."""
+        if name not in self.streams:
+            return [self.definitions[name]]
+        stream = self.streams[name]
+        on = stream.on
+        if on is not None and stream.per and stream.period == ROWS:
+            with template_errors(on):
+                condition = condition_of(stream.per, on.expression)
+            on = None if condition is None else on.with_expression(condition)
+        return [stream.value] if on is None else [stream.value, on]
+
+    def parts_of_lifetime(self, name: str) -> list[Predicate]:
+        """What says when instances of a stream begin and end."""
+        if name not in self.streams:
+            return []
+        stream = self.streams[name]
+        found = [*keys_of(stream.per), stream.start, stream.end]
+        return [stream.value.with_expression(one) for one in found if one is not None]
+
+    def frame(self, name: str) -> int:
+        """The number of the time-points of a stream's instances; `ROWS` if it has none."""
+        stream = self.streams[name]
+        return self.frame_of(self.lifetime(stream), stream.period) if stream.per else ROWS
+
+    def lifetime(self, stream: Stream) -> Lifetime:
+        """What says when the instances of a stream begin and end."""
+        with template_errors(stream.value):
+            return lifetime_of(stream.per, stream.start, stream.end)
+
+    def frame_of(self, lifetime: Lifetime, period: int) -> int:
+        """The number of the rows or the ticks of instances."""
+        return self._frames.setdefault((lifetime, period), -1 - len(self._frames))
+
+    def lifetime_and_period(self, frame: int) -> tuple[Lifetime, int]:
+        """What instances have time-points with a number, and the period of these."""
+        return next(one for one, number in self._frames.items() if number == frame)
+
+    def period_of(self, frame: int) -> int:
+        """The period of time-points, also of instances; `ROWS` if they are rows."""
+        return frame if frame >= ROWS else self.lifetime_and_period(frame)[1]
+
+    def is_of_rows(self, frame: int) -> bool:
+        """Whether time-points are rows, of traces or of instances."""
+        return self.period_of(frame) == ROWS
+
+    def names(self, predicate: Predicate, period: int) -> list[Need[Name]]:
+        """The streams and definitions that an expression names, if it is evaluated somewhere."""
+        own_period = self.period_of(period)
+        conflict = self._time_points.conflict(predicate.expression, own_period)
+        if conflict is not None:
+            raise self._conflict(predicate, conflict)
+        if own_period > ROWS:
+            self._periods[own_period] = None
+        found: dict[Need[Name], None] = {}
+        seen: set[tuple[int, bool, int]] = set()
+        stack = [(predicate.expression, False, period)]
+        while stack:
+            node, is_past, period = stack.pop()
+            if (id(node), is_past, period) in seen:
+                continue
+            seen.add((id(node), is_past, period))
+            if node.operator in NAMED:
+                found[Need(self.name(node, period, predicate), is_past)] = None
+            elif node.operator in OF_INSTANCES:
+                if period < ROWS < self.period_of(period):
+                    message = "a stream with per and every cannot read other instances"
+                    hint = f"read {node} in a stream without per"
+                    raise error_at(predicate, node, message, hint)
+                name = self.name_of_instances(node)
+                found[Need(name, is_past)] = None
+                if node.operator is ops.OVER:
+                    period = name.period
+            if node.operator in MEMORY:
+                is_past = is_past or self.extent(node, predicate).excludes_present
+                inner = self.argument_period(node, predicate, period)
+                # rows and ticks never coincide
+                is_past = is_past or self.is_of_rows(inner) != self.is_of_rows(period)
+                period = inner
+            stack += [(operand, is_past, period) for operand in node.operands]
+        return list(found)
+
+    def name(self, node: Expression, period: int, predicate: Predicate) -> Name:
+        """What a name stands for; a stream has time-points of its own."""
+        known = self.streams if node.operator is ops.STREAM else self.definitions
+        if node.name not in known:
+            raise error_at(predicate, node, f"{node.name} is not defined")
+        name = Name(node.name, max(period, ROWS))  # an instance reads what is true of the trace
+        if node.operator is ops.STREAM:
+            stream = self.streams[node.name]
+            name = Name(node.name, self.frame(node.name) if stream.per else stream.period)
+        if period < ROWS < self.period_of(period) and name.period != period:
+            message = f"{node.name} has no value at the ticks of an instance"
+            hint = (
+                f"take a window of rows there, as in {_EXAMPLE}, or read streams with the same "
+                "per, from, until and every"
+            )
+            raise error_at(predicate, node, message, hint)
+        return name
+
+    def name_of_instances(self, node: Expression) -> Name:
+        """The stream whose instances a node reads."""
+        return Name(stream_of(node), self.frame(stream_of(node)))
+
+    def argument_period(self, node: Expression, origin: Predicate, own: int) -> int:
+        """The time-points of the argument of an aggregate or offset.
+
+        Args:
+            node: the aggregate or offset.
+            origin: the expression that it is a part of.
+            own: its own time-points.
+        """
+        period, _ = self._time_points.argument_period(node)
+        assert isinstance(period, int)
+        if own >= ROWS:
+            return period
+        lifetime, own_period = self.lifetime_and_period(own)
+        if period == ROWS:
+            return self.frame_of(lifetime, ROWS)
+        frame = self.frame_of(lifetime, period)
+        names = [read.node for one in node.operands for read in self._time_points.reads(one)]
+        is_own = all(
+            name.operator is ops.STREAM and self.frame(name.name) == frame for name in names
+        )
+        if is_own and own_period in {ROWS, period}:
+            return frame
+        word = node.operator.word
+        message = f"{word} in a stream with per looks at rows or ticks of the instance only"
+        hint = "its argument can be about rows, or streams with the same per, from, until and every"
+        raise error_at(origin, node, message, hint)
+
+    def _conflict(self, predicate: Predicate, conflict: Conflict) -> PolicyError:
+        what = "this" if predicate.name is None else f"{predicate.role} {predicate.name}"
+        message, hint = explained(conflict, what)
+        return error_at(predicate, conflict.read.node, message, hint)
+
+    def extent(self, node: Expression, origin: Predicate) -> Extent:
+        """How far an aggregate or offset looks."""
+        try:
+            return extent_of(node, self._unit)
+        except NotPossible as error:
+            raise error_at(origin, node, str(error)) from None
+
+
+@contextmanager
+def template_errors(origin: Predicate) -> Iterator[None]:
+    """Give the errors of templates a place in the text of an expression."""
+    try:
+        yield
+    except TemplateError as error:
+        raise error_of(error, origin.text, origin.source) from None
+
+
+def error_at(
+    origin: Predicate, node: Expression, message: str, hint: str | None = None
+) -> PolicyError:
+    """Make an error about a node of an expression, with its place in the text."""
+    place = 0 if node.span is None else node.span.start
+    error = formula_error(
+        origin.text, place, message, source=origin.source, hint=hint, kind=PolicyError
+    )
+    assert isinstance(error, PolicyError)
+    return error
+
+
+def is_value(wanted: Predicate) -> bool:
+    """Whether the value of a stream as such is wanted, rather than an expression that reads it."""
+    return wanted.expression.operator is ops.STREAM and wanted.role == "stream"

@@ -1,0 +1,313 @@
+"""Places the instances of streams, and what reads them: parameters, OVER and `s[EXPRESSION]`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.expression import Expression, Offset
+from mtlmon.policy.predicates.kinds import joined as joined_kind
+from mtlmon.policy.predicates.machine_code import NotPossible
+from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.predicates.time_points import MEMORY, ROWS
+from mtlmon.policy.templates import OF_INSTANCES, parameters_of
+from mtlmon.streams.cells import cell_kind
+from mtlmon.streams.declarations import NAMED, error_at
+from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask
+from mtlmon.streams.instances import (
+    Ends,
+    Family,
+    FamilyTask,
+    KeyColumn,
+    LookUpTask,
+    NullTask,
+    OverTask,
+    RowsTask,
+)
+from mtlmon.streams.layer_columns import Placed, read, with_operands
+from mtlmon.streams.waiting import chosen_value
+from mtlmon.syntax.traversal import postorder
+
+if TYPE_CHECKING:
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.policy.templates import Lifetime
+    from mtlmon.streams.cells import Texts
+    from mtlmon.streams.declarations import Declarations, Name, Stream
+    from mtlmon.streams.layer_columns import LayerColumns
+    from mtlmon.streams.placing import Placer
+
+# What does not have one value for each instance, whatever the row.
+_NOT_HELD = {ops.PARAMETER, *NAMED, *OF_INSTANCES, *ops.COLUMNS, *MEMORY}
+
+
+class InstancePlacer:
+    """Places the instances of streams in layers.
+
+    Args:
+        placer: what places the expressions that instances depend on.
+        declared: the streams.
+        columns: the columns of all layers.
+        texts: the texts of machines and kernels.
+    """
+
+    def __init__(
+        self, placer: Placer, declared: Declarations, columns: LayerColumns, texts: Texts
+    ) -> None:
+        self._placer = placer
+        self._declared = declared
+        self._columns = columns
+        self._texts = texts
+        # The families that have a place, and their layers, by the numbers of their rows.
+        self._placed_families: dict[int, tuple[Family, int]] = {}
+        self._instance_ticks: dict[int, InstanceTicks] = {}
+
+    @property
+    def families(self) -> list[Family]:
+        """The instances of all streams."""
+        return [family for family, _ in self._placed_families.values()]
+
+    @property
+    def keys(self) -> list[tuple[Expression, ...]]:
+        """The expressions that tell instances apart, for each family."""
+        return [
+            one.keys
+            for (one, _), frame in self._declared.frames.items()
+            if frame in self._placed_families
+        ]
+
+    @property
+    def ticks(self) -> list[InstanceTicks]:
+        """The ticks of instances."""
+        return list(self._instance_ticks.values())
+
+    def family(self, frame: int) -> tuple[Family, int]:
+        """The family whose rows or ticks have a number, and the layer in which these are found."""
+        lifetime, period = self._declared.lifetime_and_period(frame)
+        if period != ROWS:
+            family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
+            if frame not in self._instance_ticks:
+                ticks = InstanceTicks(frame, family, period)
+                family.ticks.append(ticks)
+                self._instance_ticks[frame] = ticks
+                time = self._columns.time_column()
+                self._columns.layer(layer).tasks.append(InstanceTicksTask(ticks, time))
+            return family, layer
+        if frame not in self._placed_families:
+            stream = next(
+                stream
+                for stream in self._declared.streams.values()
+                if stream.per and self._declared.lifetime(stream) == lifetime
+            )
+            self._placed_families[frame] = self._new_family(frame, stream, lifetime)
+        return self._placed_families[frame]
+
+    def _new_family(self, frame: int, stream: Stream, lifetime: Lifetime) -> tuple[Family, int]:
+        """Place the instances of a stream; returns them, and their layer."""
+        layer = 0
+
+        origin = stream.value
+
+        def key_column(expression: Expression) -> KeyColumn:
+            nonlocal layer
+            placed = self._placer.place(expression, origin, ROWS)
+            column, lowest = self._columns.column(placed, origin, ROWS)
+            layer = max(layer, lowest)
+            return KeyColumn(column, self._columns.kind(placed.expression, origin))
+
+        keys = [key_column(key) for key in lifetime.keys]
+        start = None if lifetime.start is None else key_column(lifetime.start).name
+        ends = None
+        if lifetime.has_end:
+            condition = None if lifetime.end is None else key_column(lifetime.end).name
+            end_keys = [key_column(one) for one in lifetime.end_keys]
+            for one, key, node in zip(end_keys, keys, lifetime.end_keys, strict=False):
+                self._require_comparable(one, key, origin, node)
+            ends = Ends(condition, end_keys or None)
+        try:
+            family = Family(frame, keys, start, ends, self._texts)
+        except NotPossible as error:
+            raise error_at(origin, lifetime.keys[0], str(error)) from None
+        self._columns.layer(layer).tasks.append(FamilyTask(family))
+        return family, layer
+
+    def _require_comparable(
+        self, one: KeyColumn, key: KeyColumn, origin: Predicate, node: Expression
+    ) -> None:
+        """Raise an error if values of a column cannot be those of a key."""
+        joined = joined_kind(one.kind, key.kind)
+        if joined is None or (one.kind.name == "time" and one.kind != key.kind):
+            message = f"the value after per is {key.kind.words}, but this is {one.kind.words}"
+            raise error_at(origin, node, message, "both must have the same type")
+
+    def parameter(self, node: Expression, origin: Predicate, frame: int) -> Placed:
+        """Place a parameter: the value after `per`."""
+        assert origin.name is not None
+        number = parameters_of(self._declared.streams[origin.name].per)[node.name]
+        key = self.family(frame)[0].keys[number]
+        lifetime, period = self._declared.lifetime_and_period(frame)
+        if period == ROWS:
+            return Placed(read(key.name, node), self.first_layer(frame))
+        # the value at the last row of the instance
+        rows = self._declared.frame_of(lifetime, ROWS)
+        placed = Placed(read(key.name, node), self.first_layer(rows))
+        held = Expression(ops.HOLD, (node,), Offset(0), node.span)
+        return self._placer.kernel(held, [placed], origin, rows, frame)
+
+    def at_rows(self, placed: Placed, origin: Predicate, frame: int) -> tuple[str, int]:
+        """Make an expression of instances a column of rows, null for rows without an instance."""
+        if frame >= ROWS:
+            return self._columns.column(placed, origin, frame)
+        column, layer = self._columns.column(placed, origin, frame)
+        key = read(column, placed.expression)
+        if (ROWS, key) not in self._columns.known:
+            self._columns.layer(layer).tasks.append(RowsTask(column, frame))
+            self._columns.known[ROWS, key] = column, layer + 1
+        return self._columns.known[ROWS, key]
+
+    def instance(
+        self, node: Expression, operands: list[Placed], origin: Predicate, period: int
+    ) -> Placed:
+        """Place `s[EXPRESSION]`."""
+        name = self._declared.name_of_instances(node)
+        at_ticks = self._declared.period_of(name.period) > ROWS
+        if period > ROWS and not at_ticks:
+            if any(operand.operator is not ops.CONSTANT for operand in node.operands):
+                message = f"an instance of {column_text(node.name)} is looked up at rows"
+                raise error_at(origin, node, message, f"declare a stream: stream x = {node}")
+            return self._placer.place(_at_last_row(node), origin, period)
+        family, _ = self.family(name.period)
+        replaced = with_operands(node, operands)
+        key_of = (period, replaced)
+        if key_of not in self._columns.known:
+            layer = 0
+            keys = []
+            for operand, key in zip(operands, family.keys, strict=True):
+                column, lowest = self.at_rows(operand, origin, period)
+                layer = max(layer, lowest)
+                keys.append(KeyColumn(column, self._columns.kind(operand.expression, origin)))
+                self._require_comparable(keys[-1], key, origin, node)
+            self._columns.known[key_of] = self._looked_up(
+                name, keys, layer, origin, max(period, ROWS)
+            )
+        column, layer = self._columns.known[key_of]
+        return Placed(read(column, node), max(layer, self.first_layer(period)))
+
+    def _looked_up(
+        self, name: Name, keys: list[KeyColumn], layer: int, origin: Predicate, period: int
+    ) -> tuple[str, int]:
+        """Place the held value of one instance at rows or ticks; its column and layer."""
+        family, lowest = self.family(name.period)
+        layer = max(layer, lowest)
+        held = self._placer.known[name]
+        kind = self._columns.kind(held.expression, origin)
+        argument_period = ROWS
+        if self._declared.period_of(name.period) > ROWS:
+            argument_period = name.period
+            value, lowest = self._columns.column(held, origin, name.period)
+        else:
+            value, lowest = self.at_rows(held, origin, name.period)
+        layer = max(layer, lowest)
+        column = self._columns.new_column(column_type(cell_kind(kind)))
+        task = LookUpTask(column, family, keys, value, kind, self._texts, argument_period, period)
+        self._columns.layer(layer).tasks.append(task)
+        family.kernels += task.kernels
+        return column, layer + 1
+
+    def own_value(self, name: Name, origin: Predicate) -> str:
+        """Place the value of each row's own instance, at ticks the last; the name of its column."""
+        if self._declared.period_of(name.period) == ROWS:
+            return self.at_rows(self._placer.known[name], origin, name.period)[0]
+        family, layer = self.family(name.period)
+        return self._looked_up(name, family.keys, layer, origin, ROWS)[0]
+
+    def over(self, node: Expression, origin: Predicate, period: int) -> Placed:
+        """Place an aggregate over the instances of a stream."""
+        frame = self._declared.name_of_instances(node).period
+        at_ticks = self._declared.period_of(frame) > ROWS
+        if period > ROWS and not at_ticks:
+            return self._placer.place(_at_last_row(node), origin, period)
+        points = max(period, ROWS)
+        if (points, node) not in self._columns.known:
+            family, _ = self.family(frame)
+            placed = self._placer.place(self._held_argument(node, origin, frame), origin, frame)
+            first = None
+            whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
+            kind = self._columns.kinds(whole, origin, self._columns.schema)[id(placed.expression)]
+            if at_ticks:
+                column, layer = self._columns.column(placed, origin, frame)
+                first, lowest = self._before_ticks(node, kind, origin, frame)
+                layer = max(layer, lowest)
+            else:
+                column, layer = self.at_rows(placed, origin, frame)
+            argument_period = frame if at_ticks else ROWS
+            result = f"{self._columns.prefix}{len(self._columns.schema.names)}"
+            try:
+                task = OverTask(
+                    result, node, family, column, kind, self._texts, argument_period, points, first
+                )
+            except NotPossible as error:
+                raise error_at(origin, node, str(error)) from None
+            self._columns.new_column(column_type(task.kind))
+            self._columns.layer(layer).tasks.append(task)
+            self._columns.known[points, node] = result, layer + 1
+        column, layer = self._columns.known[points, node]
+        return Placed(read(column, node), max(layer, self.first_layer(period)))
+
+    def _before_ticks(
+        self, node: Expression, kind: Kind, origin: Predicate, frame: int
+    ) -> tuple[str, int]:
+        """Place the argument of OVER for an instance that has had no tick; its column and layer."""
+        (argument,) = node.operands
+        built: dict[int, Expression] = {}
+        for one in postorder(argument):
+            operands = tuple(built[id(operand)] for operand in one.operands)
+            built[id(one)] = Expression(one.operator, operands, one.value, one.span)
+            if one.operator is ops.STREAM:
+                value = self._placer.known[self._declared.name(one, frame, origin)].expression
+                found = column_type(cell_kind(self._columns.kind(value, origin)))
+                column = self._columns.new_column(found)
+                self._columns.layer(0).tasks.append(NullTask(column, found))
+                built[id(one)] = read(column, one)
+        always = Expression(ops.CONSTANT, (), True, node.span)
+        placed = Placed(built[id(argument)], 1)
+        if kind.name == "float":
+            # what is written as an integer becomes a float, too
+            placed = Placed(chosen_value(always, placed.expression, Decimal("0.0")), 1)
+        return self._columns.column(placed, origin, ROWS)
+
+    def _held_argument(self, node: Expression, origin: Predicate, frame: int) -> Expression:
+        """The argument of OVER, with the held values of streams."""
+        (argument,) = node.operands
+        built: dict[int, Expression] = {}
+        for one in postorder(argument):
+            operands = tuple(built[id(operand)] for operand in one.operands)
+            if one.operator is ops.STREAM and self._declared.frame(one.name) == frame:
+                built[id(one)] = Expression(ops.HOLD, (one,), Offset(0), one.span)
+            elif one.operator in _NOT_HELD:
+                message = "over looks at values of instances and constants only"
+                hint = (
+                    "declare a stream with the same clauses per, from and until for the rest, "
+                    f"and write {node.over.aggregate}(... over STREAM)"
+                )
+                raise error_at(origin, one, message, hint)
+            else:
+                built[id(one)] = Expression(one.operator, operands, one.value, one.span)
+        return built[id(argument)]
+
+    def first_layer(self, period: int) -> int:
+        """The first layer in which time-points are known; those of instances follow from rows."""
+        if period >= ROWS:
+            return 0
+        return self.family(period)[1] + 1
+
+
+def _at_last_row(node: Expression) -> Expression:
+    """The value of a node at the last row, null if it is null there."""
+    is_known = Expression(ops.IS_NOT_NULL, (node,), None, node.span)
+    was_known, value = (
+        Expression(ops.HOLD, (one,), Offset(0), node.span) for one in (is_known, node)
+    )
+    return chosen_value(was_known, value, None)
