@@ -129,7 +129,6 @@ class Builder:
         own: dict[str, HeldColumn] = {}
         later: dict[tuple[str, int, object], HeldColumn] = {}
         expressions: dict[str, Predicate] = {}
-        values = LaterValues(self._declared.streams, self._declared.definitions)
 
         def own_value(node: Expression) -> Expression:
             if node is origin.expression:
@@ -164,7 +163,7 @@ class Builder:
                     distance,
                     default,
                     str(node),
-                    values.may_be_null(argument, self._columns.schema),
+                    self._declared.may_be_null(argument, self._columns.schema),
                 )
             return read(later[key].result, node)
 

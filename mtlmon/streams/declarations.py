@@ -27,10 +27,13 @@ from mtlmon.policy.templates import (
 )
 from mtlmon.streams.dependencies import Need
 from mtlmon.streams.kernels import extent_of
+from mtlmon.streams.nulls import may_be_null
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Expression
@@ -293,6 +296,10 @@ class Declarations:
             return extent_of(node, self._unit)
         except NotPossible as error:
             raise error_at(origin, node, str(error)) from None
+
+    def may_be_null(self, expression: Expression, schema: pa.Schema | None) -> bool:
+        """Whether an expression may be null; see `nulls.may_be_null`."""
+        return may_be_null(expression, self.streams, self.definitions, schema)
 
 
 @contextmanager

@@ -74,8 +74,9 @@ def delays_of(
 
     Other things are the time of a tick, integrals, which grow without rows, and windows of earlier
     ticks. A value a certain time ago changes that much later, if ticks of its stream coincide with
-    those of the result; `.last()` is that one period ago. If delays are found, the kernels of such
-    `.last()` are made ones of `.at()`, as these need not see every tick.
+    those of the result; `.last()` is that one period ago, and `.last(2)` that two periods ago if
+    the argument is never null. If delays are found, the kernels of such offsets are made ones of
+    `.at()`, as these need not see every tick.
 
     Args:
         layers: the layers of a program, which has had no rows.
@@ -106,7 +107,7 @@ def delays_of(
             if argument == ROWS and operator is not ops.WINDOW_INTEGRAL:
                 found.add(kernel)
             else:
-                ago = _time_ago(kernel, argument, period)
+                ago = _time_ago(kernel, argument, period, may_be_null=task.may_be_null)
                 if ago is None:
                     return None
                 if operator is ops.LAST:
@@ -122,13 +123,14 @@ def delays_of(
     return found
 
 
-def _time_ago(kernel: Kernel, argument: int, period: int) -> int | None:
+def _time_ago(kernel: Kernel, argument: int, period: int, *, may_be_null: bool) -> int | None:
     """Return how long before a result the value is that an offset of ticks reads.
 
     Args:
         kernel: the offset.
         argument: the time-points of its argument.
         period: those of its results.
+        may_be_null: whether the argument may be null, so that `.last(2)` may be any ticks ago.
 
     Returns:
         A length of time; None if not only this matters.
@@ -136,9 +138,11 @@ def _time_ago(kernel: Kernel, argument: int, period: int) -> int | None:
     operator, extent = kernel.node.operator, kernel.extent
     if argument <= ROWS:
         return None
-    if operator is ops.LAST and extent.distance == 1:
-        # a row is behind all ticks that it sees
-        ago = 0 if period == ROWS else argument
+    if operator is ops.LAST and (extent.distance == 1 or not may_be_null):
+        ago = extent.distance * argument
+        if period == ROWS:
+            # The last tick that a row sees is up to one period below the row.
+            ago = 0 if extent.distance == 1 else ago - argument + 1
     elif operator in {ops.AT, ops.HOLD}:
         ago = extent.lower
     else:

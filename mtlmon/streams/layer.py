@@ -76,6 +76,9 @@ class KernelTask:
         argument: the name of the column of its argument; None if it has none.
         argument_period: the time-points of the argument, `ROWS` or a period.
         period: the time-points of the results.
+
+    Attributes:
+        may_be_null: whether values of the argument may be null, as far as is known.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class KernelTask:
         self.kernels = [kernel]
         self.period = period
         self.argument_period = argument_period
+        self.may_be_null = True
         self._result = result
         self._argument = argument
 

@@ -142,34 +142,6 @@ class LaterValues:
             value = chosen_value(always, value, Decimal("0.0"))
         return value
 
-    def may_be_null(self, expression: Expression, schema: pa.Schema) -> bool:
-        """Whether an expression that looks at no later values may be null, as far as is known."""
-        found: dict[int, bool] = {}
-        for node in postorder(expression):
-            found[id(node)] = self._may_be_null(
-                node, schema, any(found[id(operand)] for operand in node.operands)
-            )
-        return found[id(expression)]
-
-    def _may_be_null(self, node: Expression, schema: pa.Schema, operands: bool) -> bool:
-        """As `may_be_null`, if it is known whether an operand may be null."""
-        operator = node.operator
-        if operator is ops.CONSTANT:
-            return node.value is None
-        if operator in MEMORY:
-            has_value = operator in _NEVER_NULL
-            return not has_value and default_of(node) is None
-        if operator in ops.COLUMNS:
-            place = schema.get_field_index(node.name)
-            return place < 0 or bool(schema.field(place).nullable)
-        if operator is ops.COALESCE:
-            return all(self.may_be_null(operand, schema) for operand in node.operands)
-        if operator is ops.STREAM:
-            stream = self._streams[node.name]
-            is_partial = bool(stream.per) or stream.on is not None
-            return is_partial or self.may_be_null(stream.value.expression, schema)
-        return operands or operator not in _KEEP_VALUES
-
     def _name_looks(self, node: Expression) -> bool:
         is_stream = node.operator is ops.STREAM or node.operator in OF_INSTANCES
         name = node.over.stream if node.operator is ops.OVER else node.name
@@ -192,14 +164,6 @@ class LaterValues:
 
 
 _NAMED = {ops.STREAM, ops.ATOM, ops.LET}
-_NEVER_NULL = {
-    *(ops.WINDOW_COUNT, ops.COUNT_ROWS, ops.WINDOW_ANY, ops.WINDOW_ALL, ops.WINDOW_DISTINCT),
-}
-# Their values are not null if those of their operands are not.
-_KEEP_VALUES = {
-    *(ops.ADD, ops.SUBTRACT, ops.MULTIPLY, ops.NEGATE, ops.NOT, ops.AND, ops.OR, ops.IF),
-    *(ops.EQUAL, ops.NOT_EQUAL, ops.LESS, ops.LESS_EQUAL, ops.GREATER, ops.GREATER_EQUAL),
-}
 
 
 class HeldColumn(NamedTuple):

@@ -58,6 +58,8 @@ def due_programs(draw: st.DrawFn) -> Texts:
         (draw(window), draw(st.sampled_from(PERIODS))),
         "x.hold(or: false)",
         "x.at(-2)",
+        "x.last(2)",
+        (f"x.last({draw(st.integers(2, 4))}, or: true)", period),
     ]
     return Texts(streams, wanted)
 
@@ -108,10 +110,14 @@ def test_a_row_at_a_tick_leaves_later_than_one_before_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["integral[0,5](f)", "max[0,9](x)", "x.last(2)", "x.at(-7)", "count[0,4](x > 1)"],
+    ["integral[0,5](f)", "max[0,9](x)", "z.last(2)", "x.at(-7)", "count[0,4](x > 1)"],
 )
 def test_every_tick_is_due_where_values_change_without_rows(text: str) -> None:
-    texts = Texts({"x": ("count[0,3]()", None, 10)}, [(text, 10)])
+    streams: dict[str, StreamText] = {
+        "x": ("count[0,3]()", None, 10),
+        "z": ("sum[0,3](i)", None, 10),
+    }
+    texts = Texts(streams, [(text, 10)])
     assert ticks_of(texts, [row(9)], 60) == [(time, 0) for time in range(10, 60, 10)]
 
 
@@ -123,6 +129,8 @@ def test_every_tick_is_due_where_values_change_without_rows(text: str) -> None:
         ("x.last()", 10, [10, 20, 30]),
         ("x > x.last(or: 0)", 20, [10, 20, 30, 40]),
         ("x.at(-50)", 10, [10, 20, 60, 70]),
+        ("x.last(2)", 10, [10, 20, 30, 40]),
+        ("x.last(3, or: 5)", 20, [20, 40, 60]),
         ("y.last()", 10, [10, 20, 30, 40, 50, 60, 70]),
     ],
 )
