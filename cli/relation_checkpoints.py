@@ -39,7 +39,8 @@ def snapshot_of(check: Check | None, source: bytes, options: Options) -> bytes:
         source: what is known of the log, as bytes.
         options: the options of the command line.
     """
-    settings = json.dumps([value for _, value in _settings(options)]).encode()
+    kept = [value for _, value in _settings(options)]
+    settings = json.dumps([*kept, options.slices]).encode()
     findings = None if check is None or check.findings is None else check.findings.snapshot()
     run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
     return joined_parts(RELATIONS, [settings, source, *run, json.dumps(findings).encode()])
@@ -54,9 +55,14 @@ def restored_source(snapshot: bytes, options: Options) -> tuple[bytes, list[byte
     settings, source, *run = split_parts(snapshot, RELATIONS, 2 + _PARTS)
     if len(run) != _PARTS:
         raise damaged()
-    for (what, value), before in zip(_settings(options), json.loads(settings), strict=True):
+    *kept, slices = json.loads(settings)
+    for (what, value), before in zip(_settings(options), kept, strict=True):
         if value != before:
             raise SnapshotError(f"it was made {what}")
+    if slices is not None and options.slices is None:
+        raise SnapshotError(
+            f"it was made with --slices {slices}, so add --slices N; any number will do"
+        )
     return source, run
 
 
@@ -89,8 +95,6 @@ def _settings(options: Options) -> list[tuple[str, object]]:
         ("with another --verdicts", options.verdicts),
         ("with other --time-points", options.time_points),
         (f"with{'out' if options.explain else ''} --explain", options.explain),
-        ("with another number of --slices", options.slices),
-        ("with another --slice-seed", options.slice_seed or 0),
     ]
 
 

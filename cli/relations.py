@@ -158,7 +158,8 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: Options) -> Engine
     Raises:
         MtlmonError: a policy cannot be evaluated, or there are too many slices.
     """
-    if points_at_once(options) == DEFAULT_POINTS:
+    if (options.slices or 1) == 1 and not (options.slices and options.resume):
+        # slices can go on from any other number of them, one engine only from one engine
         made = plan(file, analysis)
         return RelationalEngine(made, made.texts)
     from mtlmon.relational.slicing import plan_slices

@@ -184,11 +184,18 @@ class RelationalMonitor:
             raise analysis.errors[0]
         return analysis
 
-    def _started(self, schema: pa.Schema | None = None) -> RelationalEngine | SlicedEngine:
-        """Make the engine, which is done late, as the columns of a table have types."""
+    def _started(
+        self, schema: pa.Schema | None = None, *, is_sliced: bool = False
+    ) -> RelationalEngine | SlicedEngine:
+        """Make the engine, which is done late, as the columns of a table have types.
+
+        Args:
+            schema: the columns of the table, if there is one.
+            is_sliced: whether the log was monitored in slices before.
+        """
         self._schema = schema
         analysis = self._analysis(schema)
-        if self._slices is None or self._slices == 1:
+        if (self._slices or 1) == 1 and not is_sliced:
             made = plan(self._file, analysis)
             self._engine = RelationalEngine(made, made.texts)
         else:
@@ -198,7 +205,7 @@ class RelationalMonitor:
             slicing = plan_slices(
                 self._file,
                 analysis,
-                self._slices,
+                self._slices or 1,
                 statistics=self._statistics,
                 seed=self._slice_seed,
             )
@@ -252,6 +259,9 @@ class RelationalMonitor:
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot of a monitor of the same policies; this one must be new.
 
+        It can be one with another number of slices, or other statistics: what the slices remember
+        is moved to others.
+
         Raises:
             SnapshotError: the bytes are not such a snapshot, or this monitor is not new.
         """
@@ -269,7 +279,9 @@ class RelationalMonitor:
                     schema = pa.ipc.read_schema(pa.py_buffer(snapshot[_SIZE:start]))
                 except (pa.ArrowException, OSError, ValueError):
                     raise SnapshotError("the snapshot is damaged: it has no columns") from None
-            engine = self._started(schema)
+            from mtlmon.relational.slicing.moving import is_sliced
+
+            engine = self._started(schema, is_sliced=is_sliced(snapshot[start:]))
         engine.restore(snapshot[start:])
 
     @property

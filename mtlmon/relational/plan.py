@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.uses import Uses
 
 NO_QUERY = 2**32 - 1
 """Stands for no query, state or block."""
 
-_NOT_DIGESTED = ("texts", "functions")
+_NOT_DIGESTED = ("texts", "functions", "uses")
 
 
 class ProgramPlan(NamedTuple):
@@ -231,6 +232,7 @@ class Plan(NamedTuple):
             and returns a cell or None for each row.
         groups: the number of columns of each group.
         closed: the policies that ordinary monitors answer.
+        uses: what remembered rows say about the policies, for slices; None before it is known.
     """
 
     texts: KeyTable
@@ -245,9 +247,10 @@ class Plan(NamedTuple):
     groups: list[int]
     functions: list[Callable[[list[list[int]], int, KeyTable], list[int | None]]]
     closed: list[ClosedPlan]
+    uses: Uses | None
 
     def digest(self) -> bytes:
-        """A digest of all but functions, which tells plans of other policies apart."""
+        """A digest of all but functions and uses, which tells plans of other policies apart."""
         from hashlib import blake2b
 
         parts = [getattr(self, name) for name in self._fields if name not in _NOT_DIGESTED]

@@ -53,6 +53,7 @@ from mtlmon.relational.programs import (
     kinds_of_variables,
     program_of,
 )
+from mtlmon.relational.uses import UseNotes
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
@@ -160,9 +161,10 @@ class Planner:
         self._needed: list[list[int]] = []
         self._known_states: dict[object, int] = {}
         self._known_queries: dict[object, int] = {}
+        self._uses = UseNotes()
         self._blocks: list[BlockPlan] = []
         self._plan = Plan(
-            self._texts, [], [], None, None, self._states, self._blocks, [], [], [], [], []
+            self._texts, [], [], None, None, self._states, self._blocks, [], [], [], [], [], None
         )
         formulas = [one.formula for one in prepared]
         self._kinds = kinds_of_variables(formulas, self._relations, self._environment)
@@ -189,12 +191,14 @@ class Planner:
                 )
             )
             if names or not looks_ahead_without_bound(one.formula):
-                self._query(one.formula, names, number, is_find=policy.is_find)
+                query = self._query(one.formula, names, number, is_find=policy.is_find)
+                self._uses.answer(query, number)
                 continue
             ordinary, parts = closed_parts(one.formula)
             self._plan.closed.append(ClosedPlan(number, str(ordinary), len(parts)))
             for place, part in enumerate(parts):
-                self._query(part, (), number, is_find=policy.is_find, part=place)
+                query = self._query(part, (), number, is_find=policy.is_find, part=place)
+                self._uses.answer(query, number)
 
     @property
     def plan(self) -> Plan:
@@ -203,7 +207,8 @@ class Planner:
             name: self._atoms.get(name) if not self._is_declared(name) else None
             for name in ("point", "time")
         }
-        return self._plan._replace(point=builtin["point"], time=builtin["time"])
+        uses = self._uses.uses(self._plan)
+        return self._plan._replace(point=builtin["point"], time=builtin["time"], uses=uses)
 
     def _is_declared(self, name: str) -> bool:
         relation = self._file.relations.get(name)
@@ -235,6 +240,7 @@ class Planner:
             part: which part of the policy's formula it is, if the policy is a closed one.
         """
         waiting = conjuncts(formula)
+        self._uses.begin(names)
         early, late = _Scope(None), _Scope(object())
         late_parts = [one for one in waiting if _is_late(one)]
         block = _Block({}, 0)
@@ -258,6 +264,7 @@ class Planner:
             waiting_texts = self._text_columns(
                 sorted(block.columns, key=lambda name: block.columns[name])
             )
+            self._uses.wait(block.columns, block.width)
         self._plan.queries.append(
             QueryPlan(
                 first,
@@ -273,6 +280,7 @@ class Planner:
                 part,
             )
         )
+        self._uses.end("query", len(self._plan.queries) - 1)
         return len(self._plan.queries) - 1
 
     def _operand(self, formula: Formula, names: Sequence[str]) -> int:
@@ -280,6 +288,7 @@ class Planner:
         key = _shape(formula, names)
         if key not in self._known_queries:
             self._known_queries[key] = self._query(formula, names)
+        self._uses.use("query", self._known_queries[key], names)
         return self._known_queries[key]
 
     def _finish(self, block: _Block, names: Sequence[str]) -> None:
@@ -927,6 +936,7 @@ class Planner:
             number = self._known_states[key]
             for one in (*self._needed[number], number):
                 scope.states[one] = None
+            self._uses.use("state", number, names)
             return number
         if operator.is_future and operator is not ops.NEXT and not interval.is_bounded:
             raise self._error(
@@ -934,6 +944,7 @@ class Planner:
                 f"{operator.word} looks ahead without bound, which policies with variables cannot",
                 f"give it an interval: {operator.word}[0,b]",
             )
+        self._uses.begin(names)
         query = self._operand(operand, names)
         indexes: list[tuple[int, ...]] = [tuple(range(len(names)))]
         lefts: list[LeftPlan] = []
@@ -963,6 +974,8 @@ class Planner:
             )
         )
         number = len(self._states) - 1
+        self._uses.end("state", number)
+        self._uses.use("state", number, names)
         self._needed.append(list(inner.states))
         self._known_states[key] = number
         for one in (*inner.states, number):

@@ -19,7 +19,9 @@ from mtlmon.relational.native import (
     forget_texts,
 )
 from mtlmon.relational.planning import plan
+from mtlmon.relational.slicing.moving import joined, move, parted
 from mtlmon.relational.slicing.routing import routing_of
+from mtlmon.relational.slicing.slices import plan_slices
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from mtlmon.relational.slicing.slices import Slicing
 
 __all__ = ["Engine", "SlicedEngine"]
+
+# The new number of a text that is forgotten.
+_NONE = 2**32 - 1
 
 
 class SlicedEngine:
@@ -62,9 +67,10 @@ class SlicedEngine:
     def __init__(
         self, file: PolicyFile, analysis: Analysis, slicing: Slicing, threads: int | None = None
     ) -> None:
-        own = plan(file, analysis, prepared=slicing.prepared)
-        self.slicing = slicing
-        self.router = Router(routing_of(slicing, own), own.texts)
+        self._file = file
+        self._analysis = analysis
+        self._own = own = plan(file, analysis, prepared=slicing.prepared)
+        self._constants = len(own.texts)
         self.plan: Plan = own._replace(
             named_policies=[
                 one._replace(
@@ -75,9 +81,6 @@ class SlicedEngine:
             ]
         )
         self.texts: KeyTable = own.texts
-        self.engines = [RelationalEngine(own, own.texts) for _ in range(slicing.slices)]
-        for engine in self.engines:
-            engine.keeps_texts = True
         self.points = PointBlock(array("I", own.atoms))
         self.answers = AnswerBlock(array("I", [len(one) for one in self.plan.policies]))
         self.keeps_texts = False
@@ -86,16 +89,45 @@ class SlicedEngine:
         self.failure: BaseException | None = None
         self._is_closed = False
         self.held_bytes = 0
-        self._digest = slicing.digest()
-        self._splitter = Splitter(self.router)
-        self._joiner = Joiner(self.router)
-        self._blocks = [PointBlock(array("I", own.atoms)) for _ in self.engines]
         self._found = [0] * len(slicing.policies)
         # what Python computes numbers texts, which only one thread may do
-        threads = 1 if own.functions else threads or processor_count()
-        self._parts = [self.engines[k::threads] for k in range(min(threads, slicing.slices))]
+        self._threads = 1 if own.functions else threads or processor_count()
         self._pool: ThreadPoolExecutor | None = None
         self._running: list[Future[None]] | None = None
+        self.slicing = slicing
+        self.engines: list[RelationalEngine] = []
+        self._use(slicing, self._made(slicing))
+
+    def _made(self, slicing: Slicing) -> list[RelationalEngine]:
+        """New engines for slices, with the settings of the present ones."""
+        engines = [RelationalEngine(self._own, self.texts) for _ in range(slicing.slices)]
+        for engine in engines:
+            engine.keeps_texts = True
+            for one in self.engines[:1]:
+                engine.skips_overflows = one.skips_overflows
+                engine.most_rows = one.most_rows
+                engine.limit_name = one.limit_name
+        for one in self.engines[:1]:
+            engines[0].wants_holding = one.wants_holding
+        return engines
+
+    def _use(self, slicing: Slicing, engines: list[RelationalEngine]) -> None:
+        """Let engines be the slices."""
+        wants_holding = bool(self.engines) and self.wants_holding
+        self.slicing = slicing
+        self.engines = engines
+        self._route()
+        self._joiner.wants_holding = wants_holding
+        self._blocks = [PointBlock(array("I", self._own.atoms)) for _ in engines]
+        count = min(self._threads, slicing.slices)
+        self._parts = [engines[k :: self._threads] for k in range(count)]
+        self.close()
+
+    def _route(self) -> None:
+        """Find out what routes are. Texts among frequent values get numbers, which are not kept."""
+        self.router = Router(routing_of(self.slicing, self._own), self.texts)
+        self._splitter = Splitter(self.router)
+        self._joiner = Joiner(self.router)
 
     @property
     def wants_holding(self) -> bool:
@@ -204,6 +236,9 @@ class SlicedEngine:
         self._finish()
         if self.failure is None and self._has_many_texts:
             forget_texts(self.engines, self.answers)
+            wants_holding = self.wants_holding
+            self._route()
+            self._joiner.wants_holding = wants_holding
 
     def end(self, clock: int, is_closed: bool) -> None:
         """Say that no time-point with a time-stamp below `clock` comes, or none at all."""
@@ -216,36 +251,90 @@ class SlicedEngine:
                 engine.end(clock, is_closed)
         self._join()
 
+    def reslice(self, slicing: Slicing) -> None:
+        """Go on with other slices; what the present ones remember is moved to them.
+
+        Args:
+            slicing: a plan with the same exposed variables: `plan_slices(..., exposed=...)`. All
+                answers have been taken.
+
+        Raises:
+            ValueError: it has other exposed variables.
+            LimitError: a slice would remember too much.
+        """
+        self.settle()
+        self._require_sound()
+        if slicing.exposed != self.slicing.exposed:
+            raise ValueError("a plan of slices with other exposed variables")
+        engines = self._made(slicing)
+        move(self._own, self.slicing, self.engines, slicing, engines)
+        self._use(slicing, engines)
+        self.held_bytes = sum(engine.held_bytes for engine in engines)
+
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`; all answers have been taken."""
         self._finish()
         self._require_sound()
-        found = b"".join(one.to_bytes(8, "little") for one in self._found)
-        parts = [self._digest, found, *(engine.snapshot() for engine in self.engines)]
-        return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+        return joined(self.slicing, self._found, [one.snapshot() for one in self.engines])
 
     def restore(self, snapshot: bytes) -> None:
-        """Continue from the snapshot of an engine with the same slices; this one must be new.
+        """Continue from the snapshot of an engine, in whatever slices; this one must be new.
 
         Raises:
-            SnapshotError: the bytes are not such a snapshot. The engine must not be used after
-                that.
+            SnapshotError: the bytes are not a snapshot of the same policies. The engine must not be
+                used after that.
         """
-        parts: list[bytes] = []
-        rest = memoryview(snapshot).cast("B")
-        while len(rest) >= 8:
-            size = int.from_bytes(rest[:8], "little")
-            parts.append(bytes(rest[8 : 8 + size]))
-            rest = rest[8 + size :]
-        if parts[:1] != [self._digest] or len(parts) != len(self.engines) + 2 or len(rest):
-            self.failure = SnapshotError("the snapshot is not one of these policies and slices")
-            raise self.failure
-        for engine, part in zip(self.engines, parts[2:], strict=True):
+        try:
+            self._restore(snapshot)
+        except SnapshotError as error:
+            self.failure = error
+            raise
+
+    def _restore(self, snapshot: bytes) -> None:
+        saved = parted(snapshot, self._file, self._analysis)
+        # texts get the numbers that they had
+        kept = [one if one < self._constants else _NONE for one in range(len(self.texts))]
+        self.texts.keep(array("I", kept).tobytes())
+        if saved.slicing.exposed != self.slicing.exposed:
+            self._expose(saved.slicing)
+        wanted = self.slicing
+        engines = self._made(saved.slicing)
+        for engine, part in zip(engines, saved.engines, strict=True):
             engine.restore(part)
-        self._is_closed = self.engines[0].is_closed
-        self._found = [
-            int.from_bytes(parts[1][k : k + 8], "little") for k in range(0, len(parts[1]), 8)
-        ]
+        self._found = saved.found or engines[0].found_points
+        if saved.slicing.digest() != wanted.digest():
+            targets = self._made(wanted)
+            move(self._own, saved.slicing, engines, wanted, targets)
+            engines = targets
+        self._use(wanted, engines)
+        self.held_bytes = sum(engine.held_bytes for engine in engines)
+        self._is_closed = engines[0].is_closed
+
+    def _expose(self, saved: Slicing) -> None:
+        """Plan the slices with the exposed variables of others, before the first time-point.
+
+        Raises:
+            SnapshotError: what reads the log would have other numbers of atoms or texts then.
+        """
+        now = self.slicing
+        slicing = plan_slices(
+            self._file,
+            self._analysis,
+            now.slices,
+            statistics=now.statistics,
+            seed=now.seed,
+            exposed=saved.exposed,
+        )
+        own = plan(self._file, self._analysis, prepared=slicing.prepared)
+        # what reads the log has numbers of atoms and texts already
+        if own.named_atoms != self._own.named_atoms or (
+            own.texts.snapshot() != self._own.texts.snapshot()
+        ):
+            raise SnapshotError(
+                f"the snapshot is one of {saved.slices} slices, which split rows by other variables"
+            )
+        self._own = own._replace(texts=self.texts)
+        self._use(slicing, self._made(slicing))
 
     def close(self) -> None:
         """End the threads."""

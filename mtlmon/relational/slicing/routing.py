@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.relational.atoms import cell_word
 from mtlmon.relational.cells import to_cell
+from mtlmon.relational.slicing.slices import AtomMatch
 
 if TYPE_CHECKING:
     from mtlmon.arrays.native import KeyTable
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.slicing.slices import AtomMatch, Grid, PolicySlices, Slicing
+    from mtlmon.relational.slicing.slices import Grid, PolicySlices, Slicing
 
-__all__ = ["MatchRoutes", "PolicyRoutes", "Routing", "routing_of"]
+__all__ = ["MatchRoutes", "PolicyRoutes", "Routing", "routing_of", "routing_of_rows"]
 
 
 class PolicyRoutes(NamedTuple):
@@ -63,7 +64,8 @@ class Routing(NamedTuple):
     Attributes:
         slices: the number of slices.
         policies: in the order of their numbers.
-        atoms: the occurrences of each atom, in the order of the atoms' numbers.
+        atoms: the occurrences of each atom, in the order of the atoms' numbers; or, of what an
+            engine remembers, those of each kind of rows.
     """
 
     slices: int
@@ -100,6 +102,35 @@ def routing_of(slicing: Slicing, made: Plan) -> Routing:
     return Routing(slicing.slices, policies, tuple(atoms))
 
 
+def routing_of_rows(slicing: Slicing, routing: Routing, made: Plan) -> Routing:
+    """Return which slices are right about the rows that engines remember, for each kind of rows.
+
+    These are the states of the plan, then what each query makes, then what waits for the late
+    block of each. A row is right in a slice that owns a valuation with its values: this slice
+    gets all rows that matter for it.
+
+    Args:
+        slicing: the plan of slices.
+        routing: what `routing_of` returned for it.
+        made: the plan of a slice.
+    """
+    assert made.uses is not None
+    kinds: list[tuple[MatchRoutes, ...]] = []
+    for uses in (*made.uses.states, *made.uses.queries, *made.uses.waiting):
+        found: dict[object, MatchRoutes] = {}
+        for number, columns in uses:
+            policy = slicing.policies[number]
+            arguments = tuple(
+                columns.index(one.place) if one.place in columns else None
+                for one in policy.variables
+            )
+            match = AtomMatch("", arguments, (), ())
+            routes = MatchRoutes(number, len(columns), arguments, (), (), _routes(policy, match))
+            found.setdefault(_alike(routes, routing.policies[number]), routes)
+        kinds.append(tuple(found.values()))
+    return Routing(slicing.slices, routing.policies, tuple(kinds))
+
+
 def _policy(policy: PolicySlices, texts: KeyTable, rank: int) -> PolicyRoutes:
     variables = []
     for one in policy.variables:
@@ -120,14 +151,20 @@ def _match(
         cell = to_cell(value, kinds[place], made.texts)
         assert cell is not None
         constants.append((place, cell))
-    routes = tuple(
+    routes = _routes(policy, match)
+    return MatchRoutes(number, len(kinds), match.arguments, tuple(constants), match.equal, routes)
+
+
+def _routes(
+    policy: PolicySlices, match: AtomMatch
+) -> tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]:
+    return tuple(
         tuple(
             (grid, tuple(policy.all_parts(match, grid)))
             for grid in policy.grid_numbers(match, heavy)
         )
         for heavy in range(len(policy.grid_of))
     )
-    return MatchRoutes(number, len(kinds), match.arguments, tuple(constants), match.equal, routes)
 
 
 def _alike(routes: MatchRoutes, policy: PolicyRoutes) -> object:

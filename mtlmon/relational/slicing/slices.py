@@ -193,11 +193,20 @@ class Slicing(NamedTuple):
         slices: how many there are.
         policies: in the order of the file.
         prepared: their formulas, with the exposed variables, for the plan of a slice.
+        statistics: what was known of the log.
+        seed: tells hash functions of the same text apart.
     """
 
     slices: int
     policies: tuple[PolicySlices, ...]
     prepared: tuple[Prepared, ...]
+    statistics: Statistics
+    seed: int
+
+    @property
+    def exposed(self) -> tuple[tuple[str, ...], ...]:
+        """The exposed variables of each policy, as its formula names them."""
+        return tuple(one.exposed for one in self.prepared)
 
     def digest(self) -> bytes:
         """A digest that tells plans with other slices apart."""
@@ -227,6 +236,7 @@ def plan_slices(
     *,
     statistics: Statistics | None = None,
     seed: int = 0,
+    exposed: Sequence[Sequence[str]] | None = None,
 ) -> Slicing:
     """Plan how the first-order policies of a file are sliced.
 
@@ -236,6 +246,8 @@ def plan_slices(
         count: the number of slices.
         statistics: what is known of the log.
         seed: other seeds make other hash functions, of the same text.
+        exposed: those of another plan, to which what slices remember can be moved then; by
+            default, the variables of EXISTS that are split.
 
     Raises:
         LimitError: there are more than `MOST_SLICES` slices, or a formula nests too deeply.
@@ -249,9 +261,14 @@ def plan_slices(
         kinds |= dict(
             zip(one.names, (one.analysis.kinds[n] for n in one.analysis.reported), strict=True)
         )
-    slicer = _Slicer(file, analysis, kinds, count, statistics or Statistics(), seed)
-    found = [slicer.policy(number, one) for number, one in enumerate(prepared)]
-    return Slicing(count, tuple(one for one, _ in found), tuple(formula for _, formula in found))
+    statistics = statistics or Statistics()
+    slicer = _Slicer(file, analysis, kinds, count, statistics, seed)
+    found = [
+        slicer.policy(number, one, None if exposed is None else exposed[number])
+        for number, one in enumerate(prepared)
+    ]
+    policies, formulas = zip(*found, strict=True) if found else ((), ())
+    return Slicing(count, policies, formulas, statistics, seed)
 
 
 class _Slicer:
@@ -272,22 +289,25 @@ class _Slicer:
         self.key = f"{seed}\0{file.text}".encode()
         self.built_in = {name for name in ("point", "time") if is_built_in(file, name)}
 
-    def policy(self, number: int, prepared: Prepared) -> tuple[PolicySlices, Prepared]:
-        """Plan the slices of a policy."""
+    def policy(
+        self, number: int, prepared: Prepared, given: Sequence[str] | None
+    ) -> tuple[PolicySlices, Prepared]:
+        """Plan the slices of a policy, with given exposed variables or any."""
         marks = asks_for_marks(prepared.formula, self.built_in)
         opened = prepared.formula
         hidden: tuple[str, ...] = ()
         if prepared.names or not looks_ahead_without_bound(opened):
             opened, hidden = opened_policy(prepared, self.kinds, self.environment)
         atoms = [one for one in postorder(opened) if self.is_of_log(one)]
-        names = self.candidates(opened, (*prepared.names, *hidden), atoms)
+        available = hidden if given is None else tuple(given)
+        names = self.candidates(opened, (*prepared.names, *available), atoms)
         shares = self.shares(names, atoms)
         # what has the share 1 everywhere is not split
         split = [
             place for place, _ in enumerate(names) if any(one[place] > 1 for one in shares.values())
         ]
         names = [names[place] for place in split]
-        exposed = tuple(name for name in hidden if name in names)
+        exposed = tuple(name for name in hidden if name in (names if given is None else available))
         if exposed:
             prepared = prepared._replace(
                 formula=_without(opened, [name for name in hidden if name not in exposed], opened),

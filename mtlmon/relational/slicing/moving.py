@@ -1,0 +1,150 @@
+"""What slices remember, as bytes that say how the log was sliced, and moved to other slices."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.errors import SnapshotError
+from mtlmon.relational.native import Mover, Router
+from mtlmon.relational.slicing.routing import routing_of, routing_of_rows
+from mtlmon.relational.slicing.slices import MOST_SLICES, plan_slices
+from mtlmon.relational.slicing.statistics import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.analysis import Analysis
+    from mtlmon.relational.native import RelationalEngine
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.slices import Slicing
+
+__all__ = ["SavedSlices", "is_sliced", "joined", "move", "parted"]
+
+_MARK = b"mtlmon slices 1\n"
+_SIZE = 8
+_VALUES = (bool, int, float, str)
+
+
+class SavedSlices(NamedTuple):
+    """What is in the snapshot of an engine.
+
+    Attributes:
+        slicing: how the log was sliced.
+        found: for each policy, how many time-points violate it or match; empty for one engine
+            without slices, which knows it itself.
+        engines: the snapshot of each slice.
+    """
+
+    slicing: Slicing
+    found: list[int]
+    engines: list[bytes]
+
+
+def move(
+    made: Plan,
+    old: Slicing,
+    old_engines: list[RelationalEngine],
+    new: Slicing,
+    new_engines: list[RelationalEngine],
+) -> None:
+    """Move what slices remember to others, which are new and have the same plan.
+
+    Args:
+        made: the plan of a slice.
+        old: how the log was sliced.
+        old_engines: the slices. Their answers have been taken.
+        new: how it is sliced from now on, with the same exposed variables.
+        new_engines: those slices.
+
+    Raises:
+        LimitError: a slice would remember too much.
+    """
+    routers = []
+    for slicing in (old, new):
+        routing = routing_of(slicing, made)
+        rows = routing_of_rows(slicing, routing, made)
+        routers += [Router(routing, made.texts), Router(rows, made.texts)]
+    Mover(*routers).move(old_engines, new_engines)
+
+
+def is_sliced(snapshot: bytes) -> bool:
+    """Whether a snapshot is one of slices."""
+    return snapshot.startswith(_MARK)
+
+
+def joined(slicing: Slicing, found: Sequence[int], engines: Sequence[bytes]) -> bytes:
+    """Return the snapshots of slices as one."""
+    heavy = [
+        [atom, place, [[type(value).__name__, value] for value in sorted(values, key=repr)]]
+        for (atom, place), values in sorted(slicing.statistics.heavy.items())
+    ]
+    known = {
+        "slices": slicing.slices,
+        "seed": slicing.seed,
+        "exposed": slicing.exposed,
+        "rates": dict(slicing.statistics.rates),
+        "heavy": heavy,
+        "digest": slicing.digest().hex(),
+        "found": list(found),
+    }
+    parts = [json.dumps(known).encode(), *engines]
+    return _MARK + b"".join(len(part).to_bytes(_SIZE, "little") + part for part in parts)
+
+
+def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices:
+    """Return what is in the snapshot of an engine, with slices or without.
+
+    Args:
+        snapshot: the bytes.
+        file: the policies.
+        analysis: what is known of them.
+
+    Raises:
+        SnapshotError: they are not the snapshot of such an engine.
+    """
+    if not is_sliced(snapshot):
+        no_names = [()] * len(analysis.policies)
+        return SavedSlices(plan_slices(file, analysis, 1, exposed=no_names), [], [snapshot])
+    rest = memoryview(snapshot)[len(_MARK) :]
+    parts = []
+    while len(rest) >= _SIZE:
+        end = _SIZE + int.from_bytes(rest[:_SIZE], "little")
+        parts.append(bytes(rest[_SIZE:end]))
+        if end > len(rest):
+            raise SnapshotError("the snapshot is damaged: it ends too early")
+        rest = rest[end:]
+    try:
+        known = json.loads(parts[0])
+        count, seed, digest = (
+            int(known["slices"]),
+            int(known["seed"]),
+            bytes.fromhex(known["digest"]),
+        )
+        exposed = [tuple(map(str, names)) for names in known["exposed"]]
+        rates = {str(atom): float(rate) for atom, rate in known["rates"].items()}
+        heavy = {
+            (str(atom), int(place)): frozenset(value for _, value in values)
+            for atom, place, values in known["heavy"]
+        }
+        found = [int(one) for one in known["found"]]
+        if any(not isinstance(one, _VALUES) for values in heavy.values() for one in values):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise SnapshotError("the snapshot is damaged: it does not say how it was sliced") from None
+    if (
+        not 1 <= count <= MOST_SLICES
+        or len(exposed) != len(analysis.policies)
+        or len(rest)
+        or (len(parts) != count + 1 or len(found) != len(exposed))
+    ):
+        raise SnapshotError("the snapshot is damaged, or of other policies")
+    statistics = Statistics(rates, heavy)
+    slicing = plan_slices(file, analysis, count, statistics=statistics, seed=seed, exposed=exposed)
+    if slicing.digest() != digest:
+        raise SnapshotError(
+            "the snapshot is of other policies, or of a version of mtlmon that slices logs in "
+            "another way"
+        )
+    return SavedSlices(slicing, found, parts[1:])
