@@ -8,6 +8,7 @@ traces of a log. The last trace of a batch may go on in the next one, so it is c
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.streams.atoms import StreamAtoms, TickAtoms
+    from mtlmon.streams.atoms import Computed, StreamAtoms, TickAtoms
 
 
-OnTick: TypeAlias = "Callable[[TickError], object]"
+OnTick: TypeAlias = "Callable[[TickError, int], object]"
+"""What to do about a time-point at which integers overflow, with the number of its trace, as in
+`Piece.traces`: raise an error, or return, and then the time-point is left out."""
 
 
-def stop_at_tick(error: TickError) -> NoReturn:
-    """Raise the error of a tick."""
+def stop_at_tick(error: TickError, trace: int) -> NoReturn:
+    """Raise the error of a time-point."""
     raise error
 
 
@@ -43,7 +46,8 @@ class Piece(NamedTuple):
             the batch before, and k for the one that begins at `starts[k - 1]`.
         atoms: for each atom where it holds, at these rows.
         shown: the values to show, at these rows.
-        ticks: the ticks of each period, trace by trace, with the numbers of their traces.
+        ticks: the ticks of each period, trace by trace, with the numbers of their traces; and
+            likewise the rows that no longer wait for later values.
         refused: the indices of other rows, in the order in which they were found, each with the
             reason.
     """
@@ -76,8 +80,9 @@ class SuccessiveStreams:
         atoms: the atoms, of one partition; its programs must be new.
         limit: the ticks of each trace that has ended are computed below this time. It is needed if
             there are ticks, unless there is only one trace.
-        on_tick: is called with the error of a tick at which integers overflow; it raises an error,
-            or returns, and then the tick is left out.
+        on_tick: is called with the error of a time-point at which integers overflow.
+        is_complete: whether no rows follow the last one of a trace: those that wait for later
+            values need not wait longer then.
     """
 
     def __init__(
@@ -85,10 +90,13 @@ class SuccessiveStreams:
         atoms: StreamAtoms,
         limit: int | None = None,
         on_tick: OnTick = stop_at_tick,
+        *,
+        is_complete: bool = False,
     ) -> None:
         self._atoms = atoms
         self._on_tick = on_tick
         self._limit = limit
+        self._is_complete = is_complete
 
     def evaluate(
         self,
@@ -123,14 +131,31 @@ class SuccessiveStreams:
         yield from self._trace(batch, time_stamps, edges[-2], edges[-1], len(starts))
 
     def end(self, limit: int | None = None) -> Iterator[Piece]:
-        """Yield the remaining ticks of the present trace, which has ended.
+        """Yield the remaining ticks of the present trace, which has ended, and rows that wait.
 
         Args:
             limit: compute the ticks below this time; by default, as for all traces.
         """
+        yield from self._end(0, limit)
+
+    def _end(self, trace: int, limit: int | None = None) -> Iterator[Piece]:
+        """Do what `end` does for a trace, whose number is for errors."""
         limit = self._limit if limit is None else limit
+        on_tick = self._of_trace(trace)
         if limit is not None:
-            yield from rest_of_trace(self._atoms, limit, self._on_tick)
+            yield from rest_of_trace(self._atoms, limit, on_tick)
+        if self._has_waiting:
+            yield _without_rows(self._atoms, self._atoms.released, on_tick)
+
+    @property
+    def _has_waiting(self) -> bool:
+        """Whether there are rows that wait for values that never come."""
+        return self._is_complete and self._atoms.waiting_rows > 0
+
+    def _of_trace(self, trace: int) -> OnTick:
+        """What to do about a time-point of traces that are numbered from this number on."""
+        on_tick = self._on_tick
+        return lambda error, number: on_tick(error, trace + number)
 
     def forget(self) -> None:
         """Forget the present trace."""
@@ -147,7 +172,7 @@ class SuccessiveStreams:
         """Compute the rows of one trace, which may go on."""
         times = np.ascontiguousarray(time_stamps[first:last])
         rows = batch.slice(first, last - first)
-        for piece in trace_pieces(self._atoms, rows, times, self._on_tick):
+        for piece in trace_pieces(self._atoms, rows, times, self._of_trace(trace)):
             yield piece.moved(first, trace)
 
     def _groups(
@@ -157,10 +182,9 @@ class SuccessiveStreams:
         last = len(starts) - 1
         if not last:
             return
-        if not self._atoms.has_ticks:
+        if self._limit is None:
             yield 0, last
             return
-        assert self._limit is not None
         counts = self._atoms.tick_counts(time_stamps[starts[:last]], self._limit).tolist()
         first, total = 0, 0
         for number, count in enumerate(counts):
@@ -179,7 +203,7 @@ class SuccessiveStreams:
         if len(edges) == 2:
             # it may have many ticks
             yield from self._trace(batch, time_stamps, edges[0], edges[1], trace)
-            for piece in self.end():
+            for piece in self._end(trace):
                 yield piece.moved(0, trace)
             return
         first, last = edges[0], edges[-1]
@@ -192,9 +216,13 @@ class SuccessiveStreams:
         until = None
         if self._atoms.has_ticks and self._limit is not None:
             until = max(self._limit, int(times.max()))
-        found = evaluated(
-            self._atoms, rows, times[order], numbers[order], until, on_tick=self._on_tick
-        )
+        on_tick = self._of_trace(trace)
+        found = evaluated(self._atoms, rows, times[order], numbers[order], until, on_tick=on_tick)
+        if self._has_waiting:
+            # The rows of a trace stay together, so those that the end lets go come with the others.
+            rest = _without_rows(self._atoms, self._atoms.released, on_tick).ticks
+            ticks = {period: _joined(one, rest[period]) for period, one in found.ticks.items()}
+            found = found._replace(ticks=ticks)
         kept = order[found.rows]
         back = np.argsort(kept)
         places = pa.array(back)
@@ -229,7 +257,7 @@ def trace_pieces(
     while first < count:
         size = streams.piece(times[first:], [None])
         if not size:
-            yield _ticks_alone(streams, int(times[first]), on_tick)
+            yield _without_rows(streams, partial(streams.some_ticks, int(times[first])), on_tick)
             continue
         part = rows.slice(first, size)
         piece = evaluated(streams, part, times[first : first + size], on_tick=on_tick)
@@ -248,7 +276,7 @@ def rest_of_trace(
         on_tick: as for `SuccessiveStreams`.
     """
     while streams.ticks_end < limit:
-        yield _ticks_alone(streams, limit, on_tick)
+        yield _without_rows(streams, partial(streams.some_ticks, limit), on_tick)
 
 
 def evaluated(
@@ -285,7 +313,7 @@ def evaluated(
             numbers = None if numbers is None else numbers[is_kept]
             rows = rows.filter(pa.array(is_kept))
         except TickError as error:
-            on_tick(error)
+            on_tick(error, error.number)
             streams.leave_out(error)
         else:
             traces = np.zeros(len(places), np.int64) if numbers is None else numbers
@@ -293,18 +321,39 @@ def evaluated(
             return Piece(places, traces.astype(np.int64), atoms, shown, ticks, refused)
 
 
-def _ticks_alone(streams: StreamAtoms, limit: int, on_tick: OnTick) -> Piece:
+def _without_rows(streams: StreamAtoms, compute: Callable[[], Computed], on_tick: OnTick) -> Piece:
+    """Compute what comes without a row: ticks, or rows that wait no longer."""
     while True:
         try:
-            found = streams.some_ticks(limit)
+            found = compute()
         except TickError as error:
-            on_tick(error)
+            on_tick(error, error.number)
             streams.leave_out(error)
         else:
             break
     (atoms,), (ticks,), (shown,) = found.atoms, found.ticks, found.shown
     nothing = np.empty(0, np.int64)
     return Piece(nothing, nothing, atoms, shown, ticks, [])
+
+
+def _joined(found: TickAtoms, more: TickAtoms) -> TickAtoms:
+    """Put time-points behind others."""
+    import pyarrow as pa
+
+    def behind(one: Mapping[str, pa.Array], other: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        return {name: pa.concat_arrays([array, other[name]]) for name, array in one.items()}
+
+    if not len(more.ticks):
+        return found
+    # No row of the batch comes behind those at its end.
+    last = int(found.ticks.places.max(initial=0))
+    ticks = Ticks(
+        np.concatenate([found.ticks.time_stamps, more.ticks.time_stamps]),
+        np.concatenate([found.ticks.numbers, more.ticks.numbers]),
+        np.concatenate([found.ticks.places, more.ticks.places + last]),
+    )
+    atoms, shown = behind(found.atoms, more.atoms), behind(found.shown, more.shown)
+    return found._replace(ticks=ticks, atoms=atoms, shown=shown)
 
 
 def _by_trace(found: TickAtoms) -> TickAtoms:

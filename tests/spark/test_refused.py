@@ -14,10 +14,6 @@ from mtlmon.spark.common.policies import compile_policies
     ("text", "message"),
     [
         ('pattern "x"\npolicy p: q', "a line with pattern, which only .*monitor_files"),
-        (
-            "policy p: x.next() > 3",
-            r"policy p looks at later rows, as x.next\(\) does, which Spark",
-        ),
     ],
 )
 def test_refused(text: str, message: str) -> None:

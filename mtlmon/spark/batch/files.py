@@ -139,6 +139,8 @@ class FileTraces:
             yield from tables
             if policies.has_ticks and tables.clock is not None:
                 yield from tables.ticks_until(tick_limit(tables.clock, self._end_time))
+            if policies.has_waiting and self._end_time == "inf":
+                yield from tables.released()
 
 
 def monitor_files(

@@ -239,6 +239,9 @@ def _monitored(events: pa.Array, settings: Settings) -> Iterator[RowVerdicts]:
         for found in monitors.feed(piece, begun):
             yield _of_rows(found, rows[numbers - 1])
         present = int(traces[-1]) if len(traces) else present
+    for piece in monitors.rest():
+        for found in monitors.feed(piece, _SAME):
+            yield _of_rows(found, rows[[-1]])
     for found in monitors.finish():
         yield _of_rows(found, rows[[-1]])
 

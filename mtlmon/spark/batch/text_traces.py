@@ -62,7 +62,7 @@ class TextTrace:
         yield from self._loaded()
 
     def end(self, end_time: EndTime) -> Iterator[TextBatch]:
-        """Yield the last event, and the remaining ticks.
+        """Yield the last event, the remaining ticks, and events that wait no longer.
 
         Args:
             end_time: what is known about the time after the log.
@@ -75,6 +75,8 @@ class TextTrace:
         yield from self._loaded()
         if self._streams is not None and self.clock is not None:
             yield from self._streams.ticks_until(tick_limit(self.clock, end_time))
+            if end_time == "inf":
+                yield from self._streams.released()
 
     def _loaded(self) -> Iterator[TextBatch]:
         while True:

@@ -259,7 +259,7 @@ class Events(NamedTuple):
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock."""
         ticks = None
-        if isinstance(clock.period, int) and self.letters.of_ticks:
+        if isinstance(clock.period, int | tuple) and self.letters.of_ticks:
             ticks = self.letters.of_ticks[0].get(clock.period)
         return chosen_points(self, self.atoms, partition, clock, ticks)
 

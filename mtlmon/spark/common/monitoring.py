@@ -62,7 +62,10 @@ class RowMonitors:
         limit = None if log_clock is None else tick_limit(log_clock, end_time)
         self._streams = None
         if source.has_streams:
-            self._streams = TraceStreams(source, limit, self._reader.errors)
+            is_complete = end_time == "inf"
+            self._streams = TraceStreams(
+                source, limit, self._reader.errors, is_complete=is_complete
+            )
         # the time-stamp of the last event; None before the first one
         self._clock: int | None = None
 
@@ -96,7 +99,7 @@ class RowMonitors:
             yield piece
 
     def rest(self) -> Iterator[TracePiece]:
-        """Yield the remaining ticks of the last trace; `feed` takes them before `finish`."""
+        """Yield the rest of the last trace, for `feed` before `finish`: ticks, rows that waited."""
         if self._streams is None or self._clock is None:
             return
         clock = self._clock if self._log_clock is None else self._log_clock

@@ -54,11 +54,16 @@ class CompiledPolicy(NamedTuple):
     message: tuple[Message, tuple[str, ...]] | None = None
 
     @property
-    def period(self) -> int:
-        """The period of its ticks; `ROWS` if its time-points are rows."""
+    def period(self) -> When:
+        """The period of its ticks; `ROWS` if its time-points are rows that do not wait."""
         period = None if self.clock is None else self.clock.period
-        assert period is None or isinstance(period, int)
+        assert period is None or isinstance(period, int | Waiting)
         return ROWS if period is None else period
+
+    @property
+    def waits(self) -> bool:
+        """Whether its time-points are rows that wait for later values."""
+        return self.clock is not None and self.clock.waits
 
     @property
     def atoms(self) -> tuple[str, ...]:
@@ -110,12 +115,17 @@ class Policies(NamedTuple):
     @property
     def has_ticks(self) -> bool:
         """Whether a policy is checked at ticks."""
-        return any(one.period != ROWS for one in self.policies)
+        return any(one.clock is not None and one.clock.has_ticks for one in self.policies)
 
     @property
     def has_clocks(self) -> bool:
-        """Whether a policy is on other time-points than all rows."""
-        return any(one.clock is not None for one in self.policies)
+        """Whether a policy is on ticks, or on some rows only."""
+        return any(one.clock is not None and not one.waits for one in self.policies)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether rows of a policy wait for later values."""
+        return any(one.waits for one in self.policies)
 
     @property
     def has_messages(self) -> bool:
@@ -124,7 +134,10 @@ class Policies(NamedTuple):
 
     @property
     def wanted(self) -> dict[When, tuple[str, ...]]:
-        """The atoms that depend on other rows, at rows under `ROWS`, and all at ticks by period."""
+        """The atoms that depend on other rows, at rows under `ROWS`, and all at other time-points.
+
+        Those at ticks are under their period, those of rows that wait under what they wait for.
+        """
         found: dict[When, dict[str, None]] = {}
         for one in self.policies:
             own = found.setdefault(one.period, {})
@@ -136,7 +149,7 @@ class Policies(NamedTuple):
 
     @property
     def shown(self) -> dict[When, tuple[str, ...]]:
-        """The names in `PolicyFile.shown` that messages need: at rows, and at ticks by period."""
+        """The names in `PolicyFile.shown` that messages need, by time-points as in `wanted`."""
         found: dict[When, dict[str, None]] = {}
         for one in self.policies:
             if one.message is not None:
@@ -145,14 +158,15 @@ class Policies(NamedTuple):
 
     @property
     def has_conditions(self) -> bool:
-        """Whether atoms have to be computed, or policies are on other time-points than all rows."""
+        """Whether atoms have to be computed, or policies are on other time-points than rows."""
         defined = () if self.file is None else self.file.atoms
         return self.has_clocks or self.has_streams or any(name in defined for name in self.atoms)
 
     @property
     def has_streams(self) -> bool:
         """Whether anything is computed from several rows, or only for messages."""
-        return self.has_ticks or any(self.wanted.values()) or any(self.shown.values())
+        has_points = self.has_ticks or self.has_waiting
+        return has_points or any(self.wanted.values()) or any(self.shown.values())
 
     def refuse_streams(self, function: str) -> None:
         """Refuse what depends on other rows, for a function that cannot evaluate it.
@@ -324,17 +338,10 @@ def _clock_of(policy: Policy, unit: str | None) -> Clock | None:
     Raises:
         UnitError: the period has a unit, but that of time-stamps is not known.
         FormulaError: the period is not a whole number of units.
-        MtlmonError: its rows wait for later values.
     """
     clock = policy.clock
-    if clock is None or clock.period is None or isinstance(clock.period, int):
+    if clock is None or clock.period is None or isinstance(clock.period, int | Waiting):
         return clock
-    if isinstance(clock.period, Waiting):
-        name = "the policy" if policy.name is None else f"policy {policy.name}"
-        raise MtlmonError(
-            f"{name} looks at later rows, as {clock.period.values[0]} does, which Spark does not "
-            "support: use the command or check_tables, or NEXT in the formula"
-        )
     if unit is None:
         raise UnitError(
             f"policy {policy.name} is on {clock}, and the unit of time-stamps is not known: say it "

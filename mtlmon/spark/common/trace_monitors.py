@@ -123,9 +123,20 @@ def monitors_of(
     mode = policies.mode
     end = end_time if log_clock is None else end_time_of_all(log_clock, end_time)
     return [
-        (policy, SuccessiveMonitor(policy.program, mode, resolve=resolve, end_time=end))
+        (
+            policy,
+            SuccessiveMonitor(policy.program, mode, resolve=resolve, end_time=_end_of(policy, end)),
+        )
         for policy in policies.policies
     ]
+
+
+def _end_of(policy: CompiledPolicy, end_time: EndTime) -> EndTime:
+    """Return what is known about the time after the last time-point of a trace of a policy.
+
+    Rows that wait for later values may be of any time, unless no more rows come at all.
+    """
+    return None if policy.waits and end_time != "inf" else end_time
 
 
 def tick_limit(clock: int, end_time: EndTime) -> int:
@@ -204,7 +215,7 @@ class TraceMonitors:
         for policy, monitor in self._monitors:
             end: EndTime = None
             if policy.clock is not None and self._log_clock is None:
-                end = end_time_of_all(clock, self._end_time)
+                end = _end_of(policy, end_time_of_all(clock, self._end_time))
             yield Found(policy.name, monitor.finish(end), None)
         if self._offsets is not None:
             self._offsets = SuccessiveOffsets()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from mtlmon.errors import TableError
 from mtlmon.spark.common.events import KEPT_ERRORS
@@ -13,7 +14,7 @@ from mtlmon.streams.successive import SuccessiveStreams
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,34 +65,36 @@ def with_computed(events: Events, piece: Piece) -> Events:
 
 
 class RefusedTicks:
-    """What to do at ticks at which integers overflow: as with rows that are not events.
+    """What to do at time-points at which integers overflow: as with rows that are not events.
+
+    These are ticks, and rows that have waited for later values.
 
     Args:
         source: says what to do with such rows.
-        errors: takes the errors of the first ticks that are left out.
-
-    Attributes:
-        key: the values of the key columns, if they are known.
+        errors: takes the errors of the first time-points that are left out.
+        key_of: returns the values of the key columns of a trace, if they are known.
     """
 
-    def __init__(self, source: EventSource, errors: list[str]) -> None:
+    def __init__(
+        self, source: EventSource, errors: list[str], key_of: Callable[[int], Sequence[object]]
+    ) -> None:
         self._source = source
         self._errors = errors
-        self.key: Sequence[object] = ()
+        self._key_of = key_of
 
-    def __call__(self, refused: TickError) -> None:
-        """Leave out a tick.
+    def __call__(self, refused: TickError, trace: int) -> None:
+        """Leave out a time-point of a trace.
 
         Raises:
-            TableError: ticks are not to be left out.
+            TableError: such time-points are not to be left out.
         """
         # Without keys, Spark has a column of its own for the only trace.
-        cells = zip(self._source.keys, self.key, strict=False)
+        cells = zip(self._source.keys, self._key_of(trace), strict=False)
         of_key = visible(", ".join(f"{name} {value}" for name, value in cells))
         of = f" of {of_key}" if of_key else ""
-        message = f"at the tick {refused.time_stamp}{of}: {refused.reason}"
+        message = f"at {refused.where}{of}: {refused.reason}"
         if self._source.on_error == "stop":
-            advice = "; on_error='skip' leaves such ticks out"
+            advice = f"; on_error='skip' leaves such {refused.what} out"
             raise TableError(message + advice, path=self._source.place)
         if len(self._errors) < KEPT_ERRORS:
             self._errors.append(str(TableError(message, path=self._source.place)))
@@ -104,18 +107,35 @@ class TraceStreams:
         source: how rows become events, and the policies of one partition of traces.
         limit: the ticks of all traces are computed below this time; None if there are none, or if
             there is only one trace.
-        errors: takes the errors of the first ticks that are left out.
+        errors: takes the errors of the first time-points that are left out.
+        is_complete: whether no rows follow the last one of a trace, so that rows that wait for
+            later values are let go.
     """
 
     def __init__(
-        self, source: EventSource, limit: int | None = None, errors: list[str] | None = None
+        self,
+        source: EventSource,
+        limit: int | None = None,
+        errors: list[str] | None = None,
+        *,
+        is_complete: bool = False,
     ) -> None:
+        self._keys = source.keys
         self._log_atoms = source.policies.log_atoms
         self._atoms = stream_atoms(source)
-        on_tick = RefusedTicks(source, [] if errors is None else errors)
-        self._streams = SuccessiveStreams(self._atoms, limit, on_tick)
+        on_tick = RefusedTicks(source, [] if errors is None else errors, self._key_of)
+        self._streams = SuccessiveStreams(self._atoms, limit, on_tick, is_complete=is_complete)
         # the last events, without their rows
         self._nothing: Events | None = None
+        # for each trace of the present batch a row of it, and the key of the trace before the batch
+        self._rows_of_traces: pa.RecordBatch | None = None
+        self._last_key: list[object] = []
+
+    def _key_of(self, trace: int) -> list[object]:
+        """The values of the key columns of a trace."""
+        if not trace or self._rows_of_traces is None:
+            return self._last_key
+        return [self._rows_of_traces.column(name)[trace - 1].as_py() for name in self._keys]
 
     def add(self, events: Events, starts: NDArray[np.integer]) -> Iterator[TracePiece]:
         """Yield the next events in pieces, some of which have only ticks.
@@ -126,24 +146,27 @@ class TraceStreams:
 
         Raises:
             PolicyError: a column does not exist, or its type does not fit.
-            TableError: integers overflow at a tick.
+            TableError: integers overflow at a tick, or at a row that has waited.
         """
         count = len(events.time_stamps)
+        self._rows_of_traces = events.rows.take(pa.array(starts)) if self._keys else None
         held = {
             name: events.letters.held(events.atoms.index(name), count) for name in self._log_atoms
         }
         self._nothing = events.of_rows(np.empty(0, np.int64))
         for piece in self._streams.evaluate(events.rows, events.time_stamps, starts, held):
             yield TracePiece(with_computed(events, piece), piece.traces, piece.refused)
+        if count:
+            self._last_key = [events.rows.column(name)[count - 1].as_py() for name in self._keys]
 
     def end(self, limit: int | None = None) -> Iterator[TracePiece]:
-        """Yield the remaining ticks of the last trace.
+        """Yield the remaining ticks of the last trace, and its rows that wait no longer.
 
         Args:
             limit: compute the ticks below this time; by default, as for all traces.
 
         Raises:
-            TableError: integers overflow at a tick.
+            TableError: integers overflow at a tick, or at a row that has waited.
         """
         if self._nothing is None:
             return
@@ -152,7 +175,7 @@ class TraceStreams:
 
     @property
     def ticks_left_out(self) -> int:
-        """The number of ticks that were left out, as integers overflow there."""
+        """The number of ticks and rows left out, as integers overflow there."""
         return self._atoms.points_left_out
 
     def forget(self) -> None:

@@ -70,7 +70,7 @@ class DueEvents(NamedTuple):
     def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
         """Return the time-points of a clock."""
         ticks = None
-        if isinstance(clock.period, int) and self.letters.of_ticks:
+        if isinstance(clock.period, int | tuple) and self.letters.of_ticks:
             ticks = self.letters.of_ticks[0].get(clock.period)
         return chosen_points(self, self.atoms, partition, clock, ticks)
 

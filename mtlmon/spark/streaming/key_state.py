@@ -200,10 +200,12 @@ class KeyMonitors:
             settled.append(self._streams.settled_from)
             if (tick := self._streams.next_tick) is not None:
                 changes.append(tick + 1)
-        for number, (_, monitor) in enumerate(self._monitors):
-            found.setdefault(number, []).extend(_records_of(monitor.advance(horizon)))
-            if (change := monitor.next_change) is not None:
-                changes.append(change)
+        for number, (policy, monitor) in enumerate(self._monitors):
+            # Rows that wait for later values are of earlier times, so time alone decides nothing.
+            if not policy.waits:
+                found.setdefault(number, []).extend(_records_of(monitor.advance(horizon)))
+                if (change := monitor.next_change) is not None:
+                    changes.append(change)
             settled.append(monitor.settled_from)
             snapshots.append(monitor.snapshot())
         verdicts = [(number, b"".join(found[number])) for number in sorted(found) if found[number]]

@@ -37,11 +37,12 @@ class KeyStreams:
         self._log_atoms = source.policies.log_atoms
         self._errors: list[str] = []
         self._refused = RefusedRows(source, self._errors)
-        self._on_tick = RefusedTicks(source, self._errors)
+        self._key: Sequence[object] = ()
+        self._on_tick = RefusedTicks(source, self._errors, lambda _: self._key)
 
     def begin_key(self, key: Sequence[object]) -> None:
         """Go on to a key, which errors at ticks name."""
-        self._on_tick.key = key
+        self._key = key
 
     def restore(self, snapshot: bytes) -> None:
         """Continue with the state of a key; empty bytes are that of a new key.
@@ -71,7 +72,7 @@ class KeyStreams:
 
         Raises:
             TableError: a stream has no value on a row, and such rows are not skipped; or integers
-                overflow at a tick.
+                overflow at a tick or at a row that has waited.
         """
         rows, columns = events
         assert columns is not None
