@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.cli.failure import Failure, WriteFailure, note, say
 from mtlmon.cli.files import is_same_file
+from mtlmon.cli.report import plural
 from mtlmon.support.replacing import write_whole
 from mtlmon.syntax.report import visible
 
@@ -95,6 +96,21 @@ class Explanations:
             note(text)
         else:
             self.remarks.append(text)
+
+    def finish(self, total: int, limit: int) -> None:
+        """Say so if only the first violations are explained, and write the file.
+
+        Args:
+            total: the number of violations.
+            limit: how many of them are explained at most.
+
+        Raises:
+            WriteFailure: the file cannot be written.
+        """
+        if total > limit:
+            violations = plural(limit, "violation")
+            self.remark(f"explained {violations}; there are more (--explain-limit)")
+        self.write()
 
     def show(self, proof: Proof, title: str | None, details: Sequence[str]) -> None:
         """Write an explanation to standard error, if that is open."""

@@ -139,33 +139,44 @@ class Findings:
                 collector.add_violations(stamps, offsets, None if None in keys else keys)
             collector.false = count
 
-    def explain(self, source: TextLog | TableEvents) -> None:
-        """Explain the first violations of all policies, to standard error or to a file.
-
-        Args:
-            source: the log, from its beginning.
-        """
+    @property
+    def chosen(self) -> list[Violation]:
+        """The first violations of all policies, in order."""
         limit = self.options.explain_limit
         first = sorted(
             (time_stamp, policy, key or 0, offset)
             for policy, collector in enumerate(self.collectors)
             for time_stamp, offset, key in collector.first_violations(limit)
         )[:limit]
-        chosen = [Violation(policy, key, stamp, offset) for stamp, policy, key, offset in first]
+        return [Violation(policy, key, stamp, offset) for stamp, policy, key, offset in first]
+
+    @property
+    def total(self) -> int:
+        """The number of violations of all policies."""
+        return sum(collector.false for collector in self.collectors)
+
+    def explain(self, source: TextLog | TableEvents) -> None:
+        """Explain the first violations of all policies, to standard error or to a file.
+
+        Args:
+            source: the log, from its beginning.
+        """
         explanations = Explanations(self.options.explain_output)
+        chosen = self.chosen
         found = dict(self.explained(chosen, source))
         for violation in chosen:
-            proof = found[violation]
-            title = self.title(violation)
-            if isinstance(proof, UndecidedError):
-                explanations.remark(f"{title}: {proof}" if title else str(proof))
-            else:
-                explanations.add(proof, title, self.details_of(violation))
-        if sum(collector.false for collector in self.collectors) > limit:
-            explanations.remark(
-                f"explained {plural(limit, 'violation')}; there are more (--explain-limit)"
-            )
-        explanations.write()
+            self.add_explanation(explanations, violation, found[violation])
+        explanations.finish(self.total, self.options.explain_limit)
+
+    def add_explanation(
+        self, explanations: Explanations, violation: Violation, proof: Proof | UndecidedError
+    ) -> None:
+        """Add what `explained` has found for a violation."""
+        title = self.title(violation)
+        if isinstance(proof, UndecidedError):
+            explanations.remark(f"{title}: {proof}" if title else str(proof))
+        else:
+            explanations.add(proof, title, self.details_of(violation))
 
     def title(self, violation: Violation) -> str | None:
         """Return the policy and the key of a violation, or None if it has neither."""
@@ -222,9 +233,13 @@ class Findings:
         Raises:
             Failure: the log cannot be read again, or the report cannot be written.
         """
-        assert self.options.report is not None
-        first = self.check.first_time_stamp
-        last = None if self.check.is_stopped else self.source.clock
+        reports = self.reports(again)
+        run = self.run(seconds, is_interrupted=is_interrupted)
+        save_report(ReportData(reports, run), self.options)
+
+    def reports(self, again: Callable[[], TextLog | TableEvents]) -> list[PolicyReport]:
+        """Return the results of the policies; `again` opens the log once more."""
+        first, last = self.check.first_time_stamp, self.last
         for policy, collector in enumerate(self.collectors):
             collector.add_true(self.check.counts[policy].true)
             if first is not None and last is not None:
@@ -236,12 +251,20 @@ class Findings:
             for number in self.check.pending_keys(policy):
                 key = number if self.keys.has_keys(policy) else None
                 collector.add_pending(self.check.pending(policy, number), key)
-        remarks = list(self.remarks(is_interrupted=is_interrupted))
-        columns, key_counts = self.check.partitions.columns, self.check.key_counts
         if self.can_reread:
             with closing(again()) as log:
                 self.explain_in_report(log)
-        run = Run(
+        return [self.policy_report(policy) for policy in range(len(self.collectors))]
+
+    @property
+    def last(self) -> int | None:
+        """The last time-stamp of the log, if it was read to its end."""
+        return None if self.check.is_stopped else self.source.clock
+
+    def run(self, seconds: float, *, is_interrupted: bool) -> Run:
+        """Return what the report says of the run, which took so many seconds."""
+        columns, key_counts = self.check.partitions.columns, self.check.key_counts
+        return Run(
             inputs=self.inputs,
             rows=self.check.event_count if self.check.is_stopped else self.source.rows,
             skipped=self.source.skipped,
@@ -252,17 +275,12 @@ class Findings:
             started=self.started,
             end_time=self.options.end_time,
             unit=self.options.resolution or self.options.unit,
-            first=first,
-            last=last,
+            first=self.check.first_time_stamp,
+            last=self.last,
             keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
             key_columns=columns[0] if len(columns) == 1 else (),
-            remarks=remarks,
+            remarks=list(self.remarks(is_interrupted=is_interrupted)),
         )
-        reports = [self.policy_report(policy) for policy in range(len(self.collectors))]
-        try:
-            write_report(ReportData(reports, run), self.options.report)
-        except ReportError as error:
-            raise WriteFailure(str(error)) from None
 
     def policy_report(self, policy: int) -> PolicyReport:
         """Return the results of a policy, with its keys if policies have different ones."""
@@ -289,7 +307,7 @@ class Findings:
         if self.source.points_left_out:
             ticks = plural(self.source.points_left_out, "time-point")
             yield f"Left out {ticks} at which integers overflow."
-        if any(collector.false for collector in self.collectors) and not self.can_reread:
+        if self.total and not self.can_reread:
             yield NOT_EXPLAINED
 
     def explain_in_report(self, source: TextLog | TableEvents) -> None:
@@ -304,6 +322,19 @@ class Findings:
             key = number if self.keys.has_keys(policy) else None
             details = self.details_of(violation)
             self.collectors[policy].explain(time_stamp, offset, key, proof, details)
+
+
+def save_report(data: ReportData, options: Options) -> None:
+    """Write a report.
+
+    Raises:
+        WriteFailure: it cannot be written.
+    """
+    assert options.report is not None
+    try:
+        write_report(data, options.report)
+    except ReportError as error:
+        raise WriteFailure(str(error)) from None
 
 
 def check_place(path: str) -> None:

@@ -15,14 +15,7 @@ from mtlmon.cli.failure import SIGNALLED, VIOLATION, Failure, note
 from mtlmon.cli.files import STANDARD_INPUT, open_log, open_verdicts, position_of_input
 from mtlmon.cli.policy_work import PolicyWork, unreadable
 from mtlmon.cli.pump import Pump
-from mtlmon.cli.report import (
-    absent_atoms,
-    is_terminal,
-    name_list,
-    plural,
-    policies_summary,
-    progress_for,
-)
+from mtlmon.cli.report import is_terminal, name_list, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import REPORT_SECONDS, Signals
 from mtlmon.engine.native import MemoryLimit
@@ -33,7 +26,6 @@ from mtlmon.support.option_names import COMMAND
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mtlmon.checking import PolicyCounts
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_streams import TextStreams
@@ -114,13 +106,36 @@ def check_source(
         file: the formula or the policies.
     """
     logs = statuses(source)
-    can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
-    findings = None
-    if options.report is not None or options.explain:
-        from mtlmon.cli.findings import Findings, check_findings
+    findings = open_findings(check, source, logs, options, file)
+    prepare_messages(check, options)
+    output = make_output(check, source, options)
+    work = PolicyWork(check, source, output, findings, logs, options, assumptions)
+    return run_work(work, again, options)
 
-        check_findings(options, logs, can_reread)
-        findings = Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
+
+def open_findings(
+    check: LogCheck,
+    source: Source,
+    logs: Mapping[str, os.stat_result],
+    options: Options,
+    file: Formula | PolicyFile,
+) -> Findings | None:
+    """Return what collects violations, if explanations or a report are wanted.
+
+    Raises:
+        Failure: they are not possible.
+    """
+    if options.report is None and not options.explain:
+        return None
+    from mtlmon.cli.findings import Findings, check_findings
+
+    can_reread = all(stat.S_ISREG(status.st_mode) for status in logs.values())
+    check_findings(options, logs, can_reread)
+    return Findings(check, source, list(logs), options, can_reread=can_reread, file=file)
+
+
+def prepare_messages(check: LogCheck, options: Options) -> None:
+    """Let the check make the messages of triggers, if the output has them."""
     if has_messages(check, options):
         from mtlmon.checking.shown import Messages
 
@@ -131,29 +146,33 @@ def check_source(
             keeps_first=options.verdicts == "first",
             repeats_ticks=check.repeats_ticks,
         )
-    output = make_output(check, source, options)
-    verdicts = open_verdicts(
-        options.output, logs, options.formula_file, keeps=options.checkpoint is not None
-    )
-    signals = Signals(verdicts, is_held=options.checkpoint is not None)
-    work = PolicyWork(check, source, output, findings, logs, options, assumptions)
+
+
+def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) -> int:
+    """Run the work on a log; return the exit status.
+
+    Args:
+        work: the log and its policies.
+        again: opens the log once more, for explanations.
+        options: the options of the command line.
+    """
+    keeps = options.checkpoint is not None
+    verdicts = open_verdicts(options.output, work.logs_by_name, options.formula_file, keeps=keeps)
+    signals = Signals(verdicts, is_held=keeps)
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
-        report_end(work)
-        if findings is None:
-            return
+        work.report_end()
         if options.explain and status == VIOLATION:
-            with closing(again()) as log:
-                findings.explain(log)
+            work.explain(again)
         if options.report is not None:
-            write_report(findings, again, seconds, status, signals)
+            write_report(work, again, seconds, status, signals)
 
     return run_to_end(
         pump,
-        has_violation=lambda: any(map(is_violated, check.policies, check.counts)),
+        has_violation=work.has_violation,
         report=report,
-        summary=lambda seconds: policies_summary(check, source, seconds, assumptions),
+        summary=work.summary,
         wants_summary=options.summary,
         end_time=options.end_time,
     )
@@ -171,12 +190,6 @@ def assumption_watch(
         return AssumptionWatch(file.assumptions, options.unit, [()])
     unit = source.times.resolution or source.times.unit
     return AssumptionWatch(file.assumptions, unit, source.partitions)
-
-
-def is_violated(policy: Policy, counts: PolicyCounts) -> bool:
-    """Whether a policy is false more often than it may be."""
-    share = policy.tolerance
-    return counts.false > (0 if share is None else share * counts.events)
 
 
 def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options: Options) -> Pump:
@@ -200,7 +213,7 @@ def make_pump(work: PolicyWork, verdicts: VerdictFile, signals: Signals, options
 
 
 def write_report(
-    findings: Findings,
+    work: PolicyWork,
     again: Callable[[], Source],
     seconds: float,
     status: int,
@@ -209,18 +222,18 @@ def write_report(
     """Write the report; after a signal, give up if that takes too long.
 
     Args:
-        findings: the violations of the run.
+        work: the log and its policies, at the end of the run.
         again: opens the log once more.
         seconds: the duration of the run.
         status: the exit status of the run.
         signals: the signals that can interrupt the run.
     """
     if status < SIGNALLED:
-        findings.write_report(again, seconds, is_interrupted=False)
+        work.write_report(again, seconds, is_interrupted=False)
     elif not signals.at_last(
-        lambda: findings.write_report(again, seconds, is_interrupted=True), REPORT_SECONDS
+        lambda: work.write_report(again, seconds, is_interrupted=True), REPORT_SECONDS
     ):
-        note(f"{findings.options.report} was not written: there was no time for it")
+        note(f"{work.options.report} was not written: there was no time for it")
 
 
 def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:
@@ -277,13 +290,15 @@ def shown_in(
         return [{} for _ in partitions.columns]
     from mtlmon.checking.shown import shown_names
 
-    return shown_names(
+    shown = shown_names(
         file,
         check.policies,
         partitions.of_policies,
         check.clocks,
         has_values=is_for_explanations,
     )
+    # the whole log may be a partition without policies
+    return [*shown, *({} for _ in partitions.columns[len(shown) :])]
 
 
 def has_messages(check: LogCheck, options: Options) -> bool:
@@ -464,43 +479,3 @@ def make_output(check: LogCheck, source: Source, options: Options) -> Output | N
     if isinstance(source, TextLog):
         return OUTPUTS[options.output_format](VerdictTable(names, messages=messages))
     return OUTPUTS[options.output_format](VerdictTable(names, keys, source.times, messages))
-
-
-def note_skipped(source: Source) -> None:
-    """Mention the rows that were skipped, and lines that are no rows."""
-    if not isinstance(source, TextLog) and source.unmatched:
-        note(f"{plural(source.unmatched, 'line')} did not match the pattern")
-    if source.points_left_out:
-        note(f"left out {plural(source.points_left_out, 'time-point')} at which integers overflow")
-    if source.skipped:
-        note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
-    if not isinstance(source, TextLog):
-        for error in source.errors[:3]:
-            note(f"  {error}")
-
-
-def note_waiting(source: Source) -> None:
-    """Mention the rows that wait for later values at the end of the log."""
-    if source.waiting_rows:
-        rows = plural(source.waiting_rows, source.row_name)
-        verb = "waits" if source.waiting_rows == 1 else "wait"
-        note(f"{rows} still {verb} for later values at the end of the log (see --end-time inf)")
-
-
-def report_end(work: PolicyWork) -> None:
-    """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
-    check, source, options = work.check, work.source, work.options
-    note_skipped(source)
-    if work.is_complete and source.unseen_atoms:
-        note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
-    if work.is_complete:
-        note_waiting(source)
-    undecided = sum(counts.undecided for counts in check.counts)
-    if work.is_complete and options.resolve and undecided:
-        note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")
-    if work.is_complete and check.open_first is not None:
-        first, earliest = check.open_first
-        note(
-            f"{first.time_stamp}:{first.offset} is false, but a time-point of time-stamp "
-            f"{earliest} is undecided at the end of the log (see --end-time)"
-        )

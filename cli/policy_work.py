@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
+from mtlmon.cli.endings import is_violated, report_end
 from mtlmon.cli.failure import Failure, note
 from mtlmon.cli.pump import LogEnds
-from mtlmon.cli.report import plural
+from mtlmon.cli.report import plural, policies_summary
 from mtlmon.cli.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
 from mtlmon.errors import SnapshotError
 
@@ -149,6 +151,7 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
         self.check = check
         self.output = output
         self.findings = findings
+        self.logs_by_name = logs
         self.logs: Iterable[os.stat_result] = logs.values()
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
         self.options = options
@@ -180,13 +183,17 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         """Check the events of a batch; yield now and then."""
-        for _ in self.check.feed(batch, self.source):
+        for _ in self.steps_of(batch):
             self.take()
             yield
         forgotten = sum(self.check.keys_forgotten)
         if self.assumptions is not None and forgotten != self.keys_forgotten:
             self.assumptions.forget_keys()
         self.keys_forgotten = forgotten
+
+    def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Check the events of a batch; there may be verdicts to take out after each step."""
+        return self.check.feed(batch, self.source)
 
     def end(self, end_time: EndTime) -> Iterator[None]:
         """Check a last row without a line feed, and end the log; yield now and then."""
@@ -217,6 +224,33 @@ class PolicyWork(LogWork["TextBatch | EventBatch"]):
 
     def close(self) -> None:
         self.check.close()
+
+    # ---- what is told at the end -----------------------------------------------------------
+
+    def has_violation(self) -> bool:
+        """Whether a policy is violated more often than it may be."""
+        return any(map(is_violated, self.check.policies, self.check.counts))
+
+    def report_end(self) -> None:
+        """Mention what the verdicts do not show."""
+        report_end(self)
+
+    def explain(self, again: Callable[[], Source]) -> None:
+        """Explain the first violations; `again` opens the log once more."""
+        assert self.findings is not None
+        with closing(again()) as log:
+            self.findings.explain(log)
+
+    def write_report(
+        self, again: Callable[[], Source], seconds: float, *, is_interrupted: bool
+    ) -> None:
+        """Write the report; the arguments are those of `Findings.write_report`."""
+        assert self.findings is not None
+        self.findings.write_report(again, seconds, is_interrupted=is_interrupted)
+
+    def summary(self, seconds: float) -> str:
+        """Return counts and the speed of a run that took so many seconds."""
+        return policies_summary(self.check, self.source, seconds, self.assumptions)
 
     # ---- checkpoints -----------------------------------------------------------------------
 

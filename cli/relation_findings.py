@@ -10,23 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 from mtlmon.cli.explaining import Explanations, check_file
 from mtlmon.cli.failure import Failure
-from mtlmon.cli.report import plural
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
     from mtlmon.policy import PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.relational.reasons.evidence import Explanation, Reader
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.reporting.histogram import TimeHistogram
 
-__all__ = ["RelationFindings", "can_reread", "check_explained", "explain"]
+__all__ = [
+    "RelationExplanations",
+    "RelationFindings",
+    "can_reread",
+    "check_explained",
+    "explain",
+]
 
 _VIOLATED = 0
 LISTED = 100
@@ -148,6 +153,11 @@ class RelationFindings:
             key=lambda one: (one.point, one.policy),
         )
 
+    @property
+    def total(self) -> int:
+        """The number of violations of all policies."""
+        return sum(self.totals)
+
     def snapshot(self) -> list[object]:
         """Return what is kept, for `restore`."""
         return [self.totals, self.first]
@@ -162,6 +172,50 @@ class RelationFindings:
             ]
             for own in first
         ]
+
+
+class RelationExplanations:
+    """The explanations of violations.
+
+    Args:
+        findings: the violations of a run.
+        file: the policies.
+        analysis: what is known of them.
+        read: reads the log once more.
+        options: the options of the command line.
+    """
+
+    def __init__(
+        self,
+        findings: RelationFindings,
+        file: PolicyFile,
+        analysis: Analysis,
+        read: Reader,
+        options: Options,
+    ) -> None:
+        self.policies = findings.plan.named_policies
+        self.analysis = analysis
+        self.unit = options.resolution or options.unit
+        self.explainer = findings.explainer(file, analysis, read, options)
+
+    def add(self, explanations: Explanations, violations: Sequence[Violation]) -> None:
+        """Explain violations."""
+        for found in self.explainer.explain(violations):
+            self.add_found(explanations, found)
+
+    def add_found(self, explanations: Explanations, found: Explanation) -> None:
+        """Add what the explainer has found for a violation."""
+        number = found.violation.policy
+        policy = self.policies[number]
+        text = partial(
+            explanation_text,
+            found,
+            policy,
+            str(self.analysis.policies[number].policy.written),
+            self.analysis.relations,
+            unit=self.unit,
+        )
+        explanations.add_text(text, None if policy.name is None else f"policy {policy.name}")
 
 
 def explain(
@@ -180,25 +234,7 @@ def explain(
         read: reads the log once more.
         options: the options of the command line.
     """
-    explainer = findings.explainer(file, analysis, read, options)
     explanations = Explanations(options.explain_output)
-    policies = findings.plan.named_policies
-    for found in explainer.explain(findings.chosen):
-        policy = policies[found.violation.policy]
-        written = str(analysis.policies[found.violation.policy].policy.written)
-
-        text = partial(
-            explanation_text,
-            found,
-            policy,
-            written,
-            analysis.relations,
-            unit=options.resolution or options.unit,
-        )
-        explanations.add_text(text, None if policy.name is None else f"policy {policy.name}")
-    if sum(findings.totals) > options.explain_limit:
-        explanations.remark(
-            f"explained {plural(options.explain_limit, 'violation')}; there are more "
-            "(--explain-limit)"
-        )
-    explanations.write()
+    found = RelationExplanations(findings, file, analysis, read, options)
+    found.add(explanations, findings.chosen)
+    explanations.finish(findings.total, options.explain_limit)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Reader
 
-__all__ = ["table_reader", "text_reader"]
+__all__ = ["rewind", "table_reader", "text_reader"]
 
 
 def text_reader(options: Options, most: int, start_of_input: int | None) -> Reader:

@@ -7,11 +7,16 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.failure import SIGNALLED, WriteFailure, note
-from mtlmon.cli.findings import INTERRUPTED, NOT_EXPLAINED, STOPPED_EARLY, peak_memory
+from mtlmon.cli.failure import SIGNALLED, note
+from mtlmon.cli.findings import (
+    INTERRUPTED,
+    NOT_EXPLAINED,
+    STOPPED_EARLY,
+    peak_memory,
+    save_report,
+)
 from mtlmon.cli.report import plural
 from mtlmon.cli.signals import REPORT_SECONDS
-from mtlmon.errors import ReportError
 from mtlmon.relational.reasons import explanation_text
 from mtlmon.reporting import (
     Explanation,
@@ -19,7 +24,6 @@ from mtlmon.reporting import (
     ReportData,
     Run,
     Violation,
-    write_report,
 )
 from mtlmon.syntax.report import shorten, visible
 
@@ -96,10 +100,6 @@ class RelationReport:
 
     def write_now(self, read: Reader | None, seconds: float, *, is_interrupted: bool) -> None:
         """Write the report."""
-        assert self.options.report is not None
-        texts = {} if read is None else self.explanations(read)
-        is_stopped = self.check.run.is_stopped
-        remarks = list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted))
         run = Run(
             inputs=self.inputs,
             rows=self.rows,
@@ -110,18 +110,19 @@ class RelationReport:
             started=datetime.now(UTC) - timedelta(seconds=seconds),
             end_time=self.options.end_time,
             unit=self.options.resolution or self.options.unit,
-            last=None if is_stopped else self.check.engine.clock,
-            remarks=remarks,
+            last=None if self.check.run.is_stopped else self.check.engine.clock,
+            remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
         )
-        policies = [
+        save_report(ReportData(self.reports(read), run), self.options)
+
+    def reports(self, read: Reader | None) -> list[PolicyReport]:
+        """Return the results of the policies; `read` reads the log once more, if possible."""
+        texts = {} if read is None else self.explanations(read)
+        return [
             self.policy_report(number, texts)
             for number, one in enumerate(self.check.plan.named_policies)
             if not one.is_find
         ]
-        try:
-            write_report(ReportData(policies, run), self.options.report)
-        except ReportError as error:
-            raise WriteFailure(str(error)) from None
 
     def explanations(self, read: Reader) -> dict[Violating, Explanation]:
         """Explain the first violations of each policy."""
@@ -180,10 +181,14 @@ class RelationReport:
             yield STOPPED_EARLY
         if self.skipped:
             yield f"Skipped {plural(self.skipped, 'line')} that could not be read."
+        yield from self.matches()
+        if self.findings.total and not can_reread:
+            yield NOT_EXPLAINED
+
+    def matches(self) -> Iterator[str]:
+        """Yield how often finds have matched."""
         run = self.check.run
         for one, found in zip(self.check.plan.named_policies, run.found_points, strict=True):
             if one.is_find:
                 name = "The find" if one.name is None else f"Find {one.name}"
                 yield f"{name} matched at {plural(found, 'time-point')}."
-        if any(self.findings.totals) and not can_reread:
-            yield NOT_EXPLAINED

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon.cli.endings import note_skipped
 from mtlmon.cli.failure import note
 from mtlmon.cli.files import open_verdicts, position_of_input
-from mtlmon.cli.policies import assumption_watch, note_skipped, open_table_source, statuses
+from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import SMALLEST_STEP_EVENTS, LogWork, NoWriter
 from mtlmon.cli.pump import LogEnds, Pump
 from mtlmon.cli.relation_checkpoints import (

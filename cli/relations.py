@@ -190,6 +190,9 @@ class Check:
         queue: takes the answers instead of the output, until other verdicts have come as far.
         output: the output, which others write to as well; by default, one of its own.
         key_count: how many columns of keys lines have, which are empty for these policies.
+
+    Attributes:
+        taker: what takes the answers at last: the output, or what keeps violations before it.
     """
 
     def __init__(
@@ -213,14 +216,14 @@ class Check:
             output = self.make_output(options, times)
         self.output = output
         self.findings: RelationFindings | None = None
-        taker: AnswerOutput = self.output if queue is None else queue
+        self.taker: AnswerOutput = self.output
         if options.explain or options.report is not None:
             from mtlmon.cli.relation_findings import RelationFindings
 
-            taker = self.findings = RelationFindings(self.plan, taker, options)
+            self.taker = self.findings = RelationFindings(self.plan, self.output, options)
         self.run = RelationalRun(
             self.engine,
-            taker,
+            self.taker if queue is None else queue,
             verdicts=options.verdicts,
             memory=memory,
         )

@@ -9,15 +9,17 @@ from mtlmon.errors import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["POLICIES", "RELATIONS", "damaged", "joined_parts", "split_parts"]
+__all__ = ["MIXED", "POLICIES", "RELATIONS", "damaged", "joined_parts", "split_parts"]
 
 POLICIES = b"mtlmon policies\x01"
 RELATIONS = b"mtlmon relations\x01"
-"""What snapshots of policies without variables begin with, and those of policies with variables."""
+MIXED = b"mtlmon mixed\x01"
+"""What snapshots begin with: of policies without variables, of those with variables, of both."""
 
 _RUNS = {
     POLICIES: "a run without policies with variables",
     RELATIONS: "a run of policies with variables only",
+    MIXED: "a run of policies with variables and without",
 }
 _SIZE_BYTES = 8
 """The width of the size that precedes each part."""

@@ -19,15 +19,10 @@ from mtlmon.cli.arguments import (
     add_unit_options,
 )
 from mtlmon.cli.command import declared_policies
+from mtlmon.cli.endings import note_skipped, note_waiting
 from mtlmon.cli.failure import Failure
 from mtlmon.cli.files import open_verdicts, read_formula
-from mtlmon.cli.policies import (
-    assumption_watch,
-    note_skipped,
-    note_waiting,
-    open_table_source,
-    statuses,
-)
+from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
 from mtlmon.cli.report import Progress, is_terminal, streams_summary

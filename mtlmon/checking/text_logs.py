@@ -163,6 +163,9 @@ class TextLog(BatchReader[TextBatch]):
         digest: set this before the first event to get a digest of all events that are read.
         wait: set this to a function that blocks until there is something to read. It is called with
             the descriptor before every read, except from a regular file.
+        note_block: set this to a function that gets each block of the log as it is read.
+        marks_end: set this to get a batch without events before a last line without a line feed is
+            read; it says that it is the tail of the log.
     """
 
     key_tables = (None,)
@@ -195,6 +198,8 @@ class TextLog(BatchReader[TextBatch]):
         self.bytes_read = 0
         self.digest: EventDigest | None = None
         self.wait: Callable[[int], None] | None = None
+        self.note_block: Callable[[memoryview], None] | None = None
+        self.marks_end = False
         self._clock: int | None = None
         self.passed = 0
         self._head = LogHead()
@@ -259,9 +264,15 @@ class TextLog(BatchReader[TextBatch]):
             self.bytes_read += count
             if not self._head.is_full:
                 self._head.add(block[:count])
+            if self.note_block is not None:
+                self.note_block(block[:count])
             self._events.load(block[:count])
             yield from self._loaded()
             self._memory.note("buffers", self._events.held_bytes)
+        if self.marks_end:
+            end = TextBatch(b"", b"", self._atoms)
+            end.is_tail = True
+            yield end
         self._events.load_end()
         for batch in self._loaded():
             if batch is not None:
@@ -270,6 +281,29 @@ class TextLog(BatchReader[TextBatch]):
 
     def close(self) -> None:
         """Do nothing: the file belongs to the caller."""
+
+    def skip_bytes(self, count: int, rows: int, clock: int | None) -> Iterator[None]:
+        """Read the first bytes without looking at them; call this before iterating.
+
+        This yields now and then, and ends early if the log is shorter.
+
+        Args:
+            count: the number of bytes.
+            rows: the number of events that they have.
+            clock: the time-stamp of the last of these; None if there are none.
+        """
+        self.rows, self._clock = rows, clock
+        block = memoryview(bytearray(_BLOCK_BYTES))
+        while self.bytes_read < count:
+            size = self._read_into(block[: count - self.bytes_read])
+            if not size:
+                return
+            self.bytes_read += size
+            if not self._head.is_full:
+                self._head.add(block[:size])
+            if self.note_block is not None:
+                self.note_block(block[:size])
+            yield
 
     def _read_into(self, block: memoryview) -> int:
         """Wait for bytes and read them; return their number, or 0 at the end of the log."""

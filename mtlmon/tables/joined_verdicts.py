@@ -23,10 +23,10 @@ __all__ = ["JoinedTable"]
 class JoinedTable:
     """Creates record batches of verdicts and of answers, with the columns of a `ValuationTable`.
 
-    Verdicts have null in the columns of variables, and answers in those of keys.
+    Verdicts have null in the columns of variables, and answers in those of keys and messages.
 
     Args:
-        verdicts: creates the batches of verdicts, without messages.
+        verdicts: creates the batches of verdicts.
 
     Attributes:
         valuations: creates those of answers; set it before anything is written.
@@ -41,16 +41,28 @@ class JoinedTable:
         """The schema of the batches, once rows have been read."""
         assert self.valuations is not None
         policy, *others = self.valuations.schema
-        keys = [pa.field(name, pa.string()) for name in self._key_columns.values()]
-        return pa.schema([field.with_nullable(True) for field in (policy, *keys, *others)])
+        renamed = self._renamed
+        keys = [pa.field(renamed[name], pa.string()) for name in self._verdicts.key_columns]
+        messages = [pa.field(renamed[name], pa.string()) for name in self._message_columns]
+        fields = (policy, *keys, *others, *messages)
+        return pa.schema([field.with_nullable(True) for field in fields])
+
+    @property
+    def _message_columns(self) -> list[str]:
+        return ["message"] if self._verdicts.has_messages else []
 
     @cached_property
-    def _key_columns(self) -> dict[str, str]:
-        """The columns of keys among those of verdicts; one called like a variable gets a prefix."""
+    def _renamed(self) -> dict[str, str]:
+        """The columns of keys and messages of verdicts, with their names here.
+
+        One that is called like a variable gets a prefix.
+        """
         assert self.valuations is not None
         known = self._verdicts.key_columns
-        names = unique_columns(known, self.valuations.schema.names, "key_")
-        return dict(zip(known, names, strict=True))
+        taken = self.valuations.schema.names
+        names = unique_columns(known, [*taken, *self._message_columns], "key_")
+        messages = unique_columns(self._message_columns, [*taken, *names], "trigger_")
+        return dict(zip([*known, *self._message_columns], [*names, *messages], strict=True))
 
     def batches(self, rows: VerdictRows | AnswerBlock) -> Iterator[pa.RecordBatch]:
         """The verdicts or answers, which are removed from the rows."""
@@ -60,7 +72,7 @@ class JoinedTable:
                 yield self._completed(batch, batch.schema.names)
             return
         for batch in self._verdicts.batches(rows):
-            names = [self._key_columns.get(name, name) for name in batch.schema.names]
+            names = [self._renamed.get(name, name) for name in batch.schema.names]
             yield self._completed(batch, names)
 
     def _completed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

@@ -66,6 +66,11 @@ class VerdictTable:
             keys.partitions.all_columns, has_messages=messages is not None
         )
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether there is a column of messages."""
+        return self._messages is not None
+
     @cached_property
     def has_time_texts(self) -> bool:
         """Whether the log writes times differently from the time-stamps.

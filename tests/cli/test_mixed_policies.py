@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 from pyarrow import parquet
 
 from mtlmon.checking import LogCheck
-from tests.cli.process import Ended, shell
+from tests.cli.process import Ended, mtlmon, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,9 +158,6 @@ def test_the_summary_has_all_policies(command: Command, tmp_path: Path) -> None:
     ("given", "rules", "message"),
     [
         (["--verdicts", "first"], [], "--verdicts first does not work yet for a file with"),
-        (["--explain"], [], "--explain does not work yet"),
-        (["--report", "x.html"], [], "--report does not work yet"),
-        (["--checkpoint", "x", "-o", "y"], [], "--checkpoint does not work yet"),
         ([], ["policy late: x > 3"], "uses columns of a table, but the log is read as text"),
         (
             [],
@@ -235,15 +232,26 @@ def test_a_table_of_no_rows_has_columns(command: Command, tmp_path: Path) -> Non
     assert done.output == ",".join([*COLUMNS, "x\n"])
 
 
-def test_messages_are_refused(command: Command, tmp_path: Path) -> None:
+def test_messages_are_a_column_beside_those_of_variables(command: Command, tmp_path: Path) -> None:
     rules, log = tmp_path / "rules.mtl", tmp_path / "log.csv"
-    rules.write_text(
-        "\n".join([*TABLE_ATOMS, *WITH_VARIABLES, 'trigger t: kind = "p" message "at {ts}"', ""])
-    )
-    log.write_text("ts,kind,x,noise\n1,p,a,true\n")
-    done = command("--output-format", "jsonl", rules, log)
-    assert "messages of triggers do not work yet beside policies with variables" in done.errors
-    assert command(rules, log).status == 1
+    trigger = 'trigger t per x: kind = "p" message "{kind} of {x} at {ts}"'
+    rules.write_text("\n".join([*TABLE_ATOMS, "find b: p(x)", trigger, ""]))
+    log.write_text("ts,kind,x\n1,p,a\n2,q,a\n3,p,b\n")
+    given = ["--verdicts", "false", "--output-format", "jsonl"]
+    rows = [json.loads(line) for line in command(*given, rules, log).output.splitlines()]
+    assert [(row["policy"], row["key_x"], row["x"], row["message"]) for row in rows] == [
+        ("t", "a", None, "p of a at 1"),
+        ("b", None, "a", None),
+        ("t", "b", None, "p of b at 3"),
+        ("b", None, "b", None),
+    ]
+    rules.write_text("\n".join(['atom p(message) = kind = "p"', "find b: p(message)", trigger, ""]))
+    log.write_text("ts,kind,message,x\n1,p,hello,a\n")
+    rows = [json.loads(line) for line in command(*given, rules, log).output.splitlines()]
+    assert [(row["message"], row["trigger_message"]) for row in rows] == [
+        (None, "p of a at 1"),
+        ("hello", None),
+    ]
 
 
 KEYED = ["key kind", "policy few: count[0,4]() < 3", "policy own per x: NOT ask"]
@@ -313,3 +321,139 @@ def test_text_logs_have_no_keys(command: Command, tmp_path: Path) -> None:
     file.write_text("\n".join([*MIXED, "policy a per user: NOT ask", ""]))
     log.write_text("@1 p(a)\n")
     assert "divides the log by the column user" in command(file, log).errors
+
+
+def explained(text: str) -> list[str]:
+    """The explanations among what the command says."""
+    return [one for one in text.split("\n\n") if one.startswith(("policy ", "✓", "✗"))]
+
+
+@pytest.mark.parametrize("lines", [text_lines(7, 25), table_lines(8, 25)], ids=["text", "table"])
+def test_explanations_are_those_of_each_kind(
+    command: Command, tmp_path: Path, lines: list[str]
+) -> None:
+    """They come by time-stamp; those without variables come first."""
+    told: dict[str, list[tuple[str, str]]] = {}
+    plain = [re.sub(r"[pqr]\([ab]\)", "", line) for line in lines]
+    for name, rules in {"without": ORDINARY, "with": WITH_VARIABLES, "both": MIXED}.items():
+        page = tmp_path / "explained.txt"
+        given: list[str | Path] = [
+            "--explain",
+            "--explain-limit",
+            "99",
+            "--explain-output",
+            page,
+            "--end-time",
+        ]
+        own = plain if name == "without" else lines
+        outputs(command, tmp_path, rules, own, *given, "inf")
+        parts = re.split(r"^(?=policy )", page.read_text(), flags=re.MULTILINE)
+        told[name] = [(re.findall(r"\b(\d+):\d+", one)[0], one) for one in parts if one]
+    assert told["without"]
+    assert told["with"]
+    wanted = sorted([*told["without"], *told["with"]], key=lambda one: int(one[0]))
+    assert told["both"] == wanted
+
+
+def test_explanations_have_one_limit(command: Command, tmp_path: Path) -> None:
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("\n".join([*MIXED, ""]))
+    log.write_text("@1 noise\n@2 p(a)\n@3 noise p(b)\n")
+    done = command("--explain", "--explain-limit", "2", rules, log)
+    assert "1:0 noise" in done.errors or "quiet" in done.errors
+    assert "x = a" in done.errors
+    assert "x = b" not in done.errors
+    assert done.errors.count("policy quiet") == 1
+    assert "explained 2 violations; there are more (--explain-limit)" in done.errors
+
+
+def test_lines_that_cannot_be_read_are_skipped_again(command: Command, tmp_path: Path) -> None:
+    """Those with a wrong number of values have no events in the second pass either."""
+    rules, log = tmp_path / "rules.mtl", tmp_path / "log"
+    rules.write_text("policy known: p(x) IMPLIES ONCE q(x)\npolicy quiet: NOT ONCE[0,1] noise\n")
+    log.write_text("@1 p(a) noise\n@2 p(a, b)\n@2 q(a)\n@2 p(b) noise\n")
+    done = command("--on-error", "skip", "--verdicts", "false", "--explain", rules, log)
+    assert done.output.splitlines() == [
+        "quiet\t1:0 false",
+        "known\t1:0 false (x=a)",
+        "quiet\t2:0 false",
+        "quiet\t2:1 false",
+        "known\t2:1 false (x=b)",
+    ]
+    assert "2:1 p(b)" in done.errors
+
+
+@pytest.mark.parametrize("lines", [text_lines(9, 30), table_lines(10, 30)], ids=["text", "table"])
+def test_the_report_has_all_policies(command: Command, tmp_path: Path, lines: list[str]) -> None:
+    page = tmp_path / "report.html"
+    outputs(command, tmp_path, MIXED, lines, "--report", page)
+    text = page.read_text()
+    sections = re.findall(r'<h2 id="[^"]*">([^<]*)', text)
+    names = [name for one in sections if (name := one.strip()) in ("answered", "known", "quiet")]
+    assert names == ["answered", "known", "quiet"]
+    assert "Find soon matched at" in text
+    assert "no q(" in text
+
+
+def test_reports_are_written_of_logs_without_rows(command: Command, tmp_path: Path) -> None:
+    rules, log, page = (tmp_path / name for name in ("rules.mtl", "log.csv", "report.html"))
+    rules.write_text("\n".join([*TABLE_ATOMS, *MIXED, ""]))
+    log.write_text("ts,kind,x,ask,reply,noise\n")
+    assert command("--report", page, rules, log).status == 0
+    assert "known" in page.read_text()
+
+
+def process(*arguments: str | Path) -> Ended:
+    """Run the command as a process of its own, which holds files for as long as it lives."""
+    return mtlmon(*map(str, arguments))
+
+
+@pytest.mark.parametrize("lines", [text_lines(11, 60), table_lines(12, 60)], ids=["text", "table"])
+@pytest.mark.parametrize("pieces", [(1, 20, 60), (60, 60)])
+def test_a_log_that_grows_goes_on_where_it_ended(
+    tmp_path: Path, lines: list[str], pieces: tuple[int, ...]
+) -> None:
+    given = ["--verdicts", "all", "--explain", "--explain-limit", "50"]
+    header = int(lines[0].startswith("ts,"))
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    for count in pieces:
+        own: list[str | Path] = [*given, "-o", out, "--checkpoint", kept, "--resume"]
+        outputs(process, tmp_path, MIXED, lines[: count + header], *own)
+    whole = outputs(process, tmp_path, MIXED, lines, *given)
+    assert out.read_text() == whole
+
+
+def test_checkpoints_are_of_one_kind_of_file(tmp_path: Path) -> None:
+    log, out, kept = (tmp_path / name for name in ("log", "out", "kept"))
+    log.write_text("@1 p(a) noise\n")
+    given: list[str | Path] = ["-o", out, "--checkpoint", kept]
+    runs = {"without": ORDINARY, "variables": WITH_VARIABLES, "both": MIXED}
+    for before, now, message in [
+        ("both", "without", "it was made by a run of policies with variables and without"),
+        ("without", "both", "it was made by a run without policies with variables"),
+        ("variables", "both", "it was made by a run of policies with variables only"),
+    ]:
+        rules = tmp_path / "rules.mtl"
+        text = "".join(f"{one}\n" for one in runs[before])
+        rules.write_text(text)
+        log.write_text("@1 noise\n")
+        assert process(*given, rules, log).status in (0, 1)
+        rules.write_text("".join(f"{one}\n" for one in runs[now]))
+        done = process(*given, "--resume", rules, log)
+        assert done.status == 2
+        assert message in done.errors
+
+
+def test_the_log_must_be_the_same(tmp_path: Path) -> None:
+    """Values of rows count, too, although policies without variables do not see them."""
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    given: list[str | Path] = ["-o", out, "--checkpoint", kept]
+    for lines in [["@1 p(a)", "@2 p(b)"], ["ts,kind,x,ask,reply,noise", "1,p,a,true,true,true"]]:
+        outputs(process, tmp_path, MIXED, lines, *given)
+        log = tmp_path / ("log.csv" if len(lines[1]) > 9 else "log")
+        log.write_text(log.read_text().replace("p(a)", "p(c)").replace("p,a", "p,c"))
+        done = process(*given, "--resume", tmp_path / "rules.mtl", log)
+        assert done.status == 2
+        assert "differ from those that were read" in done.errors
+        out.unlink()
+        kept.unlink()

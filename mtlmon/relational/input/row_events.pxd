@@ -9,3 +9,4 @@ cdef class RowEvents:
     cdef readonly tuple atoms
     # the atoms that have occurred, as a letter
     cdef uint64_t *seen
+    cdef bint drops_points

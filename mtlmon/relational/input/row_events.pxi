@@ -4,8 +4,11 @@
 from cython cimport final
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
+
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes
+from mtlmon.relational.native cimport PointBlock
 
 cdef enum:
     MOST_EVENTS = 1 << 13
@@ -17,12 +20,14 @@ cdef class RowEvents:
 
     rows: reads the log, with `atoms` as its marks. Its time-points must have been read before each
         call of `read`.
+    drops_points: nobody else reads the time-points.
     """
 
-    def __cinit__(self, RowScanner rows not None):
+    def __cinit__(self, RowScanner rows not None, *, bint drops_points=False):
         if rows.marks is None:
             raise ValueError("the scanner has no atoms without arguments")
         self.rows = rows
+        self.drops_points = drops_points
         self.atoms = rows.marks.atoms
         self.seen = <uint64_t *> calloc(rows.marks.letter_words, sizeof(uint64_t))
         if self.seen == NULL:
@@ -96,4 +101,31 @@ cdef class RowEvents:
         letters = PyBytes_FromStringAndSize(
             <const char *> self.rows.letters, count * words * sizeof(uint64_t)
         )
+        if self.drops_points:
+            points.next = points.point_count
         return time_stamps, letters
+
+    def snapshot(self):
+        """Return what is known of the log up to the scanner's position, for `restore`."""
+        cdef NumberWriter writer = NumberWriter()
+        cdef size_t words = <size_t> self.rows.marks.letter_words
+        cdef size_t word
+        writer.put_bytes(self.rows.snapshot())
+        for word in range(words):
+            writer.put(self.seen[word])
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from a snapshot; the next block to load is the log from that position on.
+
+        Raises:
+            SnapshotError: the bytes are not the snapshot of such a reader.
+        """
+        cdef NumberReader reader = NumberReader()
+        cdef size_t words = <size_t> self.rows.marks.letter_words
+        cdef size_t word
+        reader.open(as_bytes(snapshot), 0)
+        self.rows.restore(reader.get_bytes())
+        for word in range(words):
+            self.seen[word] = reader.get(UINT64_MAX)
+        reader.end()

@@ -1,0 +1,65 @@
+"""What a run over a log tells at its end: what was skipped, and what is still undecided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import TextLog
+from mtlmon.cli.failure import note
+from mtlmon.cli.report import absent_atoms, plural
+
+if TYPE_CHECKING:
+    from mtlmon.checking import PolicyCounts
+    from mtlmon.cli.policy_work import PolicyWork
+    from mtlmon.policy import Policy
+    from mtlmon.tables import TableEvents
+
+    Source = TextLog | TableEvents
+
+__all__ = ["is_violated", "note_skipped", "note_waiting", "report_end"]
+
+
+def is_violated(policy: Policy, counts: PolicyCounts) -> bool:
+    """Whether a policy is false more often than it may be."""
+    share = policy.tolerance
+    return counts.false > (0 if share is None else share * counts.events)
+
+
+def note_skipped(source: Source) -> None:
+    """Mention the rows that were skipped, and lines that are no rows."""
+    if not isinstance(source, TextLog) and source.unmatched:
+        note(f"{plural(source.unmatched, 'line')} did not match the pattern")
+    if source.points_left_out:
+        note(f"left out {plural(source.points_left_out, 'time-point')} at which integers overflow")
+    if source.skipped:
+        note(f"skipped {plural(source.skipped, source.row_name)} that could not be read")
+    if not isinstance(source, TextLog):
+        for error in source.errors[:3]:
+            note(f"  {error}")
+
+
+def note_waiting(source: Source) -> None:
+    """Mention the rows that wait for later values at the end of the log."""
+    if source.waiting_rows:
+        rows = plural(source.waiting_rows, source.row_name)
+        verb = "waits" if source.waiting_rows == 1 else "wait"
+        note(f"{rows} still {verb} for later values at the end of the log (see --end-time inf)")
+
+
+def report_end(work: PolicyWork) -> None:
+    """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
+    check, source, options = work.check, work.source, work.options
+    note_skipped(source)
+    if work.is_complete and source.unseen_atoms:
+        note(absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names))
+    if work.is_complete:
+        note_waiting(source)
+    undecided = sum(counts.undecided for counts in check.counts)
+    if work.is_complete and options.resolve and undecided:
+        note(f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)")
+    if work.is_complete and check.open_first is not None:
+        first, earliest = check.open_first
+        note(
+            f"{first.time_stamp}:{first.offset} is false, but a time-point of time-stamp "
+            f"{earliest} is undecided at the end of the log (see --end-time)"
+        )

@@ -1,0 +1,514 @@
+"""The policies with variables and without of a file, as one piece of work on a log."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from mtlmon.checking import LogCheck, TextLog
+from mtlmon.checking.outputs import TextOutput
+from mtlmon.checking.partitions import TraceKeys
+from mtlmon.cli.endings import report_end
+from mtlmon.cli.failure import Failure, note
+from mtlmon.cli.policies import assumption_watch
+from mtlmon.cli.policy_work import PolicyWork
+from mtlmon.cli.pump import LogEnds
+from mtlmon.cli.relation_checkpoints import restore_check, restored_source, snapshot_of
+from mtlmon.cli.relation_tables import rows_of_batches
+from mtlmon.cli.relations import Check, engine_for, valid_analysis
+from mtlmon.cli.report import is_terminal, plural, policies_summary
+from mtlmon.cli.snapshot_parts import MIXED, damaged, joined_parts, split_parts
+from mtlmon.cli.text_checkpoints import LogDigest
+from mtlmon.relational.atoms import cell_word
+from mtlmon.relational.native import AnswerBlock
+from mtlmon.relational.output.native import AnswerQueue
+from mtlmon.tables.outputs import ByteWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from os import stat_result
+
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.cli.arguments import Options
+    from mtlmon.cli.findings import Findings
+    from mtlmon.cli.policy_work import Source
+    from mtlmon.cli.pump import EndTime
+    from mtlmon.cli.relations import Output
+    from mtlmon.drive.native import VerdictRows
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.relational.reasons import Violation as Violating
+    from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.stream_values import JsonRowsOutput
+
+    Rows = VerdictRows | AnswerBlock
+    MixedOutput = TextOutput | CsvOutput[Rows] | ParquetOutput[Rows] | JsonRowsOutput[Rows]
+    # returns what reads the log again, up to a number of time-points
+    ReaderFor = Callable[[int], Reader]
+
+__all__ = ["MixedTableWork", "MixedTextWork", "MixedWork", "Part", "mixed_output"]
+
+
+class Part:
+    """The policies with variables.
+
+    Args:
+        engine: evaluates them.
+        analysis: what is known of them.
+        options: the options of the command line.
+        memory: the memory limit of the run.
+        key_count: how many columns of keys the policies without variables have.
+        table: where the rows of all policies are put; None if lines are written.
+        output: writes these rows.
+        times: the log's notation of times, or None if it has the time-stamps.
+
+    Attributes:
+        rows: makes time-points of batches of tables; None if the batches' scanner does.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        analysis: Analysis,
+        options: Options,
+        memory: MemoryLimit,
+        key_count: int,
+        table: JoinedTable | None = None,
+        output: MixedOutput | None = None,
+        times: Times | None = None,
+    ) -> None:
+        widths = array("I", [len(one.variables) for one in engine.plan.named_policies])
+        self.analysis = analysis
+        self.queue = AnswerQueue(widths)
+        self.ready = AnswerBlock(widths)
+        options.verdicts = options.given_verdicts or "false"
+        if table is not None:
+            from mtlmon.tables.valuations import ValuationTable
+
+            policies = engine.plan.named_policies
+            table.valuations = ValuationTable(
+                [one.name for one in policies],
+                [
+                    tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+                    for one in policies
+                ],
+                engine.plan.texts,
+                times,
+                has_true=options.verdicts in {"all", "boolean"},
+            )
+        own = None if table is None else cast("Output", output)
+        self.check = Check(
+            engine, options, memory, queue=self.queue, output=own, key_count=key_count
+        )
+        options.verdicts = options.given_verdicts or "all"
+        self.rows: RelationRows | None = None
+
+    def feed(self, batch: TextBatch | EventBatch) -> list[int]:
+        """Check a batch; return after how many events there are answers."""
+        before = self.check.engine.point_count
+        if self.rows is None:
+            self.check.run.advance()
+        else:
+            self.rows.load(batch)  # type: ignore[arg-type]
+            more = True
+            while more:
+                more = self.rows.read()
+                self.check.run.advance(keeps_texts=more or len(self.queue) > 0)
+        return [known - before for known in self.queue.known()]
+
+    def take(self, position: int | None = None) -> bytes:
+        """Return the lines of the first events, or of all that is answered."""
+        self.queue.take(self.ready, (1 << 64) - 1 if position is None else position)
+        self.check.taker.put(self.ready)
+        return self.check.output.writer.take()
+
+
+def mixed_output(
+    check: LogCheck, source: TableEvents | None, options: Options
+) -> tuple[MixedOutput, JoinedTable | None]:
+    """Return what writes the verdicts of all policies, and the table that it writes, if any.
+
+    Args:
+        check: the check of the policies without variables.
+        source: the tables; None for a text log.
+        options: the options of the command line.
+
+    Raises:
+        Failure: the output is binary, but would go to a terminal.
+    """
+    names = [policy.name for policy in check.policies]
+    keys = None if source is None else TraceKeys(check.partitions, tuple(source.key_tables))
+    if options.output_format == "text" or options.verdicts == "none":
+        return TextOutput(names, keys), None
+    is_parquet = options.output_format == "parquet"
+    if is_parquet and options.output is None and is_terminal(sys.stdout):
+        raise Failure("cannot write Parquet to a terminal: add -o FILE")
+    from mtlmon.tables.joined_verdicts import JoinedTable
+    from mtlmon.tables.outputs import CsvOutput, ParquetOutput
+    from mtlmon.tables.stream_values import JsonRowsOutput
+    from mtlmon.tables.verdicts import VerdictTable
+
+    times = None if source is None else source.times
+    table = JoinedTable(VerdictTable(names, keys, times, check.messages))
+    if options.output_format == "jsonl":
+        return JsonRowsOutput(table), table
+    return (ParquetOutput(table) if is_parquet else CsvOutput(table)), table
+
+
+class MixedWork(PolicyWork):
+    """Reads the events of a log, and checks the policies of both kinds.
+
+    Args:
+        check: the check of the policies without variables.
+        source: the log.
+        part: the policies with variables; None if their plan needs the types of columns.
+        outputs: what `mixed_output` has returned.
+        findings: collects violations of the policies without variables, if they are wanted.
+        logs: the status of the log's files by name.
+        options: the options of the command line.
+        file: the policies.
+        reader_for: returns what reads the log once more for the policies with variables.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: Source,
+        part: Part | None,
+        outputs: tuple[MixedOutput, JoinedTable | None],
+        findings: Findings | None,
+        logs: Mapping[str, stat_result],
+        options: Options,
+        file: PolicyFile,
+        reader_for: ReaderFor,
+    ) -> None:
+        output, self.table = outputs
+        watch = assumption_watch(file, source, options)
+        super().__init__(check, source, output, findings, logs, options, watch)
+        self.file = file
+        self.reader_for = reader_for
+        self.lines = output
+        self.part = part
+        self.joined = ByteWriter()
+        self.writer = self.joined
+        # the rest of a batch that the policies with variables have taken in
+        self.rest: Iterator[None] = iter(())
+        self.is_within_batch = False
+
+    def make_part(self) -> Part:
+        """Make the policies with variables once the types of columns are known."""
+        raise NotImplementedError
+
+    def known_part(self) -> Part:
+        """Return the policies with variables, also if no row has shown the types of columns."""
+        if self.part is None:
+            self.part = self.make_part()
+        return self.part
+
+    def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        self.rest = self.steps_to_end(batch, self.known_part().feed(batch))
+        # not `yield from`: what is left of the batch must outlive this generator, for `settle`
+        for _ in self.rest:
+            yield
+
+    def steps_to_end(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
+        """Check a batch that the policies with variables have taken in."""
+        self.is_within_batch = True
+        yield from self.check.feed(batch, self.source, cuts)
+        self.is_within_batch = False
+
+    def take(self) -> None:
+        """Take the lines of all policies, up to the events that all have seen."""
+        super().take()
+        self.joined.write(self.lines.writer.take())
+        if self.part is not None:
+            self.joined.write(self.part.take(self.check.position))
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """Check a last row without a line feed, and end the log; yield now and then."""
+        yield from super().end(end_time)
+        if self.part is not None:
+            self.part.check.run.end(end_time)
+
+    def finish(self) -> None:
+        """Convert what is left, and write the end of the file to the writer."""
+        if self.table is not None:
+            # the columns of a log without rows
+            self.known_part()
+        self.take()
+        if self.part is not None:
+            self.joined.write(self.part.take())
+        self.lines.close()
+        self.joined.write(self.lines.writer.take())
+
+    # ---- what is told at the end -----------------------------------------------------------
+
+    def has_violation(self) -> bool:
+        if super().has_violation():
+            return True
+        return self.part is not None and self.part.check.has_violation(self.file)
+
+    def report_end(self) -> None:
+        report_end(self)
+        if self.part is not None:
+            rows = self.part.rows
+            if rows is not None and rows.left_out:
+                what = plural(rows.left_out, "row")
+                note(f"left out {what} of atoms, as an argument is null or no number")
+            self.part.check.report_end()
+
+    def summary(self, seconds: float) -> str:
+        lines = policies_summary(self.check, self.source, seconds, self.assumptions)
+        if self.part is None:
+            return lines
+        return f"{lines}\n\n{self.part.check.counts_table()}"
+
+    def explain(self, again: Callable[[], Source]) -> None:
+        """Explain the first violations, by time-stamp; those without variables come first."""
+        from mtlmon.checking.explaining import Violation
+        from mtlmon.cli.explaining import Explanations
+        from mtlmon.cli.relation_findings import RelationExplanations
+
+        part = self.known_part()
+        findings, others = self.findings, part.check.findings
+        assert findings is not None
+        assert others is not None
+        limit = self.options.explain_limit
+        chosen: list[Violation | Violating] = [*findings.chosen, *others.chosen]
+        chosen.sort(key=lambda one: one.time_stamp)
+        del chosen[limit:]
+        explanations = Explanations(self.options.explain_output)
+        with closing(again()) as log:
+            own = [one for one in chosen if isinstance(one, Violation)]
+            proofs = dict(findings.explained(own, log))
+        explained = RelationExplanations(
+            others, self.file, part.analysis, self.reader(), self.options
+        )
+        of_others = [one for one in chosen if not isinstance(one, Violation)]
+        reasons = iter(explained.explainer.explain(of_others))
+        for violation in chosen:
+            if isinstance(violation, Violation):
+                findings.add_explanation(explanations, violation, proofs[violation])
+            else:
+                explained.add_found(explanations, next(reasons))
+        explanations.finish(findings.total + others.total, limit)
+
+    def reader(self) -> Reader:
+        """Return what reads the log once more for the policies with variables."""
+        return self.reader_for(self.known_part().check.engine.point_count)
+
+    def write_report(
+        self, again: Callable[[], Source], seconds: float, *, is_interrupted: bool
+    ) -> None:
+        """Write the report, with the policies in the order of the file."""
+        from mtlmon.cli.findings import NOT_EXPLAINED, save_report
+        from mtlmon.cli.relation_report import RelationReport
+        from mtlmon.reporting import ReportData
+
+        part = self.known_part()
+        findings, others = self.findings, part.check.findings
+        assert findings is not None
+        assert others is not None
+        run = findings.run(seconds, is_interrupted=is_interrupted)
+        relations = RelationReport(
+            part.check,
+            others,
+            self.file,
+            part.analysis,
+            self.options,
+            run.inputs,
+            self.source.rows,
+            self.source.skipped,
+        )
+        reports = findings.reports(again)
+        reports += relations.reports(self.reader() if findings.can_reread else None)
+        names = [policy.name for policy in self.file.policies]
+        reports.sort(key=lambda one: names.index(one.name))
+        remarks = [*run.remarks, *relations.matches()]
+        if others.total and not findings.can_reread and NOT_EXPLAINED not in remarks:
+            remarks.append(NOT_EXPLAINED)
+        save_report(ReportData(reports, replace(run, remarks=remarks)), self.options)
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        return super().is_settled and not self.is_within_batch
+
+    def settle(self) -> bool:
+        """Take a step towards the end of the batch; return whether there may be more."""
+        for _ in self.rest:
+            self.take()
+            return True
+        return False
+
+    def source_state(self) -> bytes:
+        """What is known of the log for the policies with variables, as bytes."""
+        raise NotImplementedError
+
+    def snapshot(self) -> bytes:
+        if self.part is None:
+            own = snapshot_of(None, b"", self.options)
+        else:
+            own = snapshot_of(self.part.check, self.source_state(), self.options)
+        return joined_parts(MIXED, [super().snapshot(), own])
+
+    def restored(self, snapshot: bytes, output_size: int) -> tuple[bytes, list[bytes]]:
+        """Restore the policies without variables; return the parts of the snapshot of the others.
+
+        Raises:
+            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
+        """
+        parts = split_parts(snapshot, MIXED, 2)
+        if len(parts) != 2:
+            raise damaged()
+        super().restore(parts[0], output_size)
+        return restored_source(parts[1], self.options)
+
+
+class MixedTextWork(MixedWork):
+    """Likewise, for text logs, whose position is a number of bytes.
+
+    Args:
+        events: reads the log for both kinds of policies.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: TextLog,
+        part: Part,
+        outputs: tuple[MixedOutput, JoinedTable | None],
+        findings: Findings | None,
+        logs: Mapping[str, stat_result],
+        options: Options,
+        file: PolicyFile,
+        reader_for: ReaderFor,
+        events: RowEvents,
+    ) -> None:
+        super().__init__(check, source, part, outputs, findings, logs, options, file, reader_for)
+        self.log = source
+        self.events = events
+        self.digest = LogDigest()
+        if options.checkpoint is not None:
+            source.note_block = self.note_block
+            source.marks_end = True
+
+    def note_block(self, block: memoryview) -> None:
+        """Keep a block for the digest, which needs no bytes that are part of it."""
+        self.digest.add(block)
+        self.digest.up_to(min(self.position, self.log.bytes_read))
+
+    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        if len(batch.time_stamps):
+            yield from super().feed(batch)
+
+    @property
+    def position(self) -> int:
+        return self.events.rows.position
+
+    @property
+    def amount(self) -> str:
+        return f"{self.position:,} bytes"
+
+    @property
+    def is_settled(self) -> bool:
+        return super().is_settled and self.events.rows.is_settled
+
+    def log_digest(self) -> bytes:
+        return self.digest.up_to(self.position)
+
+    def source_state(self) -> bytes:
+        return self.events.snapshot()
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        source, run = self.restored(snapshot, output_size)
+        # another file is said to be one before its relations are compared
+        restore_check(self.known_part().check, run)
+        self.events.restore(source)
+
+    def skip(self) -> Iterator[None]:
+        count, rows = self.position, self.events.rows
+        if self.log.size is not None and self.log.size < count:
+            raise LogEnds
+        yield from self.log.skip_bytes(count, rows.point_count, self.events.last_time_stamp)
+        if self.log.bytes_read < count:
+            raise LogEnds
+
+
+class MixedTableWork(MixedWork):
+    """Likewise, for tables.
+
+    Args:
+        shown: for each atom, the names that batches show the values of its arguments under.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: TableEvents,
+        outputs: tuple[MixedOutput, JoinedTable | None],
+        findings: Findings | None,
+        logs: Mapping[str, stat_result],
+        options: Options,
+        file: PolicyFile,
+        reader_for: ReaderFor,
+        shown: Mapping[str, list[str]],
+    ) -> None:
+        super().__init__(check, source, None, outputs, findings, logs, options, file, reader_for)
+        self.shown = shown
+        self.kept: tuple[bytes, list[bytes]] | None = None
+        source.digests_shown = True
+
+    def make_part(self) -> Part:
+        assert not isinstance(self.source, TextLog)
+        analysis = valid_analysis(self.file, self.source.schema)
+        engine = engine_for(self.file, analysis, self.options)
+        times = self.source.times
+        key_count = len(self.check.partitions.all_columns)
+        part = Part(
+            engine,
+            analysis,
+            self.options,
+            self.check.memory,
+            key_count,
+            self.table,
+            self.lines,
+            times,
+        )
+        whole = self.check.partitions.columns.index(())
+        part.rows = rows_of_batches(
+            part.check.plan, part.check, self.shown, self.options, partition=whole
+        )
+        return part
+
+    def source_state(self) -> bytes:
+        assert self.part is not None
+        assert self.part.rows is not None
+        return self.part.rows.snapshot()
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        # the plan needs the types of columns, which are known once rows have been read
+        self.kept = self.restored(snapshot, output_size)
+
+    def skip(self) -> Iterator[None]:
+        yield from super().skip()
+        assert self.kept is not None
+        source, run = self.kept
+        if source:
+            part = self.known_part()
+            assert part.rows is not None
+            restore_check(part.check, run)
+            part.rows.restore(source)

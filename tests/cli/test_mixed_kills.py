@@ -1,0 +1,118 @@
+"""Runs of policies with variables and without, killed at any moment, write all lines once."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+from tests.cli.process import mtlmon
+from tests.cli.test_kills import KILLS, run_killed
+from tests.cli.test_relation_kills import ON_TABLES, POLICIES, make_log, make_rows
+from tests.cli.test_table_kills import without_speed, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POINTS = 8_000
+WITHOUT = """\
+policy quiet: NOT alarm
+policy calm: alarm IMPLIES EVENTUALLY[0,9] reset
+policy never: NOT (reset AND never)
+"""
+
+# options, one line in how many cannot be read
+RUNS = {
+    "all": (["--verdicts", "all", "--end-time", "inf"], 0),
+    "skip": (["--on-error", "skip", "--explain", "--explain-limit", "7"], 7),
+    "as-csv": (["--output-format", "csv", "--resolve"], 0),
+    "slices": (["--slices", "3", "--verdicts", "false"], 0),
+}
+
+
+def marked(source: random.Random, log: bytes) -> bytes:
+    """The lines with atoms without arguments."""
+    lines = []
+    for line in log.split(b"\n"):
+        marks = [b" alarm", b" reset()", b""]
+        is_row = line.startswith(b"@") and line.endswith(b")")
+        lines.append(line + (source.choice(marks) if is_row else b""))
+    return b"\n".join(lines)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_killed_runs_over_text(name: str, tmp_path: Path) -> None:
+    options, bad = RUNS[name]
+    source = random.Random(name)
+    names = ("rules.mtl", "log", "output", "checkpoint")
+    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules.write_text(POLICIES + WITHOUT)
+    log.write_bytes(marked(source, make_log(source, POINTS, bad)))
+    arguments = [*options, "--summary", "-o", str(output), str(rules)]
+    expected = mtlmon(*arguments, str(log))
+    lines = output.read_bytes()
+    assert expected.status == 1, expected.errors
+    assert b"quiet" in lines
+    assert b"approved" in lines
+    assert "no event has the atom never" in expected.errors
+    output.unlink()
+    arguments += ["--resume", "--checkpoint", str(checkpoint)]
+    arguments += ["--checkpoint-every", str(POINTS // 20)]
+    can_pipe = "--explain" not in options
+    for kills in KILLS - 1, 1:
+        done = run_killed(arguments, log, checkpoint, kills, source, can_pipe=can_pipe)
+        assert output.read_bytes() == lines
+        assert done.status == expected.status
+        assert without_speed(done.errors) == without_speed(expected.errors)
+        assert sorted(tmp_path.iterdir()) == [checkpoint, log, output, rules]
+
+
+ROWS = 15_000
+WITH_KEYS = (
+    ON_TABLES
+    + """\
+stream paying = count[0,20](what = "paid")
+policy few per user: paying < 4
+policy answered per user: what = "publish" IMPLIES EVENTUALLY[0,90] what = "approve"
+trigger much per user: amount > 98 message "{amount} of {user}"
+"""
+)
+
+# format of the log, options
+TABLE_RUNS: dict[str, tuple[str, list[str]]] = {
+    "csv": ("csv", ["--output-format", "csv", "--resolve"]),
+    "jsonl": ("jsonl", ["--output-format", "jsonl", "--end-time", "last"]),
+    "parquet": ("parquet", ["--verdicts", "false", "--explain", "--explain-limit", "5"]),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_RUNS)
+def test_killed_runs_over_tables(name: str, tmp_path: Path) -> None:
+    kind, options = TABLE_RUNS[name]
+    source = random.Random(name)
+    names = ("rules.mtl", f"log.{kind}", "output", "checkpoint")
+    rules, log, output, checkpoint = (tmp_path / name for name in names)
+    rules.write_text(WITH_KEYS)
+    rows = make_rows(source, ROWS)
+    for row in rows:
+        if row["user"] is None:
+            # a key needs a value
+            row["user"], row["file"] = "nobody", None
+    write(rows, log)
+    arguments = [*options, "--summary", "-o", str(output), str(rules)]
+    expected = mtlmon(*arguments, str(log))
+    lines = output.read_bytes()
+    assert expected.status == 1, expected.errors
+    assert "left out" in expected.errors
+    output.unlink()
+    arguments += ["--resume", "--checkpoint", str(checkpoint)]
+    arguments += ["--checkpoint-every", str(ROWS // 10)]
+    for kills in KILLS - 1, 1:
+        done = run_killed(arguments, log, checkpoint, kills, source, can_pipe=False)
+        assert output.read_bytes() == lines
+        assert done.status == expected.status
+        assert without_speed(done.errors) == without_speed(expected.errors)
+        assert sorted(tmp_path.iterdir()) == sorted([checkpoint, log, output, rules])
