@@ -17,7 +17,7 @@ from tests.cli.test_table_kills import without_speed, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-POINTS = 8_000
+POINTS = 6_000
 WITHOUT = """\
 policy quiet: NOT alarm
 policy calm: alarm IMPLIES EVENTUALLY[0,9] reset
