@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.relational import RelationalMonitor, analyse, planning
+from mtlmon.relational import RelationalMonitor, analyse
 from mtlmon.relational.plan import Plan
-from mtlmon.relational.planning import plan
+from mtlmon.relational.planning import plan, planner
 from tests.reference.first_order import Log
 from tests.relational.formulas import DATABASES
 from tests.relational.test_engine import agree
@@ -91,7 +91,7 @@ def test_joins_when_something_asks_are_joins_when_events_come(
     domains = {"u": "abc", "m": "abx"[: 1 + seed], "f": "fgx"[: 1 + seed % 3]}
     late = RelationalMonitor(_MANAGED)
     with monkeypatch.context() as patched:
-        patched.setattr(planning, "meeting_of", lambda *_: None)
+        patched.setattr(planner, "meeting_of", lambda *_: None)
         early = RelationalMonitor(_MANAGED)
         assert meetings(early.plan) == 0
     assert meetings(late.plan) == 4

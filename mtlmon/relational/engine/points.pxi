@@ -14,10 +14,14 @@ from mtlmon.arrays.native cimport Memory
 
 
 cdef int make_room(void **block, size_t *room, size_t needed, size_t item_size) except -1 nogil:
-    """Make room for `needed` items, at least doubling what there is."""
+    """Make room for `needed` items, at least doubling what there is.
+
+    The block is never NULL afterwards, also if none are needed: memset and its like must not be
+    given NULL.
+    """
     cdef size_t wanted
     cdef void *grown
-    if needed <= room[0]:
+    if needed <= room[0] and room[0]:
         return 0
     wanted = max(needed, min(2 * room[0], SIZE_MAX // 2), <size_t> 8)
     if wanted > SIZE_MAX // 2 // item_size:

@@ -1,0 +1,188 @@
+"""Plans aggregates over the rows of formulas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.policy.predicates import kinds
+from mtlmon.policy.predicates import operators as terms
+from mtlmon.policy.predicates.expression import Expression
+from mtlmon.relational.binding import conjuncts
+from mtlmon.relational.meeting import without_static
+from mtlmon.relational.normal import normal_form
+from mtlmon.relational.plan import StatePlan, StepPlan, cell_kind
+from mtlmon.relational.planning.blocks import Block
+from mtlmon.relational.programs import kinds_of, program_of
+from mtlmon.syntax import operators as ops
+
+if TYPE_CHECKING:
+    from mtlmon.relational.planning.blocks import Scope
+    from mtlmon.relational.planning.context import Context
+    from mtlmon.relational.planning.planner import Planner
+    from mtlmon.relational.planning.states import States
+    from mtlmon.relational.planning.steps import Steps
+    from mtlmon.syntax.formula import Formula
+
+
+class Aggregates:
+    """Plans aggregates over the rows of formulas.
+
+    Args:
+        context: what the parts of the planner share.
+        steps: writes steps.
+        states: plans the states of temporal operators.
+        planner: plans the formulas.
+    """
+
+    def __init__(self, context: Context, steps: Steps, states: States, planner: Planner) -> None:
+        self._context = context
+        self._steps = steps
+        self._states = states
+        self._planner = planner
+
+    def replaced(self, term: Expression, node: Formula, block: Block, scope: Scope) -> Expression:
+        """Add the groups of the aggregates of a term; the term with variables for them."""
+        if term.operator in terms.OF_FORMULAS:
+            name = self._context.fresh("aggregate")
+            self._aggregate(term, node.operands[term.aggregate.formula], name, block, scope)
+            return Expression(terms.VARIABLE, (), name, term.span)
+        if not term.operands:
+            return term
+        operands = tuple(self.replaced(one, node, block, scope) for one in term.operands)
+        return Expression(term.operator, operands, term.value, term.span)
+
+    def _aggregate(
+        self, term: Expression, formula: Formula, target: str, block: Block, scope: Scope
+    ) -> None:
+        word, _, by = term.aggregate
+        formula = normal_form(formula)
+        groups = by or ()
+        if self._running(term, formula, target, block, scope):
+            return
+        bound = [name for name in groups if name in block.columns]
+        inner = Block({name: place for place, name in enumerate(bound)}, len(bound))
+        self._planner.conjunction(conjuncts(formula), inner, scope)
+        free = free_variables(formula)[id(formula)]
+        self._steps.arrange(inner, [*bound, *(name for name in free if name not in bound)])
+        kind = kinds.INTEGER
+        program = 0
+        if term.operands:
+            (value,) = term.operands
+            kind = kinds_of(value, self._context.kinds, self._context.environment)[id(value)]
+            value = self._steps.simple(value, kind, inner)
+            self._context.plan.programs.append(
+                program_of(
+                    value,
+                    inner.columns,
+                    self._context.kinds,
+                    self._context.environment,
+                    self._context.texts,
+                )
+            )
+            program = len(self._context.plan.programs) - 1
+        self._context.plan.groups.append(len(groups) + 1)
+        number = len(self._context.plan.groups) - 1
+        block.add(
+            StepPlan(
+                "aggregate",
+                block.width,
+                source=program,
+                keys=tuple(block.columns[name] for name in bound),
+                blocks=(self._context.finished(inner),),
+                columns=tuple(inner.columns[name] for name in groups),
+                aggregate=word,
+                cell=cell_kind(kind),
+                has_value=bool(term.operands),
+                group=number,
+            )
+        )
+        self._context.kinds[target] = (
+            kinds.INTEGER if word == "COUNT" else kinds.FLOAT if word in {"AVG", "MEDIAN"} else kind
+        )
+        keys = [
+            (block.columns[name], place)
+            for place, name in enumerate(groups)
+            if name in block.columns
+        ]
+        taken = {name: place for place, name in enumerate(groups) if name not in block.columns}
+        taken[target] = len(groups)
+        self._steps.join(
+            "scan", "group", number, len(groups) + 1, block, "join", keys, taken, [], []
+        )
+
+    def _running(
+        self, term: Expression, formula: Formula, target: str, block: Block, scope: Scope
+    ) -> bool:
+        """Add an aggregate that is kept up to date with the rows that an operator remembers.
+
+        Returns:
+            Whether it can be kept so: a count, or the sum or mean of a variable that is an integer.
+        """
+        word, _, by = term.aggregate
+        operator = formula.operator
+        if word not in {"COUNT", "SUM", "AVG"}:
+            return False
+        if operator not in (ops.ONCE, ops.EVENTUALLY, ops.SINCE):
+            return False
+        if operator is ops.SINCE and (
+            without_static(formula) is not formula
+            or (formula.interval is not None and formula.interval.lower > 0)
+        ):
+            return False
+        operand = formula.operands[-1]
+        names = free_variables(operand)[id(operand)]
+        summed: int | None = None
+        if term.operands:
+            (value,) = term.operands
+            if (
+                value.operator is not terms.VARIABLE
+                or self._context.kinds[value.name].name != "integer"
+            ):
+                return False
+            summed = names.index(value.name)
+        groups = tuple(by or ())
+        parent = self._states.state(formula, operand, names, scope)
+        places = tuple(names.index(name) for name in groups)
+        key = ("groups", parent, places, summed)
+        number = self._context.known_states.get(key)
+        if number is None:
+            number = self._context.add_state(
+                StatePlan(
+                    "groups",
+                    operator.is_future,
+                    0,
+                    None,
+                    len(groups),
+                    self._context.text_columns(groups),
+                    parent,
+                    [tuple(range(len(groups)))],
+                    [],
+                    places,
+                    summed,
+                ),
+                key,
+                [*self._context.needed[parent], parent],
+            )
+        scope.states[number] = None
+        self._context.kinds[target] = kinds.FLOAT if word == "AVG" else kinds.INTEGER
+        keys = [
+            (block.columns[name], at) for at, name in enumerate(groups) if name in block.columns
+        ]
+        taken = {name: at for at, name in enumerate(groups) if name not in block.columns}
+        index = 0 if not taken else self._context.index(number, tuple(place for _, place in keys))
+        block.add(
+            StepPlan(
+                "probe",
+                block.width + len(taken) + 1,
+                source=number,
+                key_index=index,
+                keys=tuple(key for key, _ in keys),
+                matched=tuple(place for _, place in keys),
+                takes=tuple(taken.values()),
+                aggregate=word,
+            ),
+            *taken,
+            target,
+        )
+        return True

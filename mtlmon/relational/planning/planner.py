@@ -1,0 +1,376 @@
+"""Plans the formulas of policies: queries, and the order of the conjuncts in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlmon.arrays.native import KeyTable
+from mtlmon.errors import PolicyError
+from mtlmon.policy.first_order.terms import comparison, free_variables, quantified, terms_of
+from mtlmon.relational.binding import Unbound, conjuncts
+from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
+from mtlmon.relational.meeting import meeting_of, without_static
+from mtlmon.relational.plan import ClosedPlan, Plan, PolicyPlan, QueryPlan, StepPlan
+from mtlmon.relational.planning.aggregates import Aggregates
+from mtlmon.relational.planning.blocks import Block, Names, Scope
+from mtlmon.relational.planning.context import Context
+from mtlmon.relational.planning.formulas import exists_of, is_driven, is_late, shape, sides
+from mtlmon.relational.planning.states import States
+from mtlmon.relational.planning.steps import Steps
+from mtlmon.relational.preparation import prepared_policies
+from mtlmon.support.generators import run
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.report import shorten, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.relational.analysis import Analysis
+    from mtlmon.relational.preparation import Prepared
+    from mtlmon.syntax.formula import Formula
+
+_COUNTED = (ops.HISTORICALLY, ops.ALWAYS)
+# The cost of a conjunct: what filters, from cheap to dear, then what adds rows.
+_COMPARES, _SCANS, _PROBES, _NESTED, _BINDS, _DRIVES, _JOINS, _CROSSES, _LISTS = range(9)
+
+
+class Use(NamedTuple):
+    """A conjunct that can be evaluated now.
+
+    Attributes:
+        cost: how dear it is.
+        binds: the variables that it binds.
+    """
+
+    cost: int
+    binds: Names
+
+
+class Planner:
+    """Plans the policies of a file.
+
+    Args:
+        file: the policy file.
+        analysis: what is known of its first-order policies.
+        texts: the numbers of texts.
+        prepared: the formulas of these policies.
+    """
+
+    def __init__(
+        self, file: PolicyFile, analysis: Analysis, texts: KeyTable, prepared: Sequence[Prepared]
+    ) -> None:
+        self._context = Context(file, analysis, texts, prepared)
+        self._steps = Steps(self._context)
+        self._states = States(self._context, self._steps, self)
+        self._aggregates = Aggregates(self._context, self._steps, self._states, self)
+        self._known_queries: dict[object, int] = {}
+        for number, one in enumerate(prepared):
+            self._add_policy(number, one)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of all policies."""
+        builtin = {
+            name: None if self._context.is_declared(name) else self._steps.known_atom(name)
+            for name in ("point", "time")
+        }
+        plan = self._context.plan
+        uses = self._context.uses.uses(plan)
+        return plan._replace(point=builtin["point"], time=builtin["time"], uses=uses)
+
+    def _add_policy(self, number: int, one: Prepared) -> None:
+        plan = self._context.plan
+        names = (*one.names, *one.exposed)
+        shown = (*one.analysis.reported, *(name.partition(" ")[0] for name in one.exposed))
+        policy = one.analysis.policy
+        plan.named_policies.append(
+            PolicyPlan(
+                policy.name,
+                policy.is_find,
+                shown,
+                tuple(self._context.kinds[name] for name in names),
+            )
+        )
+        if names or not looks_ahead_without_bound(one.formula):
+            query = self.query(one.formula, names, number, is_find=policy.is_find)
+            self._context.uses.answer(query, number)
+            return
+        ordinary, parts = closed_parts(one.formula)
+        plan.closed.append(ClosedPlan(number, str(ordinary), len(parts)))
+        for place, part in enumerate(parts):
+            query = self.query(part, (), number, is_find=policy.is_find, part=place)
+            self._context.uses.answer(query, number)
+
+    def query(
+        self,
+        formula: Formula,
+        names: Sequence[str],
+        policy: int | None = None,
+        *,
+        is_find: bool = False,
+        part: int | None = None,
+    ) -> int:
+        """Plan a formula, in normal form, that is evaluated by itself; its number.
+
+        Args:
+            formula: the formula.
+            names: its free variables in the order of the columns of its rows.
+            policy: the policy that it answers, if it does.
+            is_find: whether that is a `find`.
+            part: which part of the policy's formula it is, if the policy is a closed one.
+        """
+        waiting = conjuncts(formula)
+        self._context.uses.begin(names)
+        early, late = Scope(None), Scope(object())
+        late_parts = [one for one in waiting if is_late(one)]
+        block = Block({}, 0)
+        first: int | None = None
+        second: int | None = None
+        waiting_texts: tuple[int, ...] = ()
+        if not late_parts:
+            self.conjunction(waiting, block, early)
+            self._steps.arrange(block, names)
+            first = self._context.finished(block)
+        else:
+            rest = self.conjunction(
+                [one for one in waiting if not is_late(one)], block, early, is_early=True
+            )
+            if block.steps:
+                first = self._context.finished(block)
+            following = Block(block.columns, block.width)
+            self.conjunction([*rest, *late_parts], following, late)
+            self._steps.arrange(following, names)
+            second = self._context.finished(following)
+            waiting_texts = self._context.text_columns(
+                sorted(block.columns, key=lambda name: block.columns[name])
+            )
+            self._context.uses.wait(block.columns, block.width)
+        self._context.plan.queries.append(
+            QueryPlan(
+                first,
+                second,
+                len(names),
+                policy,
+                is_find,
+                list(early.states),
+                list(late.states),
+                waiting_texts,
+                list(late.atoms),
+                [],
+                part,
+            )
+        )
+        number = len(self._context.plan.queries) - 1
+        self._context.uses.end("query", number)
+        return number
+
+    def operand(self, formula: Formula, names: Sequence[str]) -> int:
+        """The query of an operand; equal operands share one."""
+        key = shape(formula, names)
+        if key not in self._known_queries:
+            self._known_queries[key] = self.query(formula, names)
+        self._context.uses.use("query", self._known_queries[key], names)
+        return self._known_queries[key]
+
+    def conjunction(
+        self, waiting: list[Formula], block: Block, scope: Scope, *, is_early: bool = False
+    ) -> list[Formula]:
+        """Add the steps of conjuncts to a block, in the cheapest order.
+
+        Args:
+            waiting: the conjuncts.
+            block: the block.
+            scope: what it belongs to.
+            is_early: whether those that cannot be evaluated yet, or only by listing all that is
+                remembered, are left for a late block.
+
+        Returns:
+            Those that are left.
+        """
+        waiting = list(waiting)
+        while waiting:
+            best: tuple[Use, Formula] | None = None
+            for one in waiting:
+                use = self._use(one, block.bound)
+                if use is not None and (best is None or use.cost < best[0].cost):
+                    best = use, one
+            if best is None or (is_early and best[0].cost == _LISTS):
+                if is_early:
+                    return waiting
+                raise _not_planned(waiting[0])
+            self.add(best[1], block, scope)
+            waiting = [one for one in waiting if one is not best[1]]
+        return waiting
+
+    def _use(self, node: Formula, bound: Names) -> Use | None:
+        """How a conjunct would be evaluated under bound variables, or None if it cannot be."""
+        found = run(self._context.binding.evaluated(node, bound))
+        if isinstance(found, Unbound):
+            return None
+        binds = found - bound
+        operator = node.operator
+        if not binds:
+            if operator is ops.COMPARISON and not node.operands:
+                return Use(_COMPARES, binds)
+            inner = node.operands[0] if operator is ops.NOT else node
+            if inner.operator in (ops.ATOM, ops.PREDICATE):
+                return Use(_SCANS, binds)
+            return Use(_PROBES if inner.operator.is_temporal else _NESTED, binds)
+        if operator is ops.COMPARISON and not node.operands:
+            return Use(_BINDS, binds)
+        free = self._context.binding.free(node)
+        if is_driven(node):
+            # what shares no variable with the rows so far multiplies them
+            return Use(_CROSSES if bound and not free & bound else _DRIVES, binds)
+        return Use(_JOINS if free & bound else _LISTS, binds)
+
+    def add(self, node: Formula, block: Block, scope: Scope) -> None:
+        """Add the steps of a conjunct that can be evaluated."""
+        operator = node.operator
+        if operator is ops.TRUE:
+            return
+        if operator is ops.FALSE:
+            block.add(StepPlan("branch", block.width, "semi"))
+        elif operator in (ops.ATOM, ops.PREDICATE):
+            self._steps.scan(node, block, scope, "join")
+        elif operator is ops.COMPARISON:
+            if node.operands:
+                (term,) = terms_of(node)
+                node = comparison(self._aggregates.replaced(term, node, block, scope))
+            self._steps.compare(node, block)
+        elif operator is ops.NOT:
+            self.exclude(node.operands[0], block, scope)
+        elif operator is ops.AND:
+            self.conjunction(conjuncts(node), block, scope)
+        elif operator is ops.OR:
+            self._branch(list(node.operands), block, scope)
+        elif operator is ops.EXISTS:
+            self._exists(node, block, scope)
+        else:
+            self.probe(node, block, scope, "join")
+
+    def _nested(self, nodes: list[Formula], block: Block, scope: Scope, *, tags: int) -> Block:
+        """A block for rows of another, which have so many more columns."""
+        inner = Block(block.columns, block.width + tags)
+        self.conjunction(nodes, inner, scope)
+        return inner
+
+    def exclude(self, node: Formula, block: Block, scope: Scope) -> None:
+        """Add NOT of a formula, whose variables are bound."""
+        if node.operator in (ops.ATOM, ops.PREDICATE):
+            self._steps.scan(node, block, scope, "anti")
+        elif node.operator.is_temporal:
+            self.probe(node, block, scope, "anti")
+        elif node.operator is ops.COMPARISON and not node.operands:
+            (term,) = terms_of(node)
+            self._steps.program(term, block, None, "anti")
+        elif not self._is_single(node, block, scope, "anti"):
+            inner = self._context.finished(self._nested(conjuncts(node), block, scope, tags=1))
+            block.add(StepPlan("branch", block.width, "anti", blocks=(inner,)))
+
+    def _branch(self, sides: list[Formula], block: Block, scope: Scope) -> None:
+        """Add an OR: rows for which a side holds, with what the sides bind."""
+        uses = [run(self._context.binding.evaluated(side, block.bound)) for side in sides]
+        found = [use for use in uses if not isinstance(use, Unbound)]
+        new = sorted(frozenset().union(*found) - block.bound)
+        inner = [
+            self._nested(conjuncts(side), block, scope, tags=0 if new else 1) for side in sides
+        ]
+        numbers = tuple(self._context.finished(one) for one in inner)
+        if not new:
+            block.add(StepPlan("branch", block.width, "semi", blocks=numbers))
+            return
+        columns: list[int] = []
+        for side, one in zip(sides, inner, strict=True):
+            if any(name not in one.columns for name in new):
+                # a side that is never true binds nothing
+                assert side.operator is ops.FALSE, side
+                columns += [0] * (block.width + len(new))
+            else:
+                columns += [*range(block.width), *(one.columns[name] for name in new)]
+        width = block.width + len(new)
+        block.add(StepPlan("branch", width, blocks=numbers, columns=tuple(columns)), *new)
+
+    def _exists(self, node: Formula, block: Block, scope: Scope) -> None:
+        hidden, body = quantified(node), node.operands[0]
+        if found := sides(body):
+            # a side need not have all of the variables
+            self._branch([exists_of(hidden, side, node) for side in found], block, scope)
+            return
+        use = run(self._context.binding.evaluated(node, block.bound))
+        assert not isinstance(use, Unbound)
+        if not use - block.bound:
+            if not self._is_single(node, block, scope, "semi"):
+                inner = self._context.finished(self._nested(conjuncts(body), block, scope, tags=1))
+                block.add(StepPlan("branch", block.width, "semi", blocks=(inner,)))
+            return
+        self.conjunction(conjuncts(body), block, scope)
+        self._steps.leave_out(hidden, block)
+
+    def _is_single(self, node: Formula, block: Block, scope: Scope, mode: str) -> bool:
+        """Add EXISTS of one atom or operator as a look-up, if it is that."""
+        while node.operator is ops.EXISTS:
+            node = node.operands[0]
+        if node.operator is ops.PREDICATE:
+            self._steps.scan(node, block, scope, mode)
+            return True
+        if node.operator.is_temporal and node.operator not in _COUNTED:
+            if node.operator in (ops.SINCE, ops.UNTIL) and (without_static(node) is not node):
+                return False
+            self.probe(node, block, scope, mode)
+            return True
+        return False
+
+    def probe(self, node: Formula, block: Block, scope: Scope, mode: str) -> None:
+        """Add what a temporal operator holds for."""
+        operator = node.operator
+        if operator in _COUNTED:
+            self._states.count(node, block, scope, mode)
+            return
+        if operator in (ops.SINCE, ops.UNTIL):
+            plain = without_static(node)
+            if plain is not node:
+                negated = mode == "anti"
+                (self.exclude if negated else self.add)(plain, block, scope)
+                return
+        meeting = meeting_of(node, block.bound, self._context.binding)
+        if meeting is not None:
+            self._states.meet(meeting, block, scope, mode)
+            return
+        operand = node.operands[-1]
+        names = free_variables(operand)[id(operand)]
+        number = self._states.state(node, operand, names, scope)
+        self._steps.look_up(number, names, block, mode)
+
+
+def _not_planned(formula: Formula) -> PolicyError:
+    """The analysis has found a way that the planner does not; this does not happen."""
+    return PolicyError(f"no plan for '{shorten(visible(str(formula)), 80)}'")
+
+
+def plan(
+    file: PolicyFile,
+    analysis: Analysis,
+    texts: KeyTable | None = None,
+    prepared: Sequence[Prepared] | None = None,
+) -> Plan:
+    """Plan the first-order policies of a file.
+
+    Args:
+        file: the policy file.
+        analysis: what `analyse` found, without errors.
+        texts: the numbers of texts; by default, none has one.
+        prepared: the formulas of these policies, if they are not what the file says: those of
+            `Slicing` make the plan of a slice.
+
+    Raises:
+        PolicyError: a policy cannot be evaluated.
+        LimitError: a formula nests too deeply.
+    """
+    return Planner(
+        file,
+        analysis,
+        KeyTable(1) if texts is None else texts,
+        prepared_policies(file, analysis) if prepared is None else prepared,
+    ).plan

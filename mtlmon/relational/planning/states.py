@@ -1,0 +1,260 @@
+"""Plans the states of temporal operators, and the steps that look them up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.relational.binding import conjuncts
+from mtlmon.relational.normal import normal_form
+from mtlmon.relational.plan import NO_QUERY, LeftPlan, SidePlan, StatePlan, StepPlan
+from mtlmon.relational.planning.blocks import Block, Scope
+from mtlmon.relational.planning.formulas import shape
+from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.interval import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mtlmon.relational.meeting import Meeting
+    from mtlmon.relational.planning.blocks import Names
+    from mtlmon.relational.planning.context import Context
+    from mtlmon.relational.planning.planner import Planner
+    from mtlmon.relational.planning.steps import Steps
+
+_KINDS = {
+    ops.ONCE: "window",
+    ops.EVENTUALLY: "window",
+    ops.HISTORICALLY: "counts",
+    ops.ALWAYS: "counts",
+    ops.SINCE: "since",
+    ops.UNTIL: "until",
+    ops.PREVIOUS: "neighbour",
+    ops.NEXT: "neighbour",
+}
+
+
+class States:
+    """Plans the states of temporal operators.
+
+    Args:
+        context: what the parts of the planner share.
+        steps: writes steps.
+        planner: plans the operands.
+    """
+
+    def __init__(self, context: Context, steps: Steps, planner: Planner) -> None:
+        self._context = context
+        self._steps = steps
+        self._planner = planner
+
+    def state(
+        self,
+        node: Formula,
+        operand: Formula,
+        names: Sequence[str],
+        scope: Scope,
+        *,
+        is_exact: bool = False,
+    ) -> int:
+        """The state of an operator; equal operators that stand at the same time-point share one.
+
+        With `is_exact`, the state keeps all time-points of its rows.
+        """
+        assert node.interval is not None
+        interval = node.interval
+        operator = node.operator
+        key = (
+            operator,
+            interval.lower,
+            interval.upper,
+            scope.owner,
+            is_exact,
+            tuple(shape(one, names) for one in node.operands),
+        )
+        if key in self._context.known_states:
+            number = self._context.known_states[key]
+            for one in (*self._context.needed[number], number):
+                scope.states[one] = None
+            self._context.uses.use("state", number, names)
+            return number
+        if operator.is_future and operator is not ops.NEXT and not interval.is_bounded:
+            raise self._context.error(
+                node,
+                f"{operator.word} looks ahead without bound, which policies with variables cannot",
+                f"give it an interval: {operator.word}[0,b]",
+            )
+        self._context.uses.begin(names)
+        query = self._planner.operand(operand, names)
+        indexes: list[tuple[int, ...]] = [tuple(range(len(names)))]
+        lefts: list[LeftPlan] = []
+        feeds: list[tuple[int, int | None]] = [(query, None)]
+        inner = Scope(scope.owner)
+        if operator in (ops.SINCE, ops.UNTIL):
+            for part in conjuncts(node.operands[0]):
+                left = self._left(part, node, names, indexes, inner)
+                if left is None:
+                    continue
+                if left.operand != NO_QUERY:
+                    feeds.append((left.operand, len(lefts)))
+                lefts.append(left)
+        number = self._context.add_state(
+            StatePlan(
+                _KINDS[operator],
+                operator.is_future,
+                interval.lower,
+                interval.upper,
+                len(names),
+                self._context.text_columns(names),
+                query,
+                indexes,
+                lefts,
+                is_exact=is_exact,
+            ),
+            key,
+            list(inner.states),
+        )
+        self._context.uses.end("state", number)
+        self._context.uses.use("state", number, names)
+        for one in (*inner.states, number):
+            scope.states[one] = None
+        scope.atoms |= inner.atoms
+        for feeder, place in feeds:
+            self._context.plan.queries[feeder].consumers.append((number, place))
+        return number
+
+    def _left(
+        self,
+        part: Formula,
+        node: Formula,
+        names: Sequence[str],
+        indexes: list[tuple[int, ...]],
+        scope: Scope,
+    ) -> LeftPlan | None:
+        """Plan a conjunct of the left side of SINCE or UNTIL; None if it is always true."""
+        if part.operator is ops.TRUE:
+            return None
+        negation = normal_form(part, negated=True)
+        is_since = node.operator is ops.SINCE
+        for kind, formula in (("breaks", negation), ("runs", part)):
+            if self._context.is_alone(formula):
+                own = free_variables(formula)[id(formula)]
+                query = self._planner.operand(formula, own)
+                places = tuple(names.index(name) for name in own)
+                texts = self._context.text_columns(own)
+                if not is_since:
+                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, places, texts)
+                if len(own) == len(names):
+                    positions = tuple(own.index(name) for name in names)
+                    return LeftPlan(kind, query, len(own), 0, NO_QUERY, positions, texts)
+                if places not in indexes[1:]:
+                    indexes.append(places)
+                index = indexes.index(places, 1)
+                return LeftPlan(
+                    kind, query, len(own), index, NO_QUERY, tuple(range(len(own))), texts
+                )
+        if not is_since:
+            # A witness within `upper` of the present is also within that of each time-point up to
+            # it. So only rows of which EVENTUALLY is true there need to be asked about.
+            # PERF: they are listed at each time-point, and the answer waits for twice the interval.
+            assert node.interval is not None
+            coming = Interval(0, node.interval.upper)
+            awaited = Formula(ops.EVENTUALLY, (node.operands[1],), coming, None, node.span)
+            broken = Formula(ops.NOT, (part,), None, None, part.span)
+            query = self._planner.operand(Formula(ops.AND, (awaited, broken)), names)
+            places = tuple(range(len(names)))
+            texts = self._context.text_columns(names)
+            return LeftPlan("breaks", query, len(names), 0, NO_QUERY, places, texts)
+        block = Block({name: place for place, name in enumerate(names)}, len(names) + 1)
+        self._planner.conjunction(conjuncts(part), block, scope)
+        return LeftPlan("filters", NO_QUERY, 0, 0, self._context.finished(block), (), ())
+
+    def count(self, node: Formula, block: Block, scope: Scope, mode: str) -> None:
+        """Add HISTORICALLY or ALWAYS, whose variables are bound."""
+        operand = node.operands[0]
+        negation = normal_form(operand, negated=True)
+        names = free_variables(operand)[id(operand)]
+        if set(names) <= self._context.alone(negation):
+            other = ops.ONCE if node.operator is ops.HISTORICALLY else ops.EVENTUALLY
+            turned = Formula(other, (negation,), node.interval, None, node.span)
+            self._planner.probe(turned, block, scope, "semi" if mode == "anti" else "anti")
+            return
+        number = self.state(node, operand, names, scope)
+        self._steps.look_up(number, names, block, "anti" if mode == "anti" else "semi")
+
+    def meet(self, meeting: Meeting, block: Block, scope: Scope, mode: str) -> None:
+        """Add the rows of a window that came while something held."""
+        if mode != "join" and meeting.comparisons:
+            inner = Block(block.columns, block.width + 1)
+            self.meet(meeting, inner, scope, "join")
+            number = self._context.finished(inner)
+            block.add(StepPlan("branch", block.width, mode, blocks=(number,)))
+            return
+        operand, held = meeting.window.operands[0], meeting.held.operands[-1]
+        own = free_variables(operand)[id(operand)]
+        others = free_variables(held)[id(held)]
+        window = self.state(meeting.window, operand, own, scope, is_exact=True)
+        parent = self.state(meeting.held, held, others, scope)
+        assert meeting.window.interval is not None
+        upper = meeting.window.interval.upper
+        key = ("spans", parent, upper)
+        spans = self._context.known_states.get(key)
+        if spans is None:
+            state = self._context.states[parent]
+            indexes = [tuple(range(state.width))]
+            spans = self._context.add_state(
+                StatePlan("spans", False, 0, upper, state.width, state.texts, parent, indexes, []),
+                key,
+                [*self._context.needed[parent], parent],
+            )
+        scope.states[spans] = None
+        before = block.bound
+        columns = dict(block.columns)
+        for name in (*own, *others):
+            columns.setdefault(name, block.width + len(columns) - len(block.columns))
+        new = [name for name in columns if name not in before]
+        step = StepPlan(
+            "meet",
+            block.width + (len(new) if mode == "join" else 0),
+            mode,
+            source=block.width + len(new),
+            is_distinct=mode == "join",
+            sides=(
+                self._side(window, own, before, before | set(others), columns),
+                self._side(spans, others, before, before | set(own), columns),
+            ),
+        )
+        block.add(step, *(new if mode == "join" else []))
+        for one in meeting.comparisons:
+            self._planner.add(one, block, scope)
+        if mode == "join":
+            self._steps.leave_out([name for name in new if name not in meeting.names], block)
+
+    def _side(
+        self,
+        state: int,
+        names: Sequence[str],
+        before: Names,
+        known: Names,
+        columns: Mapping[str, int],
+    ) -> SidePlan:
+        """One of two states that meet: what is bound before them, and with the other one."""
+
+        def index(bound: Names) -> tuple[int, tuple[int, ...]]:
+            places = tuple(place for place, name in enumerate(names) if name in bound)
+            keys = tuple(columns[names[place]] for place in places)
+            return (0 if len(places) == len(names) else self._context.index(state, places)), keys
+
+        first_index, first_keys = index(before)
+        key_index, keys = index(known)
+        new = [place for place, name in enumerate(names) if name not in before]
+        return SidePlan(
+            state,
+            first_index if first_keys else None,
+            key_index,
+            first_keys,
+            keys,
+            tuple(new),
+            tuple(columns[names[place]] for place in new),
+        )
