@@ -16,8 +16,9 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
-from mtlmon.streams.layer import ChoiceTask, KernelTask
-from mtlmon.streams.ticking import NO_TICKS, Ticks
+from mtlmon.streams.layer import ChoiceTask, KernelTask, Part
+from mtlmon.streams.ticking import NO_TICKS, Ticks, all_ticks
+from mtlmon.streams.time_changes import slow_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.streams.kernels import Kernel
-    from mtlmon.streams.layer import Layer, Part
+    from mtlmon.streams.layer import Layer
+    from mtlmon.streams.time_changes import TimeChanges
 
     Integers = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _LATEST = 2**63 - 1
 # With more delays, it is cheaper to compute all ticks.
 _MOST_DELAYS = 64
+# More ticks than a batch can have.
+_MANY_TICKS = 2**62
 
 
 class Delays:
@@ -41,11 +45,15 @@ class Delays:
     Attributes:
         delays: the delays; 0 is among them, because the first row of a trace begins its ticks.
         bounds: the bounds of all windows.
+        of_time: parts of expressions that depend on time alone, by the period of their ticks.
+        time_delays: after how much time changes of these make a difference.
     """
 
     def __init__(self) -> None:
         self.delays = {0}
         self.bounds = {0}
+        self.of_time: dict[int, list[Part]] = {}
+        self.time_delays = {0}
 
     def add(self, kernel: Kernel) -> None:
         """Add the delays of a window or offset over rows."""
@@ -59,7 +67,26 @@ class Delays:
     def shift(self, length: int) -> None:
         """Add delays that are longer by a length of time."""
         self.delays |= {delay + length for delay in self.delays}
+        self.time_delays |= {delay + length for delay in self.time_delays}
         self.bounds.add(length)
+
+    def add_times(self, period: int, parts: Iterable[Part], time: str | None) -> bool:
+        """Add what depends on time alone in expressions at ticks.
+
+        Returns:
+            Whether that stays the same for many ticks.
+        """
+        for part in parts:
+            if time not in columns(part.expression):
+                continue
+            assert time is not None
+            slow = slow_parts(part.expression, time)
+            if slow is None:
+                return False
+            self.of_time.setdefault(period, []).extend(
+                Part(expression, part.origin) for expression in slow
+            )
+        return True
 
     def join(self, other: Delays) -> None:
         """Add the delays of others."""
@@ -72,8 +99,9 @@ def delays_of(
 ) -> Delays | None:
     """Return when rows make a difference to the values at ticks; None if other things do, too.
 
-    Other things are the time of a tick, integrals, which grow without rows, and windows of earlier
-    ticks. A value a certain time ago changes that much later, if ticks of its stream coincide with
+    Other things are the time of a tick as such, integrals, which grow without rows, and windows of
+    earlier ticks. Parts such as `hour(ts) >= 22` rarely change, and do so for all traces at once. A
+    value a certain time ago changes that much later, if ticks of its stream coincide with
     those of the result; `.last()` is that one period ago, and `.last(2)` that two periods ago if
     the argument is never null. If delays are found, the kernels of such offsets are made ones of
     `.at()`, as these need not see every tick.
@@ -88,7 +116,7 @@ def delays_of(
     of_last: list[tuple[Kernel, int]] = []
     for layer in layers:
         for period, parts in layer.parts.items():
-            if period > ROWS and _reads(parts.values(), time):
+            if period > ROWS and not found.add_times(period, parts.values(), time):
                 return None
         for task in layer.tasks:
             argument, period = task.argument_period, task.period
@@ -193,13 +221,18 @@ class DueTicks:
     Args:
         periods: the periods, in units of time.
         delays: when rows make a difference.
+        changes: finds the ticks at which time makes a difference to all traces; None if it makes
+            none.
 
     Attributes:
         periods: as given.
         done: all due ticks below this time have been found.
     """
 
-    def __init__(self, periods: Sequence[int], delays: Delays) -> None:
+    def __init__(
+        self, periods: Sequence[int], delays: Delays, changes: TimeChanges | None = None
+    ) -> None:
+        self._changes = changes
         self.periods = tuple(sorted(periods))
         self.done = 0
         self._marked_done = 0
@@ -236,12 +269,24 @@ class DueTicks:
         """Find the due ticks that come before the last of some rows; see `Ticking.ticks`."""
         count = len(time_stamps)
         limit = until if until is not None else int(time_stamps[-1]) if count else self.done
+        changes = None
+        if self._changes is not None and (count or self.trace_count):
+            start = self.done if self.trace_count else int(time_stamps[0])
+            begun = np.ones(self.trace_count, np.bool_)
+            changes, _ = all_ticks(self._changes.between(start, limit), begun, time_stamps, numbers)
         self._native.add(native.Batch(time_stamps, numbers, count))
         self.done = max(self.done, limit)
         times, traces = (
             np.frombuffer(found, kind)
             for found, kind in zip(self._native.find(limit), (np.int64, np.uint32), strict=True)
         )
+        if changes is not None and len(changes):
+            times = np.concatenate([times, changes.time_stamps])
+            traces = np.concatenate([traces, changes.numbers])
+            order = np.lexsort((traces, times))
+            times, traces = times[order], traces[order]
+            is_new = (np.diff(times, prepend=-1) != 0) | (np.diff(traces, prepend=0) != 0)
+            times, traces = times[is_new], traces[is_new]
         if not len(times):
             return NO_TICKS, self
         # PERF: ticks of one time are many; looking for each of them took 15 ns a row
@@ -253,11 +298,27 @@ class DueTicks:
         """Return, for each of the next rows, how many ticks are due before it at most."""
         counts = np.empty(len(time_stamps), np.int64)
         self._native.counts(native.Batch(time_stamps, numbers, len(time_stamps)), counts)
+        if self._changes is not None and len(time_stamps):
+            start = self.done if self.trace_count else int(time_stamps[0])
+            horizon = self._changes.horizon(start)
+            changes = self._changes.between(start, min(horizon, int(time_stamps[-1])))
+            traces = max(self.trace_count, 1 if numbers is None else int(numbers.max()) + 1)
+            counts += np.searchsorted(changes, time_stamps) * traces
+            counts[time_stamps > horizon] = _MANY_TICKS
         return counts
 
     def time_behind(self, count: int) -> int:
-        """Return a time below which about so many ticks are due, at least one if any is."""
-        return self._native.time_behind(count)
+        """Return a time below which about so many ticks are due.
+
+        There is at least one if any is, and if not too many ticks come before it.
+        """
+        time = self._native.time_behind(count)
+        if self._changes is None:
+            return time
+        horizon = self._changes.horizon(self.done)
+        changes = self._changes.between(self.done, horizon)
+        place = max(1, count // max(1, self.trace_count)) - 1
+        return min(time, int(changes[place]) + 1 if place < len(changes) else horizon)
 
     def begin(self) -> None:
         """Let `undo` return to the present state from now on."""
@@ -280,7 +341,7 @@ class DueTicks:
 
     def emptied(self) -> DueTicks:
         """Return what begins before the first row."""
-        return DueTicks(self.periods, self._delays)
+        return DueTicks(self.periods, self._delays, self._changes)
 
     def snapshot(self) -> bytes:
         """Return what is remembered as bytes for `restored`."""

@@ -21,6 +21,7 @@ from mtlmon.streams.layer import LayerError
 from mtlmon.streams.points import NO_SPAN, Points, Span, tick_times
 from mtlmon.streams.recursion import MachineTask
 from mtlmon.streams.ticking import NO_TICKS, Ticking
+from mtlmon.streams.time_changes import TimeChanges
 from mtlmon.streams.waiting import Holding
 
 if TYPE_CHECKING:
@@ -131,7 +132,12 @@ class StreamProgram:
         if only_due and self.periods:
             delays = self._find_due(environment.time)
             if delays is not None:
-                self._ticking = DueTicks(self.periods, delays)
+                changes = None
+                if delays.of_time:
+                    changes = TimeChanges(
+                        delays.of_time, delays.time_delays, self.periods, schema, environment
+                    )
+                self._ticking = DueTicks(self.periods, delays, changes)
         self._marked_ticking = self._ticking
         # times and traces of ticks that are left out, as integers overflow there
         self._left_out: set[tuple[int, int]] = set()

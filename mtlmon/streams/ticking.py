@@ -91,19 +91,12 @@ class Ticking:
         """
         count = len(time_stamps)
         limit = until if until is not None else int(time_stamps[-1]) if count else self.done
-        begins = np.where(self.has_row, -1, _NEVER)
-        if count:
-            begins = _with_rows(begins, numbers, count)
-        if not len(begins):
+        if not count and not len(self.has_row):
             return NO_TICKS, self
         start = self._start(int(time_stamps[0]) if count else limit)
         times = multiples(self.periods, start, limit)
-        following = Ticking(self.periods, max(self.done, limit), begins < _NEVER)
-        if not len(times):
-            return NO_TICKS, following
-        places = np.searchsorted(time_stamps, times, "right")
-        which, traces = np.nonzero(begins < places[:, np.newaxis])
-        return Ticks(times[which], traces.astype(np.uint32), places[which]), following
+        found, has_row = all_ticks(times, self.has_row, time_stamps, numbers)
+        return found, Ticking(self.periods, max(self.done, limit), has_row)
 
     @property
     def trace_count(self) -> int:
@@ -172,6 +165,34 @@ class Ticking:
         if len(snapshot) < 8 or done > _LATEST or (len(has_row) and has_row.max() > 1):
             raise ValueError("not a snapshot of ticks")
         return Ticking(self.periods, done, has_row.astype(np.bool_))
+
+
+def all_ticks(
+    times: Integers,
+    has_row: NDArray[np.bool_],
+    time_stamps: Integers,
+    numbers: Numbers | None,
+) -> tuple[Ticks, NDArray[np.bool_]]:
+    """Return the ticks at some times of all traces that have had a row by then.
+
+    Args:
+        times: the times, in order.
+        has_row: for each trace whether it has had a row before the batch.
+        time_stamps: the time-stamps of the rows of the batch.
+        numbers: the numbers of their traces; None if there is only one.
+
+    Returns:
+        The ticks, and for each trace whether it has had a row by the end of the batch.
+    """
+    begins = np.where(has_row, -1, _NEVER)
+    if len(time_stamps):
+        begins = _with_rows(begins, numbers, len(time_stamps))
+    if not len(times):
+        return NO_TICKS, begins < _NEVER
+    places = np.searchsorted(time_stamps, times, "right")
+    which, traces = np.nonzero(begins < places[:, np.newaxis])
+    ticks = Ticks(times[which], traces.astype(np.uint32), places[which])
+    return ticks, begins < _NEVER
 
 
 def _with_rows(begins: Integers, numbers: Numbers | None, count: int) -> Integers:
