@@ -11,16 +11,18 @@ from mtlmon.cli.arguments import (
     STANDARD_STREAM,
     Parser,
     add_pattern_option,
+    add_policy_option,
     add_unit_options,
     column_names,
     memory,
+    take_policy_files,
 )
 from mtlmon.cli.checking import log_schema
 from mtlmon.cli.failure import VIOLATION, Failure, show
-from mtlmon.cli.files import read_formula
+from mtlmon.cli.files import texts_of
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
-from mtlmon.policy import parse_policies
+from mtlmon.policy import check_files
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.types import with_times
 from mtlmon.syntax.report import visible
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["analyze"]
 
-USAGE = "mtlmon analyze [options] FILE [TABLE]"
+USAGE = """\
+mtlmon analyze [options] FILE [TABLE]
+       mtlmon analyze [options] --policy FILE [--policy FILE ...] [TABLE]"""
 
 DESCRIPTION = """\
 Say how much memory the policies and streams of a file need at most, if the log is as the file
@@ -63,6 +67,7 @@ class Options(argparse.Namespace):
     """The options of the command line."""
 
     files: list[str]
+    policies: list[str]
     unit: str | None
     settings: list[tuple[str, str]]
     keys: list[list[str]]
@@ -81,24 +86,25 @@ def analyze(arguments: Sequence[str]) -> int:
         SystemExit: after --help.
     """
     options = parse_arguments(arguments)
-    path = options.files[0]
-    source = "<stdin>" if path == STANDARD_STREAM else path
-    file = parse_policies(
-        read_formula(path),
-        source,
+    key = tuple(name for names in options.keys for name in names)
+    texts = texts_of(options.policies)
+    file, errors = check_files(
+        texts,
         unit=options.unit,
         constants=dict(options.settings),
+        key=key or None,
         needs_policy=False,
     )
-    if options.keys:
-        file.key = tuple(name for names in options.keys for name in names)
+    if errors:
+        raise errors[0]
+    source = " and ".join(name for _, name in texts)
     if file.unit is None and any(one.unit is not None for one in file.assumptions):
         raise Failure(
             f"{source} assumes a rate, but the unit of the time-stamps is not known: write unit s, "
             "or add --unit s"
         )
-    if len(options.files) > 1:
-        schema = log_schema(options.files[1], options.pattern or file.pattern)
+    if options.files:
+        schema = log_schema(options.files[0], options.pattern or file.pattern)
         schema = with_times(file, file.environment, schema)
     else:
         schema = guessed(file, source)
@@ -248,15 +254,15 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         metavar="COLUMN[,COLUMN...]",
         help="rows with equal values in these columns form a trace of their own",
     )
+    add_policy_option(parser, "FILE")
     add_unit_options(parser)
     add_pattern_option(parser)
     parser.add_argument("-h", "--help", action="help", help="show this help")
     options = parser.read(arguments, Options())
-    if not options.files:
-        parser.error("no policy file: name one")
-    if len(options.files) > 2:
-        tables = ", ".join(options.files[1:])
+    take_policy_files(parser, options)
+    if len(options.files) > 1:
+        tables = ", ".join(options.files)
         parser.error(f"several tables ({tables}): name one at a time")
-    if options.files[1:] == [STANDARD_STREAM]:
+    if options.files == [STANDARD_STREAM]:
         parser.error("the table must be a file, not standard input")
     return options

@@ -13,11 +13,18 @@ from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal, NoReturn, TypeVar
+    from typing import Literal, NoReturn, Protocol, TypeVar
 
     from mtlmon.syntax.durations import Duration
 
     Space = TypeVar("Space", bound=argparse.Namespace)
+
+    class FileOptions(Protocol):
+        """The options of a subcommand for policy files."""
+
+        files: list[str]
+        policies: list[str]
+
 
 __all__ = [
     "STANDARD_STREAM",
@@ -38,6 +45,7 @@ DEFAULT_COLUMNS = 80
 USAGE = """\
 mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon [options] -e FORMULA [LOG ...]
+       mtlmon [options] --policy FILE [--policy FILE ...] [LOG ...]
        mtlmon resolve [options] [VERDICTS]
        mtlmon check-policy [options] FILE [LOG]
        mtlmon streams [options] FILE TABLE...
@@ -81,6 +89,8 @@ examples:
       a live stream of JSON objects
   mtlmon --output-format parquet -o verdicts.parquet --time when rules.mtl events.parquet
       verdicts as a table
+  mtlmon --policy web.mtl --policy login.mtl access.jsonl
+      several policy files, in one pass over the log
   mtlmon check-policy rules.mtl events.csv
       check whether a policy file fits the columns of a table
       (mtlmon check-policy --help)
@@ -101,7 +111,8 @@ class Options(argparse.Namespace):
     """The options of the command line."""
 
     formula: str | None
-    formula_file: str
+    # the policy files: none with -e, one, or several with --policy
+    formula_files: list[str]
     log: str
     logs: list[str]
     mode: Literal["local", "global", "naive"]
@@ -118,6 +129,7 @@ class Options(argparse.Namespace):
     output: str | None
     end_time: int | Literal["last", "inf"] | None
     unit: str | None
+    policies: list[str]
     constants: dict[str, str]
     on_error: Literal["stop", "skip"]
     bdd: Literal["auto", "cudd", "autoref"]
@@ -149,6 +161,11 @@ class Options(argparse.Namespace):
     negate: bool
     nonewlastts: bool
     arguments: Sequence[str]
+
+    @property
+    def formula_name(self) -> str:
+        """The policy files in messages."""
+        return " and ".join(self.formula_files) or "the formula"
 
     @property
     def key_columns(self) -> list[str]:
@@ -249,11 +266,13 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         )
     options.formula = options.formulas[0] if options.formulas else None
     options.constants = dict(options.settings)
-    options.formula_file = ""
+    if options.formula is not None and options.policies:
+        parser.error("-e and --policy: write the formula to a file, and name that with --policy")
+    options.formula_files = []
     if options.formula is None:
-        if not files:
+        if not files and not options.policies:
             parser.error("no formula: name a FORMULA_FILE or give one with -e")
-        options.formula_file = files.pop(0)
+        options.formula_files = policy_files(parser, files, options.policies)
     options.logs = files or [STANDARD_STREAM]
     options.log = options.logs[0]
     check_table_options(parser, options)
@@ -261,12 +280,41 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options.explain = options.explain or options.explain_output is not None
     check_checkpoint_options(parser, options)
     if (
-        options.formula_file == STANDARD_STREAM
+        STANDARD_STREAM in options.formula_files
         and STANDARD_STREAM in options.logs
         and not options.explain_formula
     ):
         parser.error("formula and log cannot both come from standard input")
     return options
+
+
+def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[str]:
+    """Return the policy files: those of --policy, or else the first of the files, which is taken.
+
+    Raises:
+        Failure: a policy file is among the logs, or is given twice.
+    """
+    if not policies:
+        return [files.pop(0)]
+    for name in files:
+        if name.endswith((".mtl", ".mfotl")):
+            parser.error(f"{name} is a policy file: name each of them with --policy, or none")
+    if len(policies) > 1:
+        from mtlmon.policy.several import require_different
+
+        require_different(policies)
+    return policies
+
+
+def take_policy_files(parser: Parser, options: FileOptions) -> None:
+    """Leave the policy files in `policies`, and the logs in `files`.
+
+    Raises:
+        Failure: there is no policy file, or one is among the logs or given twice.
+    """
+    if not options.files and not options.policies:
+        parser.error("no policy file: name one")
+    options.policies = policy_files(parser, options.files, options.policies)
 
 
 def is_directory(path: str) -> bool:
@@ -293,10 +341,13 @@ def check_table_options(parser: Parser, options: Options) -> None:
 def check_monpoly_options(parser: Parser, options: Options) -> None:
     """Raise Failure if options for MonPoly's files stand without a signature."""
     if options.signature is not None:
+        if len(options.formula_files) > 1:
+            parser.error("--signature is for one file of MonPoly: name one")
         return
-    if options.formula_file.endswith(".mfotl"):
+    formulas = [name for name in options.formula_files if name.endswith(".mfotl")]
+    if formulas:
         parser.error(
-            f"{options.formula_file} is a formula of MonPoly: add the signature of its log with "
+            f"{formulas[0]} is a formula of MonPoly: add the signature of its log with "
             "--signature FILE"
         )
     given = {
@@ -395,12 +446,26 @@ def add_formula_options(group: argparse._ArgumentGroup) -> None:
         metavar="FORMULA",
         help="the policy itself, in place of FORMULA_FILE",
     )
+    add_policy_option(group, "FORMULA_FILE")
     add_unit_options(group)
     group.add_argument(
         "--explain-formula",
         action="store_true",
         help="show how the formula is parsed, what monitoring it costs and which engine runs it; "
         "do not read a log",
+    )
+
+
+def add_policy_option(group: argparse._ActionsContainer, replaced: str) -> None:
+    """Add the option for several policy files."""
+    group.add_argument(
+        "--policy",
+        dest="policies",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"a policy file, in place of {replaced}; repeat it to check several files in one pass "
+        "over the log",
     )
 
 
@@ -412,6 +477,11 @@ def add_unit_options(group: argparse._ActionsContainer) -> None:
         choices=tuple(UNITS),
         help="the unit of the log's time-stamps, so that bounds can have units: ONCE[0,7d]",
     )
+    add_set_option(group)
+
+
+def add_set_option(group: argparse._ActionsContainer) -> None:
+    """Add the option that changes constants."""
     group.add_argument(
         "--set",
         dest="settings",
@@ -419,7 +489,8 @@ def add_unit_options(group: argparse._ActionsContainer) -> None:
         type=constant_setting,
         default=[],
         metavar="NAME=CONSTANT",
-        help="the value of a constant that the policy file declares: --set limit=30",
+        help="the value of a constant that the policy file declares: --set limit=30; if several "
+        "files declare it, --set web:limit=30 sets that of web.mtl",
     )
 
 

@@ -8,11 +8,19 @@ import os
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import describe
-from mtlmon.cli.arguments import STANDARD_STREAM, Parser, add_pattern_option, positive
+from mtlmon.cli.arguments import (
+    STANDARD_STREAM,
+    Parser,
+    add_pattern_option,
+    add_policy_option,
+    add_set_option,
+    positive,
+    take_policy_files,
+)
 from mtlmon.cli.failure import CANNOT, Failure, note, show
-from mtlmon.cli.files import read_formula
+from mtlmon.cli.files import texts_of
 from mtlmon.engine.choice import engine_of
-from mtlmon.policy import check_policies
+from mtlmon.policy import check_files
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.remarks import remarks
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_policy"]
 
-USAGE = "mtlmon check-policy [options] FILE [LOG]"
+USAGE = """\
+mtlmon check-policy [options] FILE [LOG]
+       mtlmon check-policy [options] --policy FILE [--policy FILE ...] [LOG]"""
 
 DESCRIPTION = """\
 Check a policy file and explain how it is parsed: every policy, and the atoms defined by predicates.
@@ -48,6 +58,7 @@ EPILOG = """\
 examples:
   mtlmon check-policy rules.mtl
   mtlmon check-policy rules.mtl events.parquet
+  mtlmon check-policy --policy web.mtl --policy login.mtl access.jsonl
 
 exit status: 0 no error, 2 an error in usage, policies, log or writing
 """
@@ -57,7 +68,9 @@ class Options(argparse.Namespace):
     """The options of the command line."""
 
     files: list[str]
+    policies: list[str]
     unit: str | None
+    settings: list[tuple[str, str]]
     pattern: str | None
     slices: int | None
 
@@ -72,20 +85,21 @@ def check_policy(arguments: Sequence[str]) -> int:
         SystemExit: after --help.
     """
     options = parse_arguments(arguments)
-    path = options.files[0]
-    source = "<stdin>" if path == STANDARD_STREAM else path
-    file, errors = check_policies(read_formula(path), source, unit=options.unit)
+    constants = dict(options.settings)
+    file, errors = check_files(texts_of(options.policies), unit=options.unit, constants=constants)
     found = list(errors)
     schema = None
-    if len(options.files) > 1:
-        schema = log_schema(options.files[1], options.pattern or file.pattern)
+    # where files cannot be joined, only the first one could be checked with the columns
+    if options.files and not (found and len(options.policies) > 1):
+        schema = log_schema(options.files[0], options.pattern or file.pattern)
         schema = with_times(file, file.environment, schema)
         found += errors_with_columns(file, file.environment._replace(streams={}), schema)
-        found.sort(key=lambda error: (error.line, error.column))
+        order = {part.source: number for number, part in enumerate(file.files)}
+        found.sort(key=lambda error: (order.get(error.source, -1), error.line, error.column))
     if not found and (analysis := first_order_analysis(file, schema)) is not None:
         found += analysis.errors
     # errors that do not depend on columns are found again with the columns
-    by_place = {(error.line, error.column): error for error in found}
+    by_place = {(error.source, error.line, error.column): error for error in found}
     for error in by_place.values():
         note(str(error))
     if found:
@@ -289,11 +303,13 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         epilog=EPILOG,
     )
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
+    add_policy_option(parser, "FILE")
     parser.add_argument(
         "--unit",
         choices=tuple(UNITS),
         help="the unit of the log's time-stamps, if the file does not declare it",
     )
+    add_set_option(parser)
     add_pattern_option(parser)
     parser.add_argument(
         "--slices",
@@ -303,11 +319,10 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("-h", "--help", action="help", help="show this help")
     options = parser.read(arguments, Options())
-    if not options.files:
-        parser.error("no policy file: name one")
-    if len(options.files) > 2:
-        logs = ", ".join(options.files[1:])
+    take_policy_files(parser, options)
+    if len(options.files) > 1:
+        logs = ", ".join(options.files)
         parser.error(f"several logs ({logs}): name one at a time")
-    if options.files[1:] == [STANDARD_STREAM]:
+    if options.files == [STANDARD_STREAM]:
         parser.error("the log must be a file, not standard input")
     return options

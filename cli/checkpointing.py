@@ -172,7 +172,7 @@ class CheckpointingPump(Pump):
             WriteFailure: the file for the verdicts cannot be locked.
         """
         path = self.file.path
-        used = [options.output, options.formula_file, options.explain_output, *options.logs]
+        used = [options.output, *options.formula_files, options.explain_output, *options.logs]
         if any(other and os.path.realpath(other) == path for other in used) or (
             os.path.exists(path)
             and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)

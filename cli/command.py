@@ -117,7 +117,8 @@ def run(options: Options) -> int:
         from mtlmon.cli.monpoly import check_monpoly
 
         options.verdicts = options.given_verdicts or "false"
-        return check_monpoly(*formula_text(options), options)
+        ((text, source),) = formula_texts(options)
+        return check_monpoly(text, source, options)
     file = load_policies(options)
     if not options.is_table:
         check_text_options(options)
@@ -171,45 +172,71 @@ def load_policies(options: Options) -> Formula | PolicyFile:
     # the unit of time-stamps, by either option
     declared = options.unit or options.resolution
     options.unit = declared or options.time_unit
-    text, source = formula_text(options)
-    if not may_declare(text) and not options.constants:
+    texts = formula_texts(options)
+    if len(texts) == 1 and not options.constants and not may_declare(texts[0][0]):
+        text, source = texts[0]
         try:
             return parse(text, unit=options.unit, source=source)
         except FormulaError:
             # It may have conditions, which take longer to import.
             pass
-    return declared_policies(text, source, declared, options)
+    return declared_policies(texts, declared, options)
 
 
 def declared_policies(
-    text: str, source: str, declared: str | None, options: Options, *, needs_policy: bool = True
+    texts: Sequence[tuple[str, str]],
+    declared: str | None,
+    options: Options,
+    *,
+    needs_policy: bool = True,
 ) -> PolicyFile:
-    """Parse a policy file; its settings become options that are not given.
+    """Parse policy files; their settings become options that are not given.
 
     Args:
-        text: the content of the file.
-        source: its name in errors.
+        texts: the contents of the files with their names in errors.
         declared: the unit of time-stamps that an option gives, or None.
-        options: the options of the command line; their unit is the one if the file says none.
+        options: the options of the command line; their unit is the one if the files say none.
         needs_policy: whether a file without a policy is an error.
 
     Raises:
-        Failure: the settings of the file do not fit the log.
-        FormulaError: the text is not a policy file.
+        Failure: the settings of a file do not fit the log.
+        FormulaError: a text is not a policy file, or files contradict each other.
     """
-    from mtlmon.policy import parse_policies
     from mtlmon.syntax.bounds import LATER
 
-    def parsed(unit: str | None) -> PolicyFile:
-        constants = options.constants
+    file = parsed_policies(texts, declared or LATER, options, needs_policy=needs_policy)
+    if file.unit == LATER:
+        unit = options.unit or unit_of_pattern(options.pattern or file.pattern)
+        file = parsed_policies(texts, unit, options, needs_policy=needs_policy)
+    adopt_settings(file, options)
+    return file
+
+
+def parsed_policies(
+    texts: Sequence[tuple[str, str]], unit: str | None, options: Options, *, needs_policy: bool
+) -> PolicyFile:
+    """Parse policy files with a unit of time-stamps.
+
+    Raises:
+        FormulaError: a text is not a policy file, or files contradict each other.
+    """
+    constants = options.constants
+    if len(texts) == 1:
+        from mtlmon.policy import parse_policies
+
+        ((text, source),) = texts
         return parse_policies(
             text, source, unit=unit, constants=constants, needs_policy=needs_policy
         )
+    from mtlmon.policy import check_files
 
-    file = parsed(declared or LATER)
-    if file.unit == LATER:
-        file = parsed(options.unit or unit_of_pattern(options.pattern or file.pattern))
-    adopt_settings(file, options)
+    # --key replaces the keys of the files
+    key = tuple(options.key_columns) or None
+    file, errors = check_files(
+        texts, unit=unit, constants=constants, key=key, needs_policy=needs_policy
+    )
+    if errors:
+        raise errors[0]
     return file
 
 
@@ -227,17 +254,17 @@ def unit_of_pattern(pattern: str | None) -> str | None:
     return None if ready is None or ready.time is None else "s"
 
 
-def formula_text(options: Options) -> tuple[str, str]:
-    """Return the text of the formula or policy file, and its name in errors."""
+def formula_texts(options: Options) -> list[tuple[str, str]]:
+    """Return the texts of the formula or the policy files, and their names in errors."""
     if options.formula is None:
         from mtlmon.cli.files import read_formula
 
-        return read_formula(options.formula_file), options.formula_file
+        return [(read_formula(name), name) for name in options.formula_files]
     try:
         options.formula.encode()
     except UnicodeEncodeError:
         raise Failure("the formula of -e is not UTF-8") from None
-    return options.formula, "<formula>"
+    return [(options.formula, "<formula>")]
 
 
 def may_declare(text: str) -> bool:
@@ -258,13 +285,17 @@ def adopt_settings(file: PolicyFile, options: Options) -> None:
     if options.format is None:
         options.pattern = options.pattern or file.pattern
     if not options.is_table:
-        settings = {"key": file.key, "time": file.time, "event": file.event}
-        for name, value in settings.items():
-            if value and not options.explain_formula:
-                raise Failure(
-                    f"{options.formula_file} declares the {name} of a table, but the log is read "
-                    "as text: add its format, for instance --format csv, or --pattern"
-                )
+        for part in file.files:
+            source = part.source if file.parts else options.formula_name
+            # with --key, that is what is wrong
+            key = None if options.keys else part.key
+            settings = {"key": key, "time": part.time, "event": part.event}
+            for name, value in settings.items():
+                if value and not options.explain_formula:
+                    raise Failure(
+                        f"{source} declares the {name} of a table, but the log is read as text: "
+                        "add its format, for instance --format csv, or --pattern"
+                    )
         return
     options.time = options.time or file.time
     options.event = options.event or file.event

@@ -14,7 +14,7 @@ from mtlmon.cli.failure import ClosedPipe, Failure, WriteFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from mtlmon.cli.arguments import Options
@@ -37,6 +37,7 @@ __all__ = [
     "open_verdicts",
     "position_of_input",
     "read_formula",
+    "texts_of",
 ]
 
 STANDARD_INPUT = 0
@@ -61,6 +62,15 @@ def read_formula(path: str) -> str:
         raise Failure(f"cannot read {name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Failure(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
+
+
+def texts_of(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the texts of policy files, and their names in errors.
+
+    Raises:
+        Failure: a file cannot be read.
+    """
+    return [(read_formula(one), "<stdin>" if one == STANDARD_STREAM else one) for one in paths]
 
 
 def position_of_input(options: Options) -> int | None:
@@ -243,7 +253,7 @@ class VerdictFile:
 def open_verdicts(
     path: str | None,
     logs: Mapping[str, os.stat_result],
-    formula_file: str,
+    formula_files: Sequence[str],
     *,
     keeps: bool = False,
 ) -> VerdictFile:
@@ -252,7 +262,7 @@ def open_verdicts(
     Args:
         path: the path of the file, or None for standard output.
         logs: the status of the logs by name.
-        formula_file: the path of the formula.
+        formula_files: the paths of the formula or policy files.
         keeps: whether to keep the present content, which the caller can read and truncate.
 
     Raises:
@@ -272,7 +282,8 @@ def open_verdicts(
         found = os.fstat(descriptor)
         if any(is_same_file(found, status) for status in logs.values()):
             raise Failure(f"{path} is both the log and the file for the verdicts")
-        if formula_file not in ("", STANDARD_STREAM) and is_same_file(found, os.stat(formula_file)):
+        formulas = (os.stat(one) for one in formula_files if one != STANDARD_STREAM)
+        if any(is_same_file(found, status) for status in formulas):
             raise Failure(f"{path} is both the formula and the file for the verdicts")
         if stat.S_ISREG(found.st_mode) and not keeps:
             os.ftruncate(descriptor, 0)

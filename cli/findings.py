@@ -58,7 +58,7 @@ def check_findings(options: Options, logs: Mapping[str, os.stat_result], can_rer
         raise Failure(
             f"cannot explain: {name} cannot be read a second time; save the log to a file first"
         )
-    others = [*options.logs, options.formula_file, options.output]
+    others = [*options.logs, *options.formula_files, options.output]
     if options.explain_output is not None:
         check_file(options.explain_output, "the explanations", others, logs.values())
     if options.report is not None:

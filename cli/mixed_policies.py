@@ -78,7 +78,7 @@ def check_mixed(file: PolicyFile, options: Options) -> int:
         has_whole=True,
     )
     if not options.is_table:
-        require_no_keys(check, options)
+        require_no_keys(check, file, options)
     note_modes(check, options)
     if options.is_table:
         return check_mixed_tables(file, check, options, memory)

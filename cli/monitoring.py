@@ -65,7 +65,7 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     verdicts = open_verdicts(
         options.output,
         {log.name: log.status},
-        options.formula_file,
+        options.formula_files,
         keeps=options.checkpoint is not None,
     )
     text_monitor = TextMonitor(

@@ -60,7 +60,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     plain = PlainLines(signature, policy.relations, check.engine)
     rows = PointReader(reader, PointFeeder(check.engine), plain)
     work = RowWork(MonPolyLoop(rows, check, adds_last=not options.nonewlastts), log)
-    verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_file)
+    verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_files)
     pump = Pump(work, verdicts, Signals(verdicts), progress_for(log.size, verdicts, options))
 
     def report(_status: int, _seconds: float) -> None:

@@ -113,7 +113,7 @@ class PlotOutput:
             format=plot_format(self._path) or "svg",
             unit=self._source.times.resolution or self._source.times.unit,
             is_date=not self._source.times.is_plain,
-            title=os.path.basename(self._options.formula_file),
+            title=", ".join(map(os.path.basename, self._options.formula_files)),
         )
         try:
             write_whole(self._path, found)

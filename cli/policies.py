@@ -71,7 +71,7 @@ def check_logs(file: Formula | PolicyFile, options: Options) -> int:
         passes_time=options.idle is not None,
     )
     if not options.is_table:
-        require_no_keys(check, options)
+        require_no_keys(check, file, options)
     note_modes(check, options)
     start_of_input = position_of_input(options)
 
@@ -157,7 +157,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: Options) ->
         options: the options of the command line.
     """
     keeps = options.checkpoint is not None
-    verdicts = open_verdicts(options.output, work.logs_by_name, options.formula_file, keeps=keeps)
+    verdicts = open_verdicts(options.output, work.logs_by_name, options.formula_files, keeps=keeps)
     signals = Signals(verdicts, is_held=keeps)
     pump = make_pump(work, verdicts, signals, options)
 
@@ -254,27 +254,34 @@ def note_modes(check: LogCheck, options: Options) -> None:
         note(f"{what} is unbounded: mode {options.mode} works as {unbounded[0][1]} here")
 
 
-def require_no_keys(check: LogCheck, options: Options) -> None:
+def require_no_keys(check: LogCheck, file: Formula | PolicyFile, options: Options) -> None:
     """Raise Failure if policies have keys, which a text log does not have."""
     if check.partitions.all_columns:
+        column = check.partitions.all_columns[0]
+        name = options.formula_name
+        for part in file.parts if isinstance(file, PolicyFile) else ():
+            if any(column in (policy.key or part.key or ()) for policy in part.policies):
+                name = part.source
+                break
         raise Failure(
-            f"{options.formula_file} divides the log by the column "
-            f"{check.partitions.all_columns[0]}, but the log is read as text: add its format, for "
-            "instance --format csv"
+            f"{name} divides the log by the column {column}, but the log is read as text: add its "
+            "format, for instance --format csv"
         )
 
 
 def require_no_columns(file: PolicyFile, options: Options) -> None:
     """Raise Failure if the policies need columns, which a text log does not have."""
-    columns = [name for name in file.columns if name != DEFAULT_TIME]
-    if columns:
+    for part in file.files:
+        columns = [name for name in part.columns if name != DEFAULT_TIME]
+        if not columns:
+            continue
         from mtlmon.policy.needs import meant_equivalences
 
-        hints = meant_equivalences(file)
+        hints = meant_equivalences(part)
         meant = next((f"; {hints[name]}" for name in columns if name in hints), "")
-        name = options.formula_file or "the formula"
+        source = part.source if file.parts else options.formula_name
         raise Failure(
-            f"{name} uses columns of a table, but the log is read as text: add its format, for "
+            f"{source} uses columns of a table, but the log is read as text: add its format, for "
             f"instance --format csv{meant}"
         )
 

@@ -55,7 +55,7 @@ def check_explained(options: Options, logs: Mapping[str, os.stat_result]) -> Non
         from mtlmon.support.extras import load_extra
 
         load_extra("jinja2", "report")
-        others = [*options.logs, options.formula_file, options.output, options.explain_output]
+        others = [*options.logs, *options.formula_files, options.output, options.explain_output]
         check_file(options.report, "the report", others, logs.values())
         check_place(options.report)
     if not options.explain:
@@ -66,7 +66,7 @@ def check_explained(options: Options, logs: Mapping[str, os.stat_result]) -> Non
             f"cannot explain: {name} cannot be read a second time; save the log to a file first"
         )
     if options.explain_output is not None:
-        others = [*options.logs, options.formula_file, options.output]
+        others = [*options.logs, *options.formula_files, options.output]
         check_file(options.explain_output, "the explanations", others, logs.values())
 
 

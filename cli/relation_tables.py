@@ -264,7 +264,7 @@ def check_tables(file: PolicyFile, options: Options) -> int:
         open_table_source(options, names, file, [()], memory, shown=[{0: every_shown}])
     ) as source:
         logs = statuses(source)
-        verdicts = open_verdicts(options.output, logs, options.formula_file, keeps=has_checkpoints)
+        verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=has_checkpoints)
         work = TableWork(source, shown, file, options, memory, logs)
         progress = progress_for(source.size or 0, verdicts, options)
         signals = Signals(verdicts, is_held=has_checkpoints)

@@ -28,6 +28,7 @@ from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.support.option_names import COMMAND
+from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
@@ -145,8 +146,9 @@ def require_no_conditions(file: PolicyFile, options: Options) -> None:
     for name in used_atoms(file):
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
+            where = source_at(file.text, relation.place, options.formula_name)
             raise Failure(
-                f"{options.formula_file} says which rows of a table are rows of {name}, but the "
+                f"{where} says which rows of a table are rows of {relation.name}, but the "
                 "log is read as text: add its format, for instance --format csv, or leave out the "
                 "condition"
             )
@@ -460,7 +462,7 @@ def check_text(file: PolicyFile, options: Options) -> int:
         check_explained(options, {log.name: log.status})
     has_checkpoints = options.checkpoint is not None
     verdicts = open_verdicts(
-        options.output, {log.name: log.status}, options.formula_file, keeps=has_checkpoints
+        options.output, {log.name: log.status}, options.formula_files, keeps=has_checkpoints
     )
     signals = Signals(verdicts, is_held=has_checkpoints)
     progress = progress_for(log.size, verdicts, options)

@@ -16,12 +16,14 @@ from mtlmon.cli.arguments import (
     add_error_option,
     add_memory_option,
     add_pattern_option,
+    add_policy_option,
     add_unit_options,
+    take_policy_files,
 )
 from mtlmon.cli.command import declared_policies
 from mtlmon.cli.endings import note_skipped, note_waiting
 from mtlmon.cli.failure import Failure
-from mtlmon.cli.files import open_verdicts, read_formula
+from mtlmon.cli.files import open_verdicts, texts_of
 from mtlmon.cli.policies import assumption_watch, open_table_source, statuses
 from mtlmon.cli.policy_work import LogWork
 from mtlmon.cli.pump import Pump
@@ -54,7 +56,9 @@ __all__ = ["write_streams"]
 IDLE_KEYS = 1 << 16
 FORGOTTEN = 2**32 - 1
 
-USAGE = "mtlmon streams [options] FILE TABLE..."
+USAGE = """\
+mtlmon streams [options] FILE TABLE...
+       mtlmon streams [options] --policy FILE [--policy FILE ...] TABLE..."""
 
 DESCRIPTION = """\
 Write the values of the streams that a policy file declares: a row for each row of the log and for
@@ -86,9 +90,7 @@ def write_streams(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     declared = options.unit or options.resolution
     options.unit = declared or options.time_unit
-    text = read_formula(options.formula_file)
-    source = "<stdin>" if options.formula_file == STANDARD_STREAM else options.formula_file
-    file = declared_policies(text, source, declared, options, needs_policy=False)
+    file = declared_policies(texts_of(options.formula_files), declared, options, needs_policy=False)
     if not options.is_table:
         path = options.logs[0]
         shown = "standard input" if path == STANDARD_STREAM else path
@@ -96,15 +98,18 @@ def write_streams(arguments: Sequence[str]) -> int:
             f"the format of {shown} is not known: add it, for instance --format csv, or --pattern "
             "(see mtlmon streams --help)"
         )
+    require_one_key(file, options)
     names = tuple(file.streams)
     if not names:
-        raise Failure(f"{source} declares no streams: write stream NAME = EXPRESSION")
+        declare = "declare" if file.parts else "declares"
+        sources = " and ".join(one.source for one in file.files)
+        raise Failure(f"{sources} {declare} no streams: write stream NAME = EXPRESSION")
     memory = MemoryLimit(options.max_memory, COMMAND)
     with closing(
         open_table_source(options, (), file, [options.key_columns], memory, streams=names)
     ) as log:
         output = make_output(log, names, file, memory, options)
-        target = open_verdicts(options.output, statuses(log), options.formula_file)
+        target = open_verdicts(options.output, statuses(log), options.formula_files)
         watch = assumption_watch(file, log, options)
         work = StreamWork(log, output, memory, watch)
         signals = Signals(target)
@@ -116,6 +121,19 @@ def write_streams(arguments: Sequence[str]) -> int:
             wants_summary=options.summary,
             end_time=options.end_time,
         )
+
+
+def require_one_key(file: PolicyFile, options: Options) -> None:
+    """Raise Failure if policy files divide the log in different ways."""
+    if not file.has_one_key and not options.keys:
+        first, other = next(
+            (file.parts[0], one) for one in file.parts if one.key != file.parts[0].key
+        )
+        keys = [
+            f"{one.source} has {'the key ' + ', '.join(one.key) if one.key else 'no key'}"
+            for one in (first, other)
+        ]
+        raise Failure(f"{' and '.join(keys)}: values have one key, add --key COLUMN")
 
 
 def report_end(log: TableEvents) -> None:
@@ -146,7 +164,7 @@ def make_output(
         from mtlmon.support.extras import load_extra
 
         load_extra("matplotlib", "plot")
-        others = [*options.logs, options.formula_file, options.output]
+        others = [*options.logs, *options.formula_files, options.output]
         check_file(options.plot, "the picture", others, statuses(source).values())
         return PlotOutput(table, names, source, file, options.plot, options, memory)
     if options.output_format == "jsonl":
@@ -272,12 +290,11 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     options = parser.read(arguments, Options())
     options.constants = dict(options.settings)
     options.explain_formula = False
-    if not options.files:
-        parser.error("no policy file: name one")
-    options.formula_file, *options.logs = options.files
+    take_policy_files(parser, options)
+    options.formula_files, options.logs = options.policies, options.files
     if not options.logs:
         parser.error("no log: name a table, or - for standard input")
-    if options.formula_file == STANDARD_STREAM and STANDARD_STREAM in options.logs:
+    if STANDARD_STREAM in options.formula_files and STANDARD_STREAM in options.logs:
         parser.error("streams and log cannot both come from standard input")
     if options.plot is not None:
         from mtlmon.cli.plotting import plot_format
@@ -307,6 +324,7 @@ def add_options(parser: Parser) -> None:
         choices=FORMAT_NAMES,
         help="the format of the log (default: from the name, as in log.csv.gz)",
     )
+    add_policy_option(parser, "FILE")
     add_pattern_option(parser)
     add_column_options(parser)
     add_unit_options(parser)

@@ -52,7 +52,7 @@ class AssumptionWatch:
                 self._rates += (
                     (one, _Rate(one, unit, partition))
                     for partition, columns in enumerate(self._partitions)
-                    if columns
+                    if columns and one.is_about(columns)
                 )
 
     def note(self, batch: EventBatch, source: EventSource) -> Iterator[str]:
@@ -76,7 +76,7 @@ class AssumptionWatch:
     def _note_keys(self, source: EventSource) -> Iterator[str]:
         for one in list(self._keys):
             for columns, table in zip(self._partitions, source.key_tables, strict=True):
-                count = 0 if table is None else len(table)
+                count = 0 if table is None or not one.is_about(columns) else len(table)
                 if count > one.limit:
                     self._keys.remove(one)
                     shown = visible(", ".join(columns))

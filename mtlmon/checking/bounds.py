@@ -162,7 +162,8 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
         )
     used = needs_of(file, file.atoms_needed).streams
     columns = file.key or ()
-    unused = [name for name in file.streams if name not in used]
+    # which key they would have is not known if files have several, and no run computes them
+    unused = [name for name in file.streams if name not in used and file.has_one_key]
     if unused:
         kept = _kept(file, {}, unused, columns, schema)
         streams += (_of_stream(file, name, columns, kept) for name in unused)
@@ -198,7 +199,8 @@ def _atoms_of(file: PolicyFile, policies: Iterable[Policy]) -> dict[When, list[s
 
 
 def _load(file: PolicyFile, columns: Sequence[str]) -> Load:
-    return Load(file.assumptions, file.environment.unit, has_keys=bool(columns))
+    assumptions = [one for one in file.assumptions if one.is_about(columns)]
+    return Load(assumptions, file.environment.unit, has_keys=bool(columns))
 
 
 def _kept(

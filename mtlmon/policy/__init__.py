@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate, parse_predicate
+    from mtlmon.policy.several import check_files, load_policies
 
 __all__ = [
     "CompiledPredicates",
@@ -22,10 +23,12 @@ __all__ = [
     "Policy",
     "PolicyFile",
     "Predicate",
+    "check_files",
     "check_policies",
     "compile_predicate",
     "compile_predicates",
     "declares",
+    "load_policies",
     "parse_policies",
     "parse_predicate",
 ]
@@ -37,6 +40,10 @@ def __getattr__(name: str) -> object:
         from mtlmon.policy.predicates import predicate
 
         return getattr(predicate, name)
+    if name in {"check_files", "load_policies"}:
+        from mtlmon.policy import several
+
+        return getattr(several, name)
     if name == "Environment":
         from mtlmon.policy.predicates.environment import Environment
 

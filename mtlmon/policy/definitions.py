@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from fractions import Fraction
 
     from mtlmon.policy.messages import Message
@@ -251,14 +252,26 @@ class Assumption:
         subject: "rate" (rows in a unit of time), "rate per key" or "keys" (their number).
         limit: the largest number.
         unit: for rates, the unit of time, a key of `mtlmon.syntax.bounds.UNITS`; else None.
+        keys: the key columns that it is about, if it is about keys; None for all of the run.
     """
 
-    __slots__ = ("limit", "subject", "unit")
+    __slots__ = ("keys", "limit", "subject", "unit")
 
-    def __init__(self, subject: str, limit: int, unit: str | None) -> None:
+    def __init__(
+        self,
+        subject: str,
+        limit: int,
+        unit: str | None,
+        keys: frozenset[tuple[str, ...]] | None = None,
+    ) -> None:
         self.subject = subject
         self.limit = limit
         self.unit = unit
+        self.keys = keys
+
+    def is_about(self, columns: Iterable[str]) -> bool:
+        """Whether it holds for the traces that these key columns make."""
+        return self.subject == "rate" or self.keys is None or tuple(columns) in self.keys
 
     def __str__(self) -> str:
         return f"{self.subject} <= {self.limit}{'' if self.unit is None else f'/{self.unit}'}"

@@ -90,6 +90,14 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
     return Needs(tuple(columns), tuple(log_atoms), tuple(remembering), found_streams, later)
 
 
+def later_values_of(file: PolicyFile, policy: Policy) -> tuple[str, ...]:
+    """Return the later values that the rows of a policy wait for, as text, in order."""
+    clock = policy.clock
+    atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
+    shown = () if policy.message is None else policy.message[1]
+    return needs_of(file, atoms, shown).later_values
+
+
 _KINDS = {ops.STREAM: "stream", ops.ATOM: "atom", ops.LET: "let", ops.INSTANCE: "stream"}
 
 

@@ -110,15 +110,13 @@ class PolicyReader:
 
     def wait_for_later_values(self) -> None:
         """Give policies that look at later values the rows that wait for these."""
-        from mtlmon.policy.needs import needs_of
+        from mtlmon.policy.needs import later_values_of
         from mtlmon.policy.predicates.time_points import Waiting
 
         places = {one.name: one.place for one in self.reader.declarations if one.kind in CHECKED}
         for policy in self.file.policies:
             clock = policy.clock
-            atoms = [*policy.formula.atoms, *([clock.atom] if clock and clock.atom else [])]
-            shown = () if policy.message is None else policy.message[1]
-            later = needs_of(self.file, atoms, shown).later_values
+            later = later_values_of(self.file, policy)
             if not later:
                 continue
             message = None

@@ -42,6 +42,7 @@ class PolicyFile:
         shown: expressions whose values are shown with violations, by a name that nothing else has.
         text: the text that spans refer to.
         source: the name of the text in errors.
+        parts: the files that it joins; () for a file by itself.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class PolicyFile:
         "key",
         "lets",
         "parameters",
+        "parts",
         "pattern",
         "policies",
         "relations",
@@ -83,7 +85,18 @@ class PolicyFile:
         self.streams: dict[str, Stream] = {}
         self.shown: dict[str, Expression] = {}
         self.policies: tuple[Policy, ...] = ()
+        self.parts: tuple[PolicyFile, ...] = ()
         self._environment: Environment | None = None
+
+    @property
+    def files(self) -> tuple[PolicyFile, ...]:
+        """The files that it joins, or the file itself."""
+        return self.parts or (self,)
+
+    @property
+    def has_one_key(self) -> bool:
+        """Whether the files that it joins have the same key, or none."""
+        return len({one.key or () for one in self.files}) == 1
 
     @property
     def atoms_needed(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.kinds import Kind
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.joined_text import line_text
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import postorder
 
@@ -105,8 +106,8 @@ class Types:
             self._kinds[left] = best
 
     def _clash(self, what: str, kind: Kind, place: int, known: Kind, known_place: int) -> None:
-        line = self.file.text.count("\n", 0, known_place) + 1
-        message = f"{what} is {kind.words} here, but {known.words} in line {line}"
+        where = line_text(self.file.text, known_place)
+        message = f"{what} is {kind.words} here, but {known.words} in {where}"
         hint = "a variable has one type; declare the arguments of atoms, as in atom p(x: int)"
         self.errors.append(
             formula_error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtlmon.errors import FormulaError
+from mtlmon.syntax.joined_text import JoinedText
 
 _WIDTH = 76
 _BEFORE = 50
@@ -21,13 +22,15 @@ def formula_error(
     """Make the error for a place in a text.
 
     Args:
-        text: the whole text.
+        text: the whole text; if several are joined, the error is about the one at the offset.
         offset: the index of the character in question; `len(text)` is the end.
         message: what is wrong.
-        source: the name of the text, for instance of a file.
+        source: the name of the text, for instance of a file; joined texts have their own names.
         hint: how to correct it, or None.
         kind: the class of the error.
     """
+    if isinstance(text, JoinedText):
+        text, source, offset = text.part_at(offset)
     line_start = text.rfind("\n", 0, offset) + 1
     line_end = text.find("\n", offset)
     line = text[line_start : len(text) if line_end < 0 else line_end].rstrip("\r")

@@ -327,7 +327,8 @@ class _Program:
             function = partial(_identity, pa.scalar(None, _computed_type(self.kind(node))))
             arguments = ()
         elif operator in ops.TIME_FUNCTIONS:
-            kind, zone = self.kind(node.operands[0]), self.environment.zone
+            kind = self.kind(node.operands[0])
+            zone = self.environment.zone if node.value is None else str(node.value)
             if not is_zone(zone):
                 hint = "zones have names such as Europe/Berlin"
                 raise MtlmonError(f"there is no time zone {zone!r}: {hint}")

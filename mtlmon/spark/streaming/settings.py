@@ -82,7 +82,8 @@ def _text(source: EventSource, atom: str) -> str | None:
     streams = [(name, *map(str, file.streams[name].expressions)) for name in sorted(needs.streams)]
     lets = [(name, str(formula)) for name, formula in file.lets.items()]
     conditions = [(name, str(one)) for name, one in file.atoms.items()]
-    return repr((str(file.atoms[atom]), streams, lets, conditions, file.zone))
+    zones = file.zone if not file.parts else tuple(one.zone for one in file.parts)
+    return repr((str(file.atoms[atom]), streams, lets, conditions, zones))
 
 
 def check_settings(found: bytes, settings: bytes) -> None:
