@@ -21,6 +21,7 @@ from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import texts_of
 from mtlmon.engine.choice import engine_of
 from mtlmon.policy import check_files
+from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.remarks import remarks
@@ -184,10 +185,12 @@ def explanation(
     conditions = file.conditions
     if len(file.atoms) > len(conditions):
         lines = ["Atoms defined by predicates"]
+        messages = [name for one in file.policies if one.message for name in one.message[1]]
+        used = needs_of(file, file.atoms_needed, messages).atoms
         for name, predicate in file.atoms.items():
             if name in conditions:
                 continue
-            unused = "" if name in file.atoms_needed else "  (in no policy)"
+            unused = "" if name in used else "  (in no policy)"
             lines.append(f"  {visible(atom_text(name))} = {predicate}{unused}")
             lines.append(f"    {columns_line(predicate.columns, schema)}")
         blocks.append("\n".join(lines))

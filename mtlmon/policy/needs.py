@@ -31,6 +31,7 @@ class Needs(NamedTuple):
             others depend on the columns of their row only.
         streams: the streams, in no particular order.
         later_values: the later values that rows wait for, as text, in order.
+        atoms: the atoms that the file defines, also those by way of others, in no particular order.
     """
 
     columns: tuple[str, ...]
@@ -38,6 +39,7 @@ class Needs(NamedTuple):
     remembering: tuple[str, ...]
     streams: frozenset[str]
     later_values: tuple[str, ...]
+    atoms: frozenset[str]
 
 
 def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()) -> Needs:
@@ -87,7 +89,10 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
         name for kind, name in seen if kind == "stream" and name in file.streams
     )
     later = tuple(sorted(later_values))
-    return Needs(tuple(columns), tuple(log_atoms), tuple(remembering), found_streams, later)
+    found_atoms = frozenset(name for kind, name in seen if kind == "atom" and name in file.atoms)
+    return Needs(
+        tuple(columns), tuple(log_atoms), tuple(remembering), found_streams, later, found_atoms
+    )
 
 
 def later_values_of(file: PolicyFile, policy: Policy) -> tuple[str, ...]:

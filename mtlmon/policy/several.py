@@ -29,6 +29,7 @@ def load_policies(
     *,
     unit: str | None = None,
     constants: Mapping[str, str] | None = None,
+    key: Sequence[str] | None = None,
     needs_policy: bool = True,
 ) -> PolicyFile:
     """Read policy files for one run.
@@ -43,6 +44,7 @@ def load_policies(
         unit: the unit of the time-stamps, as for `parse_policies`.
         constants: other values for constants of the files, as texts: `{"limit": "30"}`, or
             `{"web:limit": "30"}` if several files have a constant `limit`.
+        key: the key of policies that have none of their own, in place of that of their files.
         needs_policy: whether a file without a policy is an error.
 
     Raises:
@@ -63,7 +65,13 @@ def load_policies(
             texts.append((content.decode("utf-8-sig"), name))
         except UnicodeDecodeError as error:
             raise MtlmonError(f"cannot read {name}: not UTF-8 at byte {error.start}") from None
-    found, errors = check_files(texts, unit=unit, constants=constants, needs_policy=needs_policy)
+    found, errors = check_files(
+        texts,
+        unit=unit,
+        constants=constants,
+        key=None if key is None else tuple(key),
+        needs_policy=needs_policy,
+    )
     if errors:
         raise errors[0]
     return found
@@ -77,11 +85,13 @@ def require_different(paths: Sequence[str]) -> None:
     """
     seen: dict[str, str] = {}
     for path in paths:
-        before = seen.setdefault(os.path.realpath(path), path)
-        if before is not path:
-            if before == path:
-                raise MtlmonError(f"the policy file {path} is given twice: name it once")
+        place = os.path.realpath(path)
+        before = seen.get(place)
+        if before == path:
+            raise MtlmonError(f"the policy file {path} is given twice: name it once")
+        if before is not None:
             raise MtlmonError(f"{before} and {path} are the same policy file: name it once")
+        seen[place] = path
 
 
 def check_files(
@@ -108,10 +118,12 @@ def check_files(
 
     Raises:
         UnitError: the unit that is passed is unknown.
-        ValueError: there are no files.
+        ValueError: there are no files, or two of one name.
     """
     if not texts:
         raise ValueError("expected at least one policy file")
+    if len({source for _, source in texts}) < len(texts):
+        raise ValueError("expected policy files of different names")
     heads = [DeclaredText(text, source) for text, source in texts]
     prefixes = _prefixes([source for _, source in texts])
     errors = [] if len(texts) == 1 else _disagreements(heads)
@@ -238,4 +250,6 @@ def _prefixes(sources: Sequence[str]) -> list[str]:
 
 
 def _differ(parts: Sequence[str], others: Sequence[Sequence[str]], length: int) -> bool:
+    if length == len(parts):
+        return parts not in others
     return all(other[-length:] != parts[-length:] for other in others)
