@@ -375,6 +375,7 @@ def check_text_options(options: Options) -> None:
         "--key": options.keys,
         "--sort": options.sort,
         "--advance-every": options.advance_every,
+        "--time-points stamp": options.time_points == "stamp",
     }
     for name, value in for_tables.items():
         if value:

@@ -19,7 +19,7 @@ from mtlmon.syntax import operators as ops
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.policy.predicates.environment import Environment
@@ -89,6 +89,16 @@ def _all_variables(term: Expression, node: Formula) -> list[str]:
     return [one.name for one in postorder(term) if one.operator is terms.VARIABLE]
 
 
+def _words(nodes: Sequence[Expression]) -> list[str]:
+    """Expressions as the policy has them: variables that were named apart, by their own names."""
+    own: dict[int, Expression] = {}
+    for node in postorder(*nodes):
+        value = node.name.partition(" ")[0] if node.operator is terms.VARIABLE else node.value
+        operands = tuple(own[id(one)] for one in node.operands)
+        own[id(node)] = Expression(node.operator, operands, value, node.span)
+    return [str(own[id(node)]) for node in nodes]
+
+
 class _RowProgram(MachineCode):
     """The code of a term whose variables are columns of a row."""
 
@@ -112,8 +122,9 @@ class _RowProgram(MachineCode):
         result = self._expression(expression)
         if wanted is not None:
             result = self._as(result, self._kinds[id(expression)], wanted)
-        words = [str(node) for node in self._nodes]
-        return ProgramPlan(self._code, self._register_count, self._constants, result, words)
+        return ProgramPlan(
+            self._code, self._register_count, self._constants, result, _words(self._nodes)
+        )
 
     def _name(self, node: Expression) -> int:
         return self._new("load", node, self._columns[node.name])

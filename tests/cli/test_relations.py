@@ -462,7 +462,7 @@ def test_overflows_have_a_time_stamp_or_are_left_out(command: Command, tmp_path:
     log.write_text(f"@1 p(5)\n@2 p({(1 << 63) - 1})\n@3 p(7)\n")
     done = command(rules, log)
     assert (done.status, done.output) == (2, "a\t1:0 false (x=5)\n")
-    assert "at time-stamp 2, time-point 1 of the log: " in done.errors
+    assert "at time-stamp 2, time-point 1 of the log: x + 1 overflows 64 bits" in done.errors
     done = command("--on-error", "skip", rules, log)
     assert (done.status, done.output) == (1, "a\t1:0 false (x=5)\na\t3:0 false (x=7)\n")
     assert "1 value left out, as integers overflow" in done.errors

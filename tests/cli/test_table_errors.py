@@ -41,6 +41,7 @@ FILES = {
     "damaged.parquet": "PAR1 and no more",
     "x.log": "@1 p\n",
     "unit.mtl": "unit s\npolicy x: p\n",
+    "find.mtl": "find q: p(x)\n",
     "two.mtl": "policy x: p\npolicy y: NOT p\n",
     "size.mtl": "atom large = size + 1 > 5\npolicy x: large\n",
     "text.mtl": 'atom large = size > "5"\npolicy x: large\n',
@@ -52,6 +53,8 @@ CASES = [
      "format, for instance --format csv (see mtlmon --help)"),
     ("-e p --event-separator ; x.log", "--event-separator works on tables, but x.log is read as a "
      "text log: add the format, for instance --format csv (see mtlmon --help)"),
+    ("--time-points stamp find.mtl x.log", "--time-points stamp works on tables, but x.log is read "
+     "as a text log: add the format, for instance --format csv (see mtlmon --help)"),
     ("-e p --event-separator ; log.csv", "--event-separator needs the column of event names: add "
      "--event COLUMN (see mtlmon --help)"),
     ("-e p --unit s --resolution ms log.csv", "--unit s and --resolution ms contradict each other: "
