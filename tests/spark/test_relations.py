@@ -275,7 +275,7 @@ def test_what_is_refused_elsewhere(spark: SparkSession) -> None:
     df = frame(spark, log_of(1, 3))
     with pytest.raises(MtlmonError, match="statistics are for policies with variables"):
         relation_statistics(df, "what")
-    with pytest.raises(MtlmonError, match="monitor_stream does not take policies with variables"):
+    with pytest.raises(MtlmonError, match="the data frame is not streaming"):
         monitor_stream(df, FILE)
     with pytest.raises(MtlmonError, match="has variables"):
         monitor_partitions(df, FILE)

@@ -129,7 +129,7 @@ def monitor(
     _check_ties(ties)
     file = relational_file(policy, resolution, time_unit)
     if file is not None:
-        _refuse_options(key=key, order_within=order_within, mode=mode)
+        refuse_options(key=key, order_within=order_within, mode=mode)
         return monitor_relations(
             df,
             file,
@@ -201,7 +201,7 @@ _NO_SKIPPING = (
 )
 
 
-def _refuse_options(*, key: object, order_within: object, mode: str) -> None:
+def refuse_options(*, key: object, order_within: object, mode: str) -> None:
     """Refuse what is for policies without variables.
 
     Raises:

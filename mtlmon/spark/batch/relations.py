@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["monitor_relations", "prepared_relations", "relation_statistics"]
 
 SLICES_PER_CORE = 4
+LATE_ATOMS = "late"
 _FIXED = ("policy", "time", "offset", "verdict")
 
 
@@ -97,7 +98,9 @@ def prepared_relations(
     selection = source.source.selection
     selection.require(df.columns, source.source.place)
     rows = df.select(*map(column_named, selection.names))
-    schema = rows.limit(0).toArrow().schema
+    # an empty data frame runs no job
+    empty = df.sparkSession.createDataFrame([], rows.schema) if df.isStreaming else rows
+    schema = empty.limit(0).toArrow().schema
     check_schema(source.source, schema)
     check_order_types(source.source, rows.schema.fields, schema)
     source = source._replace(schema=schema.serialize().to_pybytes())
@@ -220,12 +223,28 @@ def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataF
     own = found.where(F.col(SLICE) == owner(slicing, kinds))
     if any(policy.exposed for policy in slicing.policies):
         # several valuations of what is not reported can say the same
-        kept = _reported(own, slicing, kinds)
+        kept = reported(own, slicing, kinds)
         return kept.distinct()
-    return _reported(own, slicing, kinds)
+    return reported(own, slicing, kinds)
 
 
-def _reported(own: DataFrame, slicing: Slicing, kinds: Sequence[Sequence[str]]) -> DataFrame:
+def reported(
+    own: DataFrame,
+    slicing: Slicing,
+    kinds: Sequence[Sequence[str]],
+    late: Column | None = None,
+) -> DataFrame:
+    """Return valuations as they are shown, with a column for each variable.
+
+    Args:
+        own: what slices report and own.
+        slicing: the plan of slices.
+        kinds: for each policy the kinds of the reported and exposed variables.
+        late: the last column, `late`; rows in which it is not null have no offset.
+
+    Raises:
+        MtlmonError: variables of one name have different types.
+    """
     from pyspark.sql import functions as F
 
     types: dict[str, str] = {}
@@ -239,17 +258,19 @@ def _reported(own: DataFrame, slicing: Slicing, kinds: Sequence[Sequence[str]]) 
                     f"{listed([policy.name or ''])}: rename one of them, as both have one column"
                 )
             places.setdefault(name, []).append((number, column))
-    names = unique_columns(list(types), _FIXED, "var_")
+    fixed = _FIXED if late is None else (*_FIXED, LATE_ATOMS)
+    names = unique_columns(list(types), fixed, "var_")
     policies: Column | None = None
     for number, policy in enumerate(slicing.policies):
         test = F.col("number") == number
         title = F.lit(policy.name).cast("string")
         policies = F.when(test, title) if policies is None else policies.when(test, title)
     assert policies is not None
+    offset = F.lit(0).cast("bigint")
     columns = [
         policies.alias("policy"),
         F.col(TIME),
-        F.lit(0).cast("bigint").alias("offset"),
+        (offset if late is None else F.when(late.isNull(), offset)).alias("offset"),
         F.col("verdict"),
     ]
     for (name, kind), shown in zip(types.items(), names, strict=True):
@@ -260,6 +281,8 @@ def _reported(own: DataFrame, slicing: Slicing, kinds: Sequence[Sequence[str]]) 
             value = F.when(test, one) if value is None else value.when(test, one)
         assert value is not None
         columns.append(_typed(value, kind).alias(shown))
+    if late is not None:
+        columns.append(late.alias(LATE_ATOMS))
     return own.select(*columns)
 
 

@@ -51,19 +51,24 @@ class SliceSource(NamedTuple):
         source: how rows become rows of atoms.
         slices: the number of slices.
         statistics: what is known of the rows.
+        exposes: whether variables of EXISTS are split as well, so that several slices may report
+            the same.
     """
 
     source: RelationSource
     slices: int
     statistics: Statistics
+    exposes: bool = True
 
     def slicing(self) -> Slicing:
         """The plan of slices."""
+        analysis = self.source.analysis()
         return plan_slices(
             self.source.file,
-            self.source.analysis(),
+            analysis,
             self.slices,
             statistics=self.statistics,
+            exposed=None if self.exposes else [()] * len(analysis.policies),
         )
 
     def plan(self) -> Plan:
@@ -173,6 +178,8 @@ class SliceMonitor:
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows of atoms and marks; yield valuations."""
+        if not batch.num_rows:
+            return
         self._last = max(self._last, int(np.asarray(batch.column(TIME))[-1]))
         ends = np.asarray(batch.column(ATOM)) == END
         if ends.any():
@@ -193,6 +200,25 @@ class SliceMonitor:
             self.engine.end(min(following, LARGEST), False)
         self._put(self.engine.answers)
         yield from self._take()
+
+    def pass_time(self, batch: pa.RecordBatch, horizon: int) -> Iterator[pa.RecordBatch]:
+        """Take rows and marks, and let time pass; yield valuations.
+
+        Args:
+            batch: all rows that are left of time-stamps below the horizon, in the order of time.
+            horizon: no other row is below it.
+        """
+        yield from self.feed(batch)
+        self._rows.load_end()
+        yield from self._advance()
+        self.engine.end(horizon, False)
+        self._put(self.engine.answers)
+        yield from self._take()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether time alone can decide something."""
+        return min(self.engine.answered_points, default=0) < self.engine.point_count
 
     def _put(self, answers: AnswerBlock) -> None:
         """Take answers."""

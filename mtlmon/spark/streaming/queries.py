@@ -10,7 +10,7 @@ import pyarrow as pa
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
-from mtlmon.spark.batch.frames import check_keys, plain_rows
+from mtlmon.spark.batch.frames import check_keys, plain_rows, refuse_options
 from mtlmon.spark.common.events import check_schema, event_source, key_names, sources_of
 from mtlmon.spark.common.ordering import check_order_types, column_named, given_orders
 from mtlmon.spark.common.policies import compile_policies, relational_file
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
+    from mtlmon.relational.slicing import Statistics
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import Mode, PolicyLike
@@ -56,6 +57,8 @@ def monitor_stream(
     resolution: str | None = None,
     on_error: OnError = "stop",
     counts: RowCounts | None = None,
+    slices: int | None = None,
+    statistics: Statistics | None = None,
 ) -> DataFrame:
     """Monitor the rows of a streaming data frame: each is an event, and each key is a trace.
 
@@ -89,6 +92,9 @@ def monitor_stream(
         on_error: as for `monitor`. With "stop", a row that is not an event ends the query for good,
             because its batch is read again when the query is restarted.
         counts: as for `monitor`.
+        slices: for policies with variables, as for `monitor`. A query that is restarted needs as
+            many as before; by default, their number depends on the cores.
+        statistics: for policies with variables, what is known of the rows; by default, nothing.
 
     Returns:
         A streaming data frame for the output mode "append". It has a row for each verdict:
@@ -99,18 +105,39 @@ def monitor_stream(
         other columns are null. If policies have different keys, an event that is late has such a
         row for each of them.
 
+        For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
+        of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
+        late row is returned for each atom of which it is a row.
+
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
         TableError: a column is missing, or has a type that does not fit its use.
         MtlmonError: an argument is invalid; the data frame is not streaming; Spark is older than
             4.1; its state store is not that of RocksDB; or protobuf is missing.
     """
-    if relational_file(policy, resolution, time_unit) is not None:
-        raise MtlmonError(
-            "monitor_stream does not take policies with variables: monitor data at rest with "
-            "mtlmon.spark.monitor, or the stream with the command or RelationalMonitor"
-        )
+    file = relational_file(policy, resolution, time_unit)
+    if file is None and (slices is not None or statistics is not None):
+        raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     _check_spark(df)
+    if file is not None:
+        refuse_options(key=key, order_within=order_within, mode=mode)
+        from mtlmon.spark.streaming.relation_queries import monitor_relation_stream
+
+        return monitor_relation_stream(
+            df,
+            file,
+            delay=delay,
+            time=time,
+            atoms=atoms,
+            event=event,
+            event_separator=event_separator,
+            time_unit=time_unit,
+            resolution=resolution,
+            on_error=on_error,
+            counts=counts,
+            slices=slices,
+            statistics=statistics,
+        )
     from mtlmon.spark.streaming.processor import KeyProcessor
 
     policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
@@ -129,13 +156,13 @@ def monitor_stream(
         on_error=on_error,
     )
     source.selection.require(df.columns, source.place)
-    _check_watermark(df, source.selection.time_name, delay)
+    check_watermark(df, source.selection.time_name, delay)
     orders = given_orders(df, order_within)
     fields = df.select(*map(column_named, source.selection.names), *orders).schema.fields
     rows, _ = plain_rows(df, source, orders)
     schema = _checked_schema(rows, source)
     check_order_types(source, fields, schema)
-    unit = _unit(source, schema)
+    unit = unit_of(source, schema)
     clock = EventClock.of_unit(unit)
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
@@ -216,7 +243,7 @@ def _check_spark(df: DataFrame) -> None:
         )
 
 
-def _check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
+def check_watermark(df: DataFrame, time: str, delay: int | str | None) -> None:
     """Check that there is exactly one watermark, on the column of times."""
     marked = [field.name for field in df.schema if _WATERMARK in field.metadata]
     if delay is not None and marked:
@@ -253,7 +280,7 @@ def _checked_schema(rows: DataFrame, source: EventSource) -> pa.Schema:
     return pa.schema([*wanted, *fields[len(names) :]])
 
 
-def _unit(source: EventSource, schema: pa.Schema) -> str | None:
+def unit_of(source: EventSource, schema: pa.Schema) -> str | None:
     """The unit of time-stamps, or None if it is not known."""
     if source.resolution is not None:
         return source.resolution

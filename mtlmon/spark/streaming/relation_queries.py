@@ -1,0 +1,128 @@
+"""Monitors policies with variables on streaming data frames, in slices."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from mtlmon.relational.slicing import Statistics
+from mtlmon.spark.batch.relations import needs_marks, prepared_relations, reported, slice_count
+from mtlmon.spark.common.atom_rows import ATOM, TIME, AtomRows, spark_schema
+from mtlmon.spark.common.row_counts import reporter_of
+from mtlmon.spark.common.slice_columns import owner, slices_of_rows
+from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.packing import LATEST
+from mtlmon.spark.streaming.queries import check_watermark, unit_of
+from mtlmon.spark.streaming.slice_state import (
+    FIRST,
+    LATE,
+    PACKED,
+    RESULTS,
+    PackSlices,
+    SliceProcessor,
+    UnpackSlices,
+    late_schema,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from mtlmon.policy import PolicyFile
+    from mtlmon.spark.common.atom_rows import AtomColumns
+    from mtlmon.spark.common.events import OnError
+    from mtlmon.spark.common.row_counts import RowCounts
+
+__all__ = ["monitor_relation_stream"]
+
+
+def monitor_relation_stream(
+    df: DataFrame,
+    file: PolicyFile,
+    *,
+    delay: int | str | None,
+    time: str | None,
+    atoms: Mapping[str, str] | None,
+    event: str | None,
+    event_separator: str,
+    time_unit: str | None,
+    resolution: str | None,
+    on_error: OnError,
+    counts: RowCounts | None,
+    slices: int | None,
+    statistics: Statistics | None,
+) -> DataFrame:
+    """Monitor policies with variables; the arguments are those of `monitor_stream`.
+
+    Rows become rows of atoms, and each goes to the slices that need it, as for data at rest. Every
+    partition says in a mark how far its rows go, which goes to all slices. So a slice is visited in
+    each batch, and when the watermark has moved, if it waits for that.
+    """
+    from pyspark.sql import functions as F
+
+    source, rows = prepared_relations(
+        df,
+        file,
+        time=time,
+        atoms=atoms,
+        event=event,
+        event_separator=event_separator,
+        time_unit=time_unit,
+        resolution=resolution,
+        on_error=on_error,
+        function="mtlmon.spark.monitor_stream",
+    )
+    check_watermark(df, source.source.selection.time_name, delay)
+    unit = unit_of(source.source, source.arrow_schema)
+    clock = EventClock.of_unit(unit)
+    count = slice_count(df.sparkSession, slices)
+    # a stream has no end at which equal reports of several slices could be merged
+    sliced = SliceSource(source, count, statistics or Statistics(), exposes=False)
+    slicing = sliced.slicing()
+    settings = blake2b(
+        repr((slicing.digest(), file.text, source.schema, source.names)).encode(), digest_size=16
+    ).digest()
+    reporter = reporter_of(df.sparkSession, counts, is_stream=True)
+    source = source._replace(source=source.source._replace(reporter=reporter))
+    columns = source.columns()
+    atom_rows = AtomRows(source, has_marks=needs_marks(slicing, file))
+    given = rows.mapInArrow(atom_rows, spark_schema(columns.schema))
+    placed = given.select(
+        F.posexplode(slices_of_rows(slicing, columns)).alias("place", SLICE),
+        TIME,
+        ATOM,
+        *columns.arguments,
+    )
+    copies = placed.select(
+        SLICE, (F.col("place") == 0).alias(FIRST), TIME, ATOM, *columns.arguments
+    )
+    packed = copies.mapInArrow(PackSlices(clock), PACKED)
+    if delay is not None:
+        packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
+    # without the column that has the watermark, as Spark would drop late rows
+    results = (
+        packed.drop(LATEST)
+        .groupBy(SLICE)
+        .transformWithState(
+            statefulProcessor=SliceProcessor(sliced, clock, settings),
+            outputStructType=RESULTS,
+            outputMode="Append",
+            timeMode="EventTime",
+        )
+    )
+    schema = sliced.schema()
+    found = results.mapInArrow(UnpackSlices(schema), spark_schema(late_schema(schema)))
+    kinds = sliced.kinds()
+    own = found.where(F.col(LATE).isNotNull() | (F.col(SLICE) == owner(slicing, kinds)))
+    return reported(own, slicing, kinds, _late_atoms(columns))
+
+
+def _late_atoms(columns: AtomColumns) -> Column:
+    """The atom of a late row, in an array; null in other rows."""
+    from pyspark.sql import functions as F
+
+    names = F.array(*map(F.lit, columns.names))
+    number = F.col(LATE)
+    return F.when(number.isNotNull(), F.array(F.get(names, number)))
