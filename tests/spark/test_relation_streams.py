@@ -57,7 +57,7 @@ def log_of(seed: int) -> list[list[dict[str, Any]]]:
     batches = []
     latest = 0
     for start in (0, 8, 16):
-        rows = []
+        rows: list[dict[str, Any]] = []
         for _ in range(30):
             time_stamp = max(0, latest - DELAY, start + draw.randrange(-DELAY, 9))
             is_usual = draw.random() < 0.5
@@ -70,7 +70,7 @@ def log_of(seed: int) -> list[list[dict[str, Any]]]:
                     "level": draw.choice([None, 1, 2, 3]),
                 }
             )
-        latest = max(latest, *(row["ts"] for row in rows))
+        latest = max([latest, *(row["ts"] for row in rows)])
         batches.append(rows)
     batches.append([{**batches[0][0], "ts": 100, "what": "other"}])
     return batches
