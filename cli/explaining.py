@@ -73,22 +73,30 @@ class Explanations:
         else:
             self.show(proof, title, details)
 
-    def add_text(self, text: Callable[..., str], title: str | None = None) -> None:
+    def add_text(
+        self,
+        text: Callable[..., str],
+        title: str | None = None,
+        details: Sequence[str] = (),
+    ) -> None:
         """Add an explanation that is text.
 
         Args:
             text: makes the text; takes `width`, the width of lines, and `ascii_only`.
             title: the policy, if it has a name.
+            details: lines that precede the explanation.
         """
         if self.is_page:
             from mtlmon.explanation.html import text_section
 
-            self.sections.append(text_section(text(width=WIDTH), len(self.sections) + 1, title))
+            shown = text(width=WIDTH)
+            number = len(self.sections) + 1
+            self.sections.append(text_section(shown, number, title, details))
         elif self.path is not None:
-            self.sections.append(f"{heading(title, ())}{text(width=WIDTH)}\n\n")
+            self.sections.append(f"{heading(title, details)}{text(width=WIDTH)}\n\n")
         elif sys.stderr is not None:
             shown = text(width=terminal_width(), ascii_only=not _shows_marks(sys.stderr.encoding))
-            say(f"{heading(title, ())}{shown}\n\n")
+            say(f"{heading(title, details)}{shown}\n\n")
 
     def remark(self, text: str) -> None:
         """Add a remark, to follow the explanations."""

@@ -105,6 +105,8 @@ class Findings:
                 number=number,
                 unit=options.resolution or options.unit,
                 violations=max(LISTED, options.explain_limit),
+                text=policy.text,
+                severity=policy.severity,
             )
             for number, policy in enumerate(check.policies, 1)
         ]
@@ -176,7 +178,9 @@ class Findings:
         if isinstance(proof, UndecidedError):
             explanations.remark(f"{title}: {proof}" if title else str(proof))
         else:
-            explanations.add(proof, title, self.details_of(violation))
+            text = self.check.policies[violation.policy].text
+            details = self.details_of(violation)
+            explanations.add(proof, title, [text, *details] if text else details)
 
     def title(self, violation: Violation) -> str | None:
         """Return the policy and the key of a violation, or None if it has neither."""

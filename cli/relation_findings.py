@@ -215,7 +215,8 @@ class RelationExplanations:
             self.analysis.relations,
             unit=self.unit,
         )
-        explanations.add_text(text, None if policy.name is None else f"policy {policy.name}")
+        title = None if policy.name is None else f"policy {policy.name}"
+        explanations.add_text(text, title, [policy.text] if policy.text else [])
 
 
 def explain(

@@ -150,7 +150,8 @@ class RelationReport:
         run, findings = self.check.run, self.findings
         answered, violated = run.answered_points[number], run.found_points[number]
         policy = self.check.plan.named_policies[number]
-        written = str(self.analysis.policies[number].policy.written)
+        declared = self.analysis.policies[number].policy
+        written = str(declared.written)
         histogram = findings.histograms[number]
         undecided = 0 if run.is_stopped else self.check.engine.point_count - answered
         violations = tuple(
@@ -164,6 +165,8 @@ class RelationReport:
         )
         return PolicyReport(
             name=policy.name,
+            text=declared.text,
+            severity=declared.severity,
             formula=shorten(visible(written), _FORMULA_CHARACTERS),
             true=answered - violated,
             false=violated,

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from mtlmon.cli.failure import VIOLATION, Failure, note
 from mtlmon.cli.files import open_log, open_verdicts, position_of_input
 from mtlmon.cli.pump import Pump, TextWork
-from mtlmon.cli.report import absent_atoms, is_terminal, plural, progress_for, table
+from mtlmon.cli.report import (
+    absent_atoms,
+    counts_table,
+    is_terminal,
+    plural,
+    progress_for,
+    table,
+)
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
 from mtlmon.drive.native import policy_label
@@ -293,7 +300,6 @@ class Check:
 
     def counts_table(self) -> str:
         """Return the counts of the policies, aligned."""
-        lines = []
         cells = [["policy", "time-points", "violated", "matched"]]
         counts = self.run.answered_points, self.run.found_points
         for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
@@ -301,11 +307,7 @@ class Check:
             if one.is_find:
                 own.reverse()
             cells.append([visible(one.name or ""), f"{answered:,}", *own])
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for name, *numbers in cells:
-            shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
-            lines.append("  ".join([name.ljust(widths[0]), *shown]).rstrip())
-        return "\n".join(lines)
+        return counts_table(cells, [visible(one.text) for one in self.plan.named_policies])
 
 
 class RowSource(Protocol):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Progress",
     "absent_atoms",
+    "counts_table",
     "is_terminal",
     "name_list",
     "plural",
@@ -189,20 +190,31 @@ def policies_summary(
     rows += key_rows(check, source) + broken_rows(assumptions)
     rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
     counts = check.counts
-    if len(counts) == 1:
+    if len(counts) == 1 and not check.policies[0].text:
         ((_, true, false),) = counts
         rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
         return table(rows, count, what, seconds)
     cells = [["policy", "true", "false", "undecided"]]
-    for policy, one in zip(check.policies, counts, strict=True):
-        cells.append(
-            [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
-        )
+    cells += [
+        [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
+        for policy, one in zip(check.policies, counts, strict=True)
+    ]
+    texts = [visible(policy.text) for policy in check.policies]
+    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}"
+
+
+def counts_table(cells: list[list[str]], texts: list[str]) -> str:
+    """Return the counts of policies, aligned.
+
+    Args:
+        cells: the names of the columns, and for each policy its name and its counts.
+        texts: what the policies mean, in words, or empty texts.
+    """
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [table(rows, count, what, seconds), ""]
-    for name, *numbers in cells:
-        shown = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
-        lines.append("  ".join([name.ljust(widths[0]), *shown]))
+    lines = []
+    for (name, *numbers), text in zip(cells, ["", *texts], strict=True):
+        shown = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        lines.append("  ".join([name.ljust(widths[0]), *shown, text]).rstrip())
     return "\n".join(lines)
 
 

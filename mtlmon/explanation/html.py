@@ -87,13 +87,16 @@ def section(
     )
 
 
-def text_section(text: str, number: int, title: str | None = None) -> str:
+def text_section(
+    text: str, number: int, title: str | None = None, details: Sequence[str] = ()
+) -> str:
     """Return the section of a page that shows an explanation as text.
 
     Args:
         text: the explanation; its first line becomes the heading.
         number: the number of the section on the page.
         title: the policy or trace that it is about, if the page has several.
+        details: lines that precede it.
     """
     before = "" if title is None else f"{escape(title)}: "
     first, _, rest = text.partition("\n")
@@ -101,6 +104,7 @@ def text_section(text: str, number: int, title: str | None = None) -> str:
         [
             f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">'
             f"{before}<code>{escape(first)}</code></h2>",
+            *(f"<p>{escape(line)}</p>" for line in details),
             f'<pre class="picture">{escape(rest)}</pre>',
             "</section>",
         ]

@@ -211,12 +211,14 @@ class PolicyPlan(NamedTuple):
         is_find: whether it is a `find`.
         variables: the variables that it reports.
         kinds: the kind of each.
+        text: what the policy means, in words; empty if the file does not say.
     """
 
     name: str | None
     is_find: bool
     variables: tuple[str, ...]
     kinds: tuple[Kind, ...]
+    text: str = ""
 
 
 class Plan(NamedTuple):

@@ -62,6 +62,8 @@ class Collector:
         violations: how many violations the report lists.
         keys: how many keys it lists.
         undecided: how many undecided time-points it lists.
+        text: what the policy means, in words.
+        severity: how serious a violation is, in a word.
 
     Raises:
         FormulaError: the text is not a formula.
@@ -78,6 +80,8 @@ class Collector:
         violations: int = 100,
         keys: int = 20,
         undecided: int = 50,
+        text: str = "",
+        severity: str | None = None,
     ) -> None:
         if unit is not None:
             require_unit(unit)
@@ -85,6 +89,8 @@ class Collector:
             formula = parse(formula, unit=unit)
         self.formula = formula
         self.name = name
+        self.text = text
+        self.severity = severity
         self.number = number
         self.true = 0
         self.false = 0
@@ -260,6 +266,8 @@ class Collector:
             keys = replace(keys, columns=tuple(key_columns), count=key_count)
         return PolicyReport(
             name=self.name,
+            text=self.text,
+            severity=self.severity,
             formula=formula_text(self.formula, _FORMULA_CHARACTERS),
             true=self.true,
             false=self.false,

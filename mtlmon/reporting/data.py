@@ -156,6 +156,8 @@ class PolicyReport:
         undecided_time_points: the first undecided time-points, by time-stamp.
         valuations: for a policy with variables, how many valuations violate it, over all
             time-points; else None.
+        text: what the policy means, in words; empty if the policy does not say.
+        severity: how serious a violation is, in a word, or None.
         time_points: the number of all time-points.
     """
 
@@ -169,6 +171,8 @@ class PolicyReport:
     violations: tuple[Violation, ...] = ()
     undecided_time_points: tuple[UndecidedTimePoint, ...] = ()
     valuations: int | None = None
+    text: str = ""
+    severity: str | None = None
 
     @property
     def time_points(self) -> int:

@@ -196,3 +196,19 @@ def test_a_reader_that_goes_away(files: tuple[Path, Path]) -> None:
     done = shell('$M "$1" "$2" | head -n 1; echo ${PIPESTATUS[0]}', str(policies), str(log))
     assert done.errors == ""
     assert done.output.splitlines()[1:] == ["141"]
+
+
+@pytest.mark.parametrize("formula", ["NOT p", "NOT p(x)"])
+def test_what_a_policy_means_is_shown(command: Command, tmp_path: Path, formula: str) -> None:
+    policies, log, page = tmp_path / "rules.mtl", tmp_path / "events.log", tmp_path / "page.html"
+    policies.write_text(f'policy never "p is <forbidden>" severity high: {formula}\n')
+    log.write_text("@1 p\n@2 q\n" if formula == "NOT p" else "@1 p(a)\n@2 q(a)\n")
+    asked = ["--verdicts", "none", "--summary", "--explain"]
+    done = command(*asked, "--report", page, policies, log)
+    assert done.errors.startswith("policy never\np is <forbidden>\n1:0 violates")
+    assert re.search(r"^never +\d.*  p is <forbidden>$", done.errors, re.MULTILINE)
+    text = page.read_text()
+    assert text.count("p is &lt;forbidden&gt;") == 1
+    assert "severity high" in text
+    assert command(*asked, "--explain-output", page, policies, log).status == 1
+    assert page.read_text().count("<p>p is &lt;forbidden&gt;</p>") == 1

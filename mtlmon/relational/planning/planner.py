@@ -90,6 +90,7 @@ class Planner:
                 policy.is_find,
                 shown,
                 tuple(self._context.kinds[name] for name in names),
+                policy.text,
             )
         )
         if names or not looks_ahead_without_bound(one.formula):
