@@ -135,8 +135,7 @@ def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
     blocks = []
     if bounds.assumptions:
         blocks.append(f"assumed: {', '.join(map(str, bounds.assumptions))}\n")
-    for bound in bounds.bounds:
-        blocks.append(f"{title(bound)}\n{''.join(rows(bound))}")
+    blocks += bound_texts(bounds)
     blocks.append("".join(f"{line}\n" for line in ending(bounds, limit)))
     hints = dict.fromkeys(
         kept.reason for bound in bounds.bounds for kept in bound.kept if kept.reason
@@ -144,6 +143,11 @@ def as_text(bounds: FileBounds, file: PolicyFile, limit: int | None) -> str:
     if hints:
         blocks.append("".join(f"hint: {hint}\n" for hint in hints))
     return "\n".join(blocks)
+
+
+def bound_texts(bounds: FileBounds) -> list[str]:
+    """Write each bound as lines: what it is of, then what is kept."""
+    return [f"{title(bound)}\n{''.join(rows(bound))}" for bound in bounds.bounds]
 
 
 def title(bound: Bound) -> str:

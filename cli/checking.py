@@ -20,18 +20,21 @@ from mtlmon.cli.arguments import (
 from mtlmon.cli.failure import CANNOT, Failure, note, show
 from mtlmon.cli.files import texts_of
 from mtlmon.engine.choice import engine_of
+from mtlmon.errors import FormulaError
 from mtlmon.policy import check_files
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.kinds import OPEN
 from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.predicates.time_points import MEMORY
 from mtlmon.policy.remarks import remarks
 from mtlmon.policy.types import errors_with_columns, with_streams, with_times
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.report import visible
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -106,11 +109,17 @@ def check_policy(arguments: Sequence[str]) -> int:
     if found:
         return CANNOT
     show(explanation(file, schema, slices=options.slices))
-    for text in remarks(file):
+    for text in remarks(file, nullable(schema)):
         note(visible(text))
     if schema is not None:
         remark(file, schema)
     return 0
+
+
+def nullable(schema: pa.Schema | None) -> Callable[[str], bool]:
+    """Return a function that tells whether a column can have nulls; all can that are not known."""
+    known = {} if schema is None else {field.name: field.nullable for field in schema}
+    return lambda name: known.get(name, True)
 
 
 def log_schema(path: str, pattern: str | None = None) -> pa.Schema:
@@ -169,7 +178,7 @@ def explanation(
         if policy.name is not None:
             title = f"{'Find' if policy.is_find else 'Policy'} {visible(policy.name)}"
             blocks.append(f"{title}\n{'=' * len(title)}")
-            blocks += header(policy)
+            blocks += header(policy, file.unit)
         if policy.is_find or policy.formula.is_first_order:
             blocks.append(first_order_block(file, analysis, policy))
             if slices is not None and analysis is not None:
@@ -208,11 +217,32 @@ def explanation(
         for name, stream in file.streams.items():
             lines.append(f"  {visible(name)} = {stream.expression}")
             words = [type_words(environment.streams[name])]
-            words += [] if stream.clock is None else [str(stream.clock)]
+            words += [] if stream.clock is None else [stream.clock.in_words(file.unit)]
             words += [f"{word} {written}" for word, written in stream.instances]
             lines.append(f"    {', '.join(words)}")
         blocks.append("\n".join(lines))
+    blocks += memory_block(file, schema)
     return "\n\n".join(blocks) + "\n"
+
+
+def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:
+    """Say what windows and streams keep, if there are any and the types of columns are known."""
+    if any(policy.is_find or policy.formula.is_first_order for policy in file.policies):
+        return []
+    expressions = (predicate.expression for predicate in file.atoms.values())
+    if not file.streams and not any(
+        node.operator in MEMORY for expression in expressions for node in postorder(expression)
+    ):
+        return []
+    from mtlmon.checking.bounds import bounds_of, guessed_schema
+    from mtlmon.cli.analyze import bound_texts
+
+    try:
+        bounds = bounds_of(file, guessed_schema(file) if schema is None else schema)
+    except FormulaError:
+        return []
+    lines = "".join(bound_texts(bounds)).splitlines()
+    return ["\n".join(["Memory, at most (see mtlmon analyze)", *(f"  {one}" for one in lines)])]
 
 
 def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Policy) -> str:
@@ -251,17 +281,24 @@ def relation_lines(relation: Relation, kinds: tuple[Kind, ...]) -> list[str]:
     return lines
 
 
-def header(policy: Policy) -> list[str]:
-    """What a policy says before its colon, on lines of its own."""
+def header(policy: Policy, unit: str | None) -> list[str]:
+    """What a policy says before its colon, on lines of its own.
+
+    Args:
+        policy: the policy.
+        unit: the unit of time-stamps, or None if it is not known.
+    """
     lines = []
     if policy.text:
         lines.append(visible(policy.text))
     if policy.key is not None:
         lines.append(f"key: {', '.join(map(column_text, policy.key)) or 'none'}")
     if policy.clock is not None:
-        lines.append(f"on {policy.clock}")
+        lines.append(f"on {policy.clock.in_words(unit)}")
     if policy.tolerance is not None:
         lines.append(f"at most {float(100 * policy.tolerance):g}% violations")
+    if policy.severity is not None:
+        lines.append(f"severity {visible(policy.severity)}")
     return ["\n".join(lines)] if lines else []
 
 

@@ -154,7 +154,7 @@ def bounds_of(file: PolicyFile, schema: pa.Schema) -> FileBounds:
         for number in own:
             for name in file.policies[number].formula.atoms:
                 of_policies.setdefault(number, []).extend(kept.pop(("atom", name), ()))
-            waits = "waits", _clock(file.policies[number].clock)
+            waits = "waits", _clock(file.policies[number].clock, file.unit)
             of_policies.setdefault(number, []).extend(kept.pop(waits, ()))
         # what lets and atoms that no formula names have in common
         of_policies.setdefault(own[0], []).extend(
@@ -257,12 +257,12 @@ def _of_stream(
     columns: tuple[str, ...],
     kept: dict[tuple[str, str], list[Kept]],
 ) -> Bound:
-    clock = file.streams[name].clock
-    return Bound("stream", name, columns, _clock(clock), tuple(kept.get(("stream", name), ())))
+    clock = _clock(file.streams[name].clock, file.unit)
+    return Bound("stream", name, columns, clock, tuple(kept.get(("stream", name), ())))
 
 
-def _clock(clock: Clock | None) -> str:
-    return "rows" if clock is None else str(clock)
+def _clock(clock: Clock | None, unit: str | None) -> str:
+    return "rows" if clock is None else clock.in_words(unit)
 
 
 def _of_policy(
@@ -274,7 +274,7 @@ def _of_policy(
     if monitors.total is not None:
         monitors = monitors._replace(total=monitors.total + verdicts)
     kind = "policy" if policy.message is None else "trigger"
-    return Bound(kind, policy.name, columns, _clock(policy.clock), (*kept, monitors))
+    return Bound(kind, policy.name, columns, _clock(policy.clock, file.unit), (*kept, monitors))
 
 
 def monitors_kept(formula: Formula, load: Load, *, has_ticks: bool = False) -> Kept:

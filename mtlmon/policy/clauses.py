@@ -352,7 +352,8 @@ def read_assumption(clauses: ClauseReader) -> Assumption:
             raise clauses.expected("key", "as in assume rate per key <= 10 / s")
         subject = "rate per key"
     if not clauses.take_sign("<="):
-        raise clauses.expected("'<='", "as in assume keys <= 1000")
+        what = "keys <= 1000" if subject == "keys" else f"{subject} <= 10/s"
+        raise clauses.expected("'<='", f"as in assume {what}")
     limit = clauses.number("a whole number")
     if limit.denominator != 1:
         raise clauses.error("the limit is not a whole number")

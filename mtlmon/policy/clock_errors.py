@@ -35,7 +35,7 @@ def clock_errors(file: PolicyFile) -> list[FormulaError]:
         if place is None:
             span = conflict.read.node.span
             place = 0 if span is None else span.start
-        message, hint = explained(conflict, what)
+        message, hint = explained(conflict, what, file.unit)
         errors.append(
             formula_error(
                 file.text, place, message, source=file.source, hint=hint, kind=PolicyError

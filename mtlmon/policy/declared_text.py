@@ -65,14 +65,21 @@ class DeclaredText:
         return True
 
     def explained(self, error: FormulaError, declaration: Declaration) -> FormulaError:
-        """The error, with a better hint if another formula seems to begin there."""
-        if declaration.kind == FORMULA or not self.begins_another(error, declaration):
-            return error
+        """The error, with a better hint if what was meant can be guessed."""
         offset = self.offset_of(error)
-        hint = (
-            f"the declaration of {declaration.name} continues up to the next one; "
-            "begin a policy with policy NAME:"
-        )
+        hint: str | None
+        if declaration.kind != FORMULA and self.begins_another(error, declaration):
+            hint = (
+                f"the declaration of {declaration.name} continues up to the next one; "
+                "begin a policy with policy NAME:"
+            )
+        else:
+            # imported here, as only invalid files need it
+            from mtlmon.policy.formula_hints import hint_for
+
+            hint = hint_for(self.text, offset, declaration, error)
+            if hint is None:
+                return error
         return formula_error(
             self.text, offset, error.message, source=self.source, hint=hint, kind=type(error)
         )

@@ -58,10 +58,16 @@ class Clock:
         return self.period is not None and not self.waits
 
     def __str__(self) -> str:
-        if self.waits:
+        return self.in_words(None)
+
+    def in_words(self, unit: str | None) -> str:
+        """Say what the time-points are; with the unit of time-stamps, periods have a unit."""
+        if isinstance(self.period, tuple):
             return str(self.period)
         if self.period is not None:
-            return f"every {self.period}"
+            from mtlmon.syntax.durations import period_text
+
+            return f"every {period_text(self.period, unit)}"
         return f"rows where {self.condition}"
 
 

@@ -129,7 +129,10 @@ def meant_equivalences(file: PolicyFile) -> dict[str, str]:
         ):
             names = [operand.name for operand in expression.operands]
             compared = " EQUIV ".join(map(atom_text, names))
-            hints |= dict.fromkeys(names, f"events are compared with {compared}")
+            hints |= {
+                name: f'events are compared with {compared}, and a text is "{name}"'
+                for name in names
+            }
     return hints
 
 

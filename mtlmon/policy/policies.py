@@ -35,7 +35,10 @@ class PolicyReader:
         name = None if declaration.kind == FORMULA else declaration.name
         if name is None and any(other.kind in CHECKED - {FORMULA} for other in reader.declarations):
             start = reader.first_place(declaration)
-            hint = "write policy NAME: before it"
+            from mtlmon.policy.formula_hints import form_of
+
+            line = reader.text[start:].partition("\n")[0]
+            hint = form_of(line) or "write policy NAME: before it"
             raise reader.error(start, "a formula without a name next to policies with names", hint)
         if name in self.policies:
             if name is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.durations import length_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +28,6 @@ __all__ = [
     "kept_ticks",
     "kept_waiting",
     "key_bytes",
-    "length_text",
 ]
 
 LARGEST_BATCH = 1 << 16
@@ -322,16 +322,3 @@ def _words(kernel: Kernel, unit: str | None, period: int) -> str:
 
 def _values(count: int) -> str:
     return f"{count:,} value{'' if count == 1 else 's'}"
-
-
-def length_text(length: int, unit: str | None) -> str:
-    """Write a length of time in the largest unit in which it is whole."""
-    if unit is None:
-        return f"{length:,} time unit{'' if length == 1 else 's'}"
-    nanoseconds = length * UNITS[unit]
-    name = next(
-        name for name, size in reversed(UNITS.items()) if length == 0 or nanoseconds % size == 0
-    )
-    if length == 0:
-        name = unit
-    return f"{nanoseconds // UNITS[name]:,}{name}"

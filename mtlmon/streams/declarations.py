@@ -287,7 +287,7 @@ class Declarations:
 
     def _conflict(self, predicate: Predicate, conflict: Conflict) -> PolicyError:
         what = "this" if predicate.name is None else f"{predicate.role} {predicate.name}"
-        message, hint = explained(conflict, what)
+        message, hint = explained(conflict, what, self._unit)
         return error_at(predicate, conflict.read.node, message, hint)
 
     def extent(self, node: Expression, origin: Predicate) -> Extent:

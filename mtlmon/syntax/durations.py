@@ -179,3 +179,23 @@ class DurationInterval(Interval):
 
     def __repr__(self) -> str:
         return f"<DurationInterval {self}>"
+
+
+def length_text(length: int, unit: str | None) -> str:
+    """Write a length of time in the largest unit in which it is whole."""
+    if unit is None:
+        return f"{length:,} time unit{'' if length == 1 else 's'}"
+    nanoseconds = length * UNITS[unit]
+    name = next(
+        name for name, size in reversed(UNITS.items()) if length == 0 or nanoseconds % size == 0
+    )
+    if length == 0:
+        name = unit
+    return f"{nanoseconds // UNITS[name]:,}{name}"
+
+
+def period_text(period: int | Duration, unit: str | None) -> str:
+    """Write a period as in a policy file: with its unit, if that is known."""
+    if isinstance(period, int) and unit in UNITS:
+        return length_text(period, unit)
+    return str(period)

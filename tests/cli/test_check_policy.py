@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,8 @@ def test_streams_with_instances_have_their_clauses(tmp_path: Path) -> None:
         "stream s = s.last(or: 0) + 1 per k as id from a > 1 until b = id\npolicy x: s[5] > 3"
     )
     done = mtlmon("check-policy", str(path))
-    assert done.output.endswith(
-        "  s = s.last(or: 0) + 1\n    an integer, per k as id, from a > 1, until b = id\n"
-    )
+    clauses = "  s = s.last(or: 0) + 1\n    an integer, per k as id, from a > 1, until b = id\n"
+    assert clauses in done.output
 
 
 def test_what_cannot_be_read(rules: str, tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_columns_within_objects(tmp_path: Path) -> None:
 def test_streams_conditions_and_clauses_are_shown(tmp_path: Path) -> None:
     policies = tmp_path / "rules.mtl"
     policies.write_text(
-        "unit s\nstream fails = count[0,2m](status = 401)\nstream last = x.last()\n"
+        "unit s\nstream fails = count[0,2m](status = 401)\nstream before = x.last()\n"
         'policy few "not too often" per ip at most 2%: fails < 3 and status < 500\n'
-        "policy all per none: last is null\n"
+        "policy all per none: before is null\n"
     )
     table = tmp_path / "log.csv"
     table.write_text("ts,ip,status,x\n1,a,200,2.5\n")
@@ -229,23 +229,31 @@ def test_streams_conditions_and_clauses_are_shown(tmp_path: Path) -> None:
     assert (ended.status, ended.errors) == (0, "")
     assert "not too often\nkey: ip\nat most 2% violations\n" in ended.output
     assert "key: none\n" in ended.output
-    conditions, streams = ended.output.split("Conditions in formulas\n")[1].split("\n\nStreams\n")
+    shown = ended.output.split("Conditions in formulas\n")[1]
+    conditions, streams, memory = re.split("\n\n(?:Streams|Memory, .*)\n", shown)
     assert conditions.splitlines() == [
         "  fails < 3",
         "    no columns",
         "  status < 500",
         "    columns: status (int64)",
-        "  last is null",
+        "  before is null",
         "    no columns",
     ]
     assert streams.splitlines() == [
         "  fails = count[0,120](status = 401)",
         "    an integer",
-        "  last = x.last()",
+        "  before = x.last()",
         "    a number",
     ]
+    # as mtlmon analyze says it, at each policy what it remembers and how much
+    of_window = (
+        re.escape("    count[0,120](status = 401)") + " +rows of the last 2m +no limit a key.*"
+    )
+    assert any(re.fullmatch(of_window, line) for line in memory.splitlines())
+    assert "  policy few: rows of each ip" in memory.splitlines()
+    assert "  policy all: rows of the log" in memory.splitlines()
     ended = mtlmon("check-policy", str(policies))
-    assert "  last = x.last()\n    its type depends on the columns\n" in ended.output
+    assert "  before = x.last()\n    its type depends on the columns\n" in ended.output
 
 
 def test_types_of_streams_are_checked_with_the_table(tmp_path: Path) -> None:
@@ -358,3 +366,15 @@ def test_operators_that_reach_far(formula: str, meant: str | None, tmp_path: Pat
         assert "mtlmon: policy p: " in done.errors
         assert " is of all of (" in done.errors
         assert done.errors.endswith(f"if that is not meant, write {meant}\n")
+
+
+def test_atoms_in_streams_are_in_policies(tmp_path: Path) -> None:
+    policies = tmp_path / "rules.mtl"
+    policies.write_text(
+        "unit s\natom bad = x > 5\natom spare = x > 6\nstream n = count[0,9](bad)\n"
+        "stream m = count[0,9](spare)\npolicy p on every 1m severity low: n.hold() < 3\n"
+    )
+    output = mtlmon("check-policy", str(policies)).output
+    assert "  bad = x > 5\n" in output
+    assert "  spare = x > 6  (in no policy)\n" in output
+    assert "\non every 1m\nseverity low\n" in output

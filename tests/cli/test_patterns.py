@@ -119,9 +119,9 @@ def test_the_command_reads_lines(tmp_path: Path) -> None:
     assert ended.status == 0 and ended.output == "a\t1:0 true\n"
     assert re.search(r"\nother lines +1  that do not match the pattern\n", ended.errors)
     streams = tmp_path / "s.mtl"
-    streams.write_text('pattern "(?P<ts>[0-9]+) (?P<n>.*)"\nstream last = n.last()\n')
+    streams.write_text('pattern "(?P<ts>[0-9]+) (?P<n>.*)"\nstream before = n.last()\n')
     found = mtlmon("streams", str(streams), "-", log="1 4\n2 x\n")
-    assert found.output == '{"time":1,"last":null}\n{"time":2,"last":"4"}\n'
+    assert found.output == '{"time":1,"before":null}\n{"time":2,"before":"4"}\n'
 
 
 @pytest.mark.parametrize("size", [1, 40])

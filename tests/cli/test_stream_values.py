@@ -235,7 +235,7 @@ def test_streams_from_standard_input(tmp_path: Path) -> None:
         (["{s}", "{t}", "--key", "z"], "no column 'z' for the key"),
         (["{s}", "{t}", "--tim", "z"], "did you mean --time?"),
         (["{empty}", "{t}"], "declares no streams: write stream NAME = EXPRESSION"),
-        (["{ticks}", "{t}"], "stream b is every 10, but x is of rows"),
+        (["{ticks}", "{t}"], "stream b is every 10s, but x is of rows"),
         (["{instances}", "{t}"], "c has no value at the ticks of an instance"),
         (["{s}", "{t}", "-o", "{t}"], "is both the log and the file for the verdicts"),
     ],

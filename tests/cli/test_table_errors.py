@@ -125,9 +125,9 @@ CASES = [
     ("size.mtl x.log", "size.mtl uses columns of a table, but the log is read as "
      "text: add its format, for instance --format csv"),
     ("-e a=b x.log", "the formula uses columns of a table, but the log is read as text: add its "
-     "format, for instance --format csv; events are compared with a EQUIV b"),
+     "format, for instance --format csv; events are compared with a EQUIV b, and a text is \"a\""),
     ("-e a=b log.csv", "log.csv: no column 'a' for the predicates; events are compared with a "
-     "EQUIV b. Columns: ..."),
+     "EQUIV b, and a text is \"a\". Columns: ..."),
     ("text.mtl size.csv", "text.mtl:1:14: atom large: '>' compares column size of type int64 with "
      "the text \"5\"..."),
     ("unit.mtl --resolution ms log.csv", "unit.mtl:1:6: the file declares the unit s, but ms was "

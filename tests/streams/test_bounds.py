@@ -17,8 +17,9 @@ from mtlmon.errors import PolicyError, TickError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.definitions import Assumption
 from mtlmon.streams import cells, native
-from mtlmon.streams.bounds import TEXT_BYTES, Load, kept_by, key_bytes, length_text
+from mtlmon.streams.bounds import TEXT_BYTES, Load, kept_by, key_bytes
 from mtlmon.streams.program import StreamProgram
+from mtlmon.syntax.durations import length_text
 from mtlmon.tables.columns.keys import number_rows
 from tests.streams.programs import (
     SCHEMA,

@@ -264,13 +264,13 @@ def test_an_instance_that_ended_begins_again_with_an_empty_past() -> None:
     stream views = views.last(or: 0) + 1 per k as id until m = id
     stream living = count(true over views)
     stream most = max(views over views)
-    stream first = views[1]
+    stream of_one = views[1]
     """
     found = columns(text, {"k": [1, 1, 2, 2, 1, 2], "m": [None, None, 1, 2, None, None]})
     assert found["views"] == [1, 2, 1, None, 1, 1]
     assert found["living"] == [1, 1, 1, 0, 1, 2]
     assert found["most"] == [1, 2, 1, None, 1, 1]
-    assert found["first"] == [1, 2, None, None, 1, 1]
+    assert found["of_one"] == [1, 2, None, None, 1, 1]
 
 
 def test_until_without_a_parameter_ends_all_instances_of_the_trace() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT, is_temporal_word
 from mtlmon.policy.predicates.operators import AGGREGATES, OVER_WORDS
 from mtlmon.syntax.lexer import NUMBER
+from mtlmon.syntax.operators import SMALL_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,7 @@ _SHOWN = 8
 
 FORMULA_IN_EXPRESSION = (
     "ONCE, SINCE and other operators of formulas stand in policies and lets; a let of the past can "
-    "be named in an expression"
+    "be named in an expression: let NAME = FORMULA"
 )
 """The hint for an operator of formulas inside an expression."""
 
@@ -43,6 +44,8 @@ def where_operand_is_missing(before: Token, token: Token) -> str | None:
         return "equality is written = or =="
     if token.kind in {"and", "or", "in", "is"}:
         return f"{token.kind} is a keyword; a column of that name is written `{token.kind}`"
+    if token.kind == "*" and before.kind == "(":
+        return "write nothing between the parentheses to count all rows, as in count[0,5]()"
     if token.kind == "*":
         return "a comment is written /* ... */ or after #"
     if token.kind in {"[", "]"}:
@@ -61,7 +64,7 @@ def where_operator_is_missing(before: Token, token: Token) -> str | None:
     if token.kind == COLUMN and str(token.value).lower() in {"like", "between", "xor", "ilike"}:
         return "compare with < and >, or use the functions startswith, endswith, contains, matches"
     words = {str(one.value) for one in (before, token) if one.kind in {COLUMN, FUNCTION}}
-    if any(map(is_temporal_word, words)):
+    if any(is_temporal_word(word) or word in SMALL_WORDS for word in words):
         return FORMULA_IN_EXPRESSION
     if before.kind == COLUMN and token.kind in {COLUMN, FUNCTION}:
         return "join two predicates by and or or; write a name with blanks in backquotes"

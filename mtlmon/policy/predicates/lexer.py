@@ -47,6 +47,7 @@ _SCAN = re.compile(rf"{_PARTS} {_SYMBOL} )", re.VERBOSE)
 # The longest sign wins, but `<-` is `<` and a minus.
 _SCAN_IN_FORMULA = re.compile(rf"{_PARTS} <-> | <=> | -> | => | {_SYMBOL} )", re.VERBOSE)
 _OFFSET_BEHIND = re.compile(_OFFSET, re.VERBOSE)
+_OFFSET_NAMES = frozenset({"last", "next", "at", "hold"})
 _ROW = re.compile(rf"\.(?:{_NAME}|(?=`))")
 _COLON = re.compile(r"\s*:")
 _CALL = re.compile(r"\s*\(")
@@ -176,7 +177,11 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
     if after or text.startswith("$", match.end()):
         name = value + (after.group() if after else "$")
         message = "the name of a column has only letters, digits and _, or is written in backquotes"
-        return Token(INVALID, start, match.end(), message, hint=f"write `{name}`")
+        hint = f"write `{name}`"
+        offset = name.rpartition(".")[2]
+        if offset in _OFFSET_NAMES:
+            hint += f", or with parentheses for the value of another row: {value}.{offset}()"
+        return Token(INVALID, start, match.end(), message, hint=hint)
     kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
     return Token(kind, start, match.end(), value)
 

@@ -51,6 +51,7 @@ from mtlmon.syntax.bounds import read_bound, read_interval
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.lexer import END, INVALID, NUMBER
+from mtlmon.syntax.operators import SMALL_WORDS
 from mtlmon.syntax.report import formula_error, shorten, visible
 
 if TYPE_CHECKING:
@@ -411,7 +412,7 @@ class _Parser:
 
     def open_instance(self, token: Token) -> None:
         name = str(token.value)
-        if self.text[token.start] != "`" and is_temporal_word(name):
+        if self.text[token.start] != "`" and (is_temporal_word(name) or name in SMALL_WORDS):
             raise self.error(f"{name} is an operator of formulas", token, FORMULA_IN_EXPRESSION)
         self.open(token, ops.INSTANCE)
         self.index += 2

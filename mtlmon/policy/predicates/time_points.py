@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.syntax.durations import Duration, DurationInterval
+from mtlmon.syntax.durations import Duration, DurationInterval, period_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -210,29 +210,30 @@ def when_in_units(period: Period | Waiting, unit: str | None) -> When:
     return period if isinstance(period, Waiting) else period_in_units(period, unit)
 
 
-def words_of(period: Period) -> str:
+def words_of(period: Period, unit: str | None) -> str:
     """Say in words where something has values."""
-    return "of rows" if period == ROWS else f"every {period}"
+    return "of rows" if period == ROWS else f"every {period_text(period, unit)}"
 
 
-def explained(conflict: Conflict, what: str) -> tuple[str, str]:
+def explained(conflict: Conflict, what: str, unit: str | None) -> tuple[str, str]:
     """Return the message and the hint of a conflict.
 
     Args:
         conflict: the conflict.
         what: what the expression belongs to, as in "stream x".
+        unit: the unit of time-stamps, or None if it is not known.
     """
     read, period, other = conflict
     shown = str(read.node)
     if other is not None:
         message = (
-            f"an argument mixes time-points: {shown} is {words_of(read.period)}, "
-            f"{other.node} is {words_of(other.period)}"
+            f"an argument mixes time-points: {shown} is {words_of(read.period, unit)}, "
+            f"{other.node} is {words_of(other.period, unit)}"
         )
         return message, f"write {shown}.hold() or {other.node}.hold()"
     assert period is not None
-    where = "is evaluated at rows" if period == ROWS else f"is {words_of(period)}"
-    message = f"{what} {where}, but {shown} is {words_of(read.period)}"
+    where = "is evaluated at rows" if period == ROWS else f"is {words_of(period, unit)}"
+    message = f"{what} {where}, but {shown} is {words_of(read.period, unit)}"
     if read.period == ROWS and read.node.operator in {ops.ATOM, ops.LET}:
         return message, f"aggregate {shown}, as in any[0,1m]({shown}), or use {shown}.hold()"
     return message, f"aggregate {shown}, or use {shown}.hold()"

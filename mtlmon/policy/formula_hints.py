@@ -1,0 +1,117 @@
+"""Hints at what was meant by a formula of a policy file that is not valid."""
+
+from __future__ import annotations
+
+import re
+
+from mtlmon.policy.declarations import FORMULA, POLICY
+from mtlmon.syntax.lexer import COMPARISON_HINT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.errors import FormulaError
+    from mtlmon.policy.declarations import Declaration
+
+__all__ = ["form_of", "hint_for"]
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_LAST_WORD = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*(?=\Z)")
+_METHOD = re.compile(r"\.([^\W\d]\w*)\(\s*\)\s*\Z")
+# A line that would be a declaration if its first word were a keyword.
+_HEAD = re.compile(r'[ \t]*([^\W\d]\w*)[ \t]+[^\s"`=:(),#]+[^\n:=#]*?(:|=(?![=>]))')
+_KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "const")
+_FORMS = {
+    "policy": (
+        'policy NAME ["TEXT"] [per COLUMN] [on every 10s] [at most 1%] [severity WORD]: FORMULA'
+    ),
+    "trigger": 'trigger NAME [per COLUMN] [on every 10s]: CONDITION [message "TEXT"]',
+    "find": "find NAME: FORMULA",
+    "let": "let NAME = FORMULA",
+    "atom": "atom NAME = CONDITION",
+    "stream": "stream NAME = EXPRESSION",
+    "const": "const NAME = CONSTANT",
+}
+# Names that other languages have for aggregates.
+_AGGREGATES = {
+    **dict.fromkeys(("mean", "average"), "avg"),
+    **dict.fromkeys(("percentile", "pct"), "quantile"),
+    **dict.fromkeys(("std", "stdev", "stddev_samp"), "stddev"),
+    **dict.fromkeys(("variance", "var_samp"), "var"),
+    **dict.fromkeys(("rate", "cnt", "number"), "count"),
+    **dict.fromkeys(("count_distinct", "nunique", "unique", "cardinality"), "distinct"),
+    **dict.fromkeys(("total",), "sum"),
+    **dict.fromkeys(("maximum",), "max"),
+    **dict.fromkeys(("minimum",), "min"),
+    **dict.fromkeys(("some", "exists"), "any"),
+    **dict.fromkeys(("every", "forall"), "all"),
+}
+
+
+def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaError) -> str | None:
+    """Return a better hint for an error in a formula, or None if its own is as good.
+
+    Args:
+        text: the text of the file.
+        offset: where the error is.
+        declaration: what the formula belongs to.
+        error: the error.
+    """
+    before = text[declaration.start : offset].rstrip()
+    if error.hint == COMPARISON_HINT:
+        return _of_comparison(before)
+    if not error.message.startswith("expected an operator or"):
+        return None
+    line = text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
+    if declaration.kind == FORMULA and (form := form_of(line)):
+        return form
+    found = _WORD.match(text, offset)
+    word = "" if found is None else found.group()
+    if word == "message":
+        return f"only triggers have messages: {_FORMS['trigger']}"
+    if word in {"per", "on", "severity"} and declaration.kind == POLICY:
+        return f"this stands before the colon: {_FORMS[POLICY]}"
+    if word in {"between", "like", "ilike"}:
+        return "compare with >= and <=, or use startswith, endswith, contains or matches"
+    last = _LAST_WORD.search(before)
+    name = "" if last is None else last.group()
+    if text[offset : offset + 1] == "[" and name:
+        return _of_bracket(name)
+    if "if" in {word, name}:
+        return "a choice is a value, to be compared: (if x then y else z) = true"
+    return None
+
+
+def form_of(line: str) -> str | None:
+    """Return a hint how the declaration is written that a line was probably meant to be."""
+    from mtlmon.support.guesses import nearest
+
+    head = _HEAD.match(line)
+    if head is None:
+        return None
+    word = head.group(1)
+    meant = word if word in _FORMS else nearest(word, _KEYWORDS)
+    if meant is None:
+        return None
+    guess = "" if meant == word else f"did you mean {meant}? "
+    return f"{guess}it is written {_FORMS[meant]}"
+
+
+def _of_comparison(before: str) -> str:
+    """The hint for a sign of a comparison behind what has no value."""
+    if method := _METHOD.search(before):
+        return (
+            f"there is no .{method.group(1)}(); values of other rows are x.last(), x.next(), "
+            "x.at(-5s) and x.hold()"
+        )
+    return "compare values: columns, numbers, texts, streams and windows such as count[0,5](p)"
+
+
+def _of_bracket(name: str) -> str:
+    """The hint for a bracket behind a name that takes none."""
+    from mtlmon.policy.predicates.operators import AGGREGATES
+    from mtlmon.support.guesses import nearest
+
+    words = ", ".join(AGGREGATES)
+    guess = _AGGREGATES.get(name.lower()) or nearest(name, AGGREGATES)
+    meant = f"did you mean {guess}? " if guess else ""
+    return f"{meant}the aggregates of windows are {words}; an interval follows its operator"
