@@ -28,6 +28,7 @@ from mtlmon.relational.native import (
     RelationalEngine,
     Router,
     Splitter,
+    Timeline,
     exchange,
 )
 from mtlmon.relational.planning import plan
@@ -145,8 +146,9 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
     slicing = plan_slices(file, analysis, count, statistics=given)
     made = plan(file, analysis, prepared=slicing.prepared)
     router = Router(routing_of(slicing, made), made.texts)
-    splitter, joiner = Splitter(router), Joiner(router)
-    engines = [RelationalEngine(made, made.texts) for _ in range(count)]
+    timeline = Timeline(made)
+    splitter, joiner = Splitter(router, timeline, slicing.whole()), Joiner(router)
+    engines = [RelationalEngine(made, made.texts, timeline) for _ in range(count)]
     widths = array("I", made.atoms)
     points, blocks = PointBlock(widths), [PointBlock(widths) for _ in engines]
     answers = AnswerBlock(array("I", [len(one) for one in made.policies]))
@@ -162,6 +164,7 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
             more = scanner.read(_BLOCK_POINTS)
             read = clock()
             splitter.split(points, blocks)
+            splitter.tell()
             split = clock()
             slowest = 0.0
             for number, (engine, block) in enumerate(zip(engines, blocks, strict=True)):

@@ -7,14 +7,11 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from mtlmon.arrays.native cimport KeyTable
 
 
-cdef struct PointTime:
-    int64_t time_stamp
-    uint64_t offset
-
-
 cdef class RelationalEngine:
     cdef readonly object plan
     cdef readonly KeyTable texts
+    cdef readonly Timeline timeline
+    cdef bint is_slice                  # whether others share the timeline
     cdef readonly PointBlock points
     cdef readonly AnswerBlock answers
     cdef public bint wants_holding      # whether time-points without violations are answered
@@ -55,10 +52,10 @@ cdef class RelationalEngine:
     # the log
     cdef readonly uint64_t point_count
     cdef readonly int64_t clock         # no later time-point has a time-stamp below it
-    cdef readonly bint is_closed        # whether no time-point comes any more
-    cdef PointTime *times
-    cdef size_t first_time, time_end, time_room
-    cdef uint64_t time_base             # the number of the time-point at `times[0]`
+    # The numbers of the time-points taken in, if there are late blocks to be run at them.
+    cdef uint64_t *taken
+    cdef size_t taken_count, taken_room
+    cdef uint64_t taken_base            # how many came before that at `taken[0]`
     cdef uint64_t *found                # for each policy the time-points that violate it or match
     # scratch
     cdef RowSet seen
@@ -69,7 +66,11 @@ cdef class RelationalEngine:
 
     cdef int require_sound(self) except -1
     cdef int fail(self, error) except -1
-    cdef void forget_times(self) noexcept nogil
-    cdef PointTime *time_of(self, uint64_t point) noexcept nogil
-    cdef int take_point(self, int64_t time_stamp, size_t first_row, size_t end_row) except -1 nogil
+    cdef void forget_taken(self) noexcept nogil
+    cdef int take_next(self) except -1 nogil
+    cdef int take_point(
+        self, uint64_t number, int64_t time_stamp, size_t first_row, size_t end_row
+    ) except -1 nogil
+    cdef uint64_t due(self, const LateQuery *late) noexcept nogil
+    cdef int run_due(self, uint64_t limit) except -1 nogil
     cdef int settle(self) except -1 nogil

@@ -7,7 +7,7 @@ which looks at later time-points. Queries come after those whose rows they need.
 """
 
 from cython cimport final, no_gc_clear
-from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX
+from libc.stdint cimport SIZE_MAX, UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
@@ -20,7 +20,7 @@ from mtlmon.errors import LimitError, RowError, SnapshotError
 
 
 cdef enum:
-    SNAPSHOT_VERSION = 3
+    SNAPSHOT_VERSION = 4
 
 # Up to here, integers are floats without rounding.
 cdef int64_t MOST_EXACT = 1 << 53
@@ -34,9 +34,11 @@ cdef class RelationalEngine:
 
     plan: a `mtlmon.relational.plan.Plan`.
     texts: the table of texts whose numbers are cells; of one column.
+    timeline: for a slice of a log, its time-points. Those of `points` have numbers then, and
+        time-points without rows may be left out where the slice needs none.
     """
 
-    def __cinit__(self, plan, KeyTable texts not None):
+    def __cinit__(self, plan, KeyTable texts not None, Timeline timeline=None):
         cdef size_t k, j
         cdef StepBlock *block
         from array import array
@@ -45,6 +47,8 @@ cdef class RelationalEngine:
             raise ValueError("texts have one column")
         self.plan = plan
         self.texts = texts
+        self.is_slice = timeline is not None
+        self.timeline = timeline if self.is_slice else Timeline(plan)
         self.allocations = Allocations()
         self.functions = list(plan.functions)
         self.closed = {}
@@ -121,6 +125,8 @@ cdef class RelationalEngine:
                 read_step(&block.steps[j], self, plan.blocks[k].steps[j])
         for k in range(self.query_count):
             read_query(self, &self.queries[k], plan.queries[k])
+        if self.timeline.query_count != self.query_count:
+            raise ValueError("a timeline of other policies")
         new_row(&self.unit)
 
     def __dealloc__(self):
@@ -139,7 +145,7 @@ cdef class RelationalEngine:
         for k in range(self.group_count):
             free(self.groups[k].cells)
         free(self.unit.cells)
-        free(self.times)
+        free(self.taken)
         free(self.seen.places)
         free(self.chain)
         free(self.order)
@@ -148,7 +154,7 @@ cdef class RelationalEngine:
     @property
     def held_bytes(self):
         """The bytes that states and waiting rows hold."""
-        cdef size_t held = self.time_room * sizeof(PointTime)
+        cdef size_t held = self.taken_room * sizeof(uint64_t)
         cdef size_t k, j
         for k in range(self.state_count):
             held += held_by_state(&self.states[k])
@@ -156,7 +162,7 @@ cdef class RelationalEngine:
             held += held_by_queue(&self.queries[k].waiting)
             for j in range(self.queries[k].kept.count):
                 held += held_by_queue(&self.queries[k].kept_rows[j])
-        return held
+        return held if self.is_slice else held + self.timeline.held_bytes
 
     @property
     def found_points(self):
@@ -169,10 +175,15 @@ cdef class RelationalEngine:
         found = [0] * self.policy_count
         for k in range(self.query_count):
             if self.queries[k].policy != NONE:
-                found[self.queries[k].policy] = self.queries[k].position
+                found[self.queries[k].policy] = self.timeline.position_of(<uint32_t> k)
         for policy, closed in self.closed.items():
             found[policy] = closed.answered
         return found
+
+    @property
+    def is_closed(self):
+        """Whether no time-point comes any more."""
+        return self.timeline.is_closed
 
     @property
     def has_many_texts(self):
@@ -188,39 +199,40 @@ cdef class RelationalEngine:
             RowError: integers overflow.
             LimitError: an operator would remember too much, or a step makes too many rows.
         """
-        cdef size_t first = 0
         cdef PointBlock points = self.points
         self.require_sound()
-        if self.is_closed:
+        if self.timeline.is_closed:
             raise ValueError("the log has ended")
         try:
             with nogil:
-                if points.next:
-                    first = points.points[points.next - 1].row_end
                 while points.next < points.point_count:
-                    self.take_point(
-                        points.points[points.next].time_stamp, first,
-                        points.points[points.next].row_end
-                    )
-                    first = points.points[points.next].row_end
-                    points.next += 1
+                    self.take_next()
                     if self.pauses or (self.pauses_at_found and self.has_found):
                         break
                 self.has_found = False
                 if points.next == points.point_count:
                     points.clear()
+                    if self.is_slice:
+                        self.run_due(self.timeline.point_count)
+                        self.point_count = self.timeline.point_count
+                        self.clock = self.timeline.clock
             if points.point_count == 0 and self.has_many_texts and not self.keeps_texts:
                 forget_texts([self], None)
         except BaseException as error:
             self.fail(error)
 
     def end(self, int64_t clock, bint is_closed):
-        """Say that no time-point with a time-stamp below `clock` comes, or none at all."""
+        """Say that no time-point with a time-stamp below `clock` comes, or none at all.
+
+        The timeline of a slice has been told.
+        """
         self.require_sound()
-        self.clock = max(self.clock, clock)
-        self.is_closed = self.is_closed or is_closed
         try:
             with nogil:
+                if not self.is_slice:
+                    self.timeline.begin()
+                    self.timeline.end(clock, is_closed)
+                self.clock = self.timeline.clock
                 self.settle()
         except BaseException as error:
             self.fail(error)
@@ -234,7 +246,7 @@ cdef class RelationalEngine:
         """Raise the error that ends the engine."""
         cdef PointTime *time
         if isinstance(error, TooManyRows):
-            time = self.time_of(self.here)
+            time = self.timeline.time_of(self.here)
             error = LimitError(
                 f"{self.plan.words_of_query(self.current)} makes more rows at time-point "
                 f"{time.time_stamp}:{time.offset} than the {self.most_rows:,} of {self.limit_name}"
@@ -242,29 +254,37 @@ cdef class RelationalEngine:
         self.failure = error
         raise error from None
 
-    cdef PointTime *time_of(self, uint64_t point) noexcept nogil:
-        return &self.times[point - self.time_base]
+    cdef int take_next(self) except -1 nogil:
+        """Take in the next time-point of `points`."""
+        cdef size_t next = self.points.next
+        cdef const Point *point = &self.points.points[next]
+        cdef size_t first = self.points.points[next - 1].row_end if next else 0
+        cdef uint64_t number = point.number
+        if self.is_slice:
+            self.run_due(number)
+        else:
+            self.timeline.begin()
+            number = self.timeline.add(point.time_stamp)
+        self.take_point(number, point.time_stamp, first, point.row_end)
+        self.points.next += 1
+        return 0
 
-    cdef int take_point(self, int64_t time_stamp, size_t first_row, size_t end_row) except -1 nogil:
+    cdef int take_point(
+        self, uint64_t number, int64_t time_stamp, size_t first_row, size_t end_row
+    ) except -1 nogil:
         """Take in a time-point with its rows."""
         cdef uint32_t atom
         cdef size_t k
-        cdef uint64_t offset = 0
         cdef Query *query
-        if time_stamp < self.clock:
-            with gil:
-                raise ValueError("time-stamps decrease")
-        if self.time_end and self.times[self.time_end - 1].time_stamp == time_stamp:
-            offset = self.times[self.time_end - 1].offset + 1
-        self.clock = time_stamp
-        make_room(
-            <void **> &self.times, &self.time_room, self.time_end + 1, sizeof(PointTime)
-        )
-        self.times[self.time_end].time_stamp = time_stamp
-        self.times[self.time_end].offset = offset
-        self.time_end += 1
-        self.here = self.point_count
-        self.now = time_stamp
+        self.clock = self.now = time_stamp
+        self.here = number
+        self.point_count = number + 1
+        if self.timeline.late_count:
+            make_room(
+                <void **> &self.taken, &self.taken_room, self.taken_count + 1, sizeof(uint64_t)
+            )
+            self.taken[self.taken_count] = number
+            self.taken_count += 1
         for atom in range(self.atom_count):
             self.database[atom].count = 0
         for k in range(first_row, end_row):
@@ -280,57 +300,83 @@ cdef class RelationalEngine:
             new_row(&self.database[self.point_atom])[0] = <int64_t> self.here
         if self.time_atom != NONE:
             new_row(&self.database[self.time_atom])[0] = time_stamp
-        self.point_count += 1
         for k in range(self.state_count):
             if self.states[k].kind == COUNTS:
-                put_time(&self.states[k], time_stamp)
+                put_time(&self.states[k], time_stamp, number)
         for k in range(self.query_count):
             query = &self.queries[k]
             self.current = <uint32_t> k
-            self.here = self.point_count - 1
+            self.here = number
             self.now = time_stamp
             run_early(self, query)
             if query.late != NONE:
-                while is_ready(self, query):
+                while self.due(&self.timeline.late[self.timeline.late_of[k]]) <= self.point_count:
                     run_late(self, query)
         if self.has_closed:
             with gil:
                 answer_closed(self, True)
-        self.forget_times()
+        self.forget_taken()
         return 0
+
+    cdef uint64_t due(self, const LateQuery *late) noexcept nogil:
+        """How many time-points had been read when a late block could be run next, or NOWHERE."""
+        cdef size_t next = <size_t> (self.queries[late.query].done - self.taken_base)
+        if next == self.taken_count or self.taken[next] >= late.position:
+            return NOWHERE
+        return late.known[self.taken[next] - late.first]
+
+    cdef int run_due(self, uint64_t limit) except -1 nogil:
+        """Run late blocks as far as they could be run when `limit` time-points had been read."""
+        cdef size_t k
+        cdef uint64_t least
+        cdef LateQuery *late
+        while True:
+            least = NOWHERE
+            for k in range(self.timeline.late_count):
+                least = min(least, self.due(&self.timeline.late[k]))
+            if least == NOWHERE or least > limit:
+                return 0
+            # the order is that of an engine that takes in all time-points, also for errors
+            self.point_count = least
+            self.clock = self.timeline.clock
+            if least < self.timeline.point_count:
+                self.clock = self.timeline.time_of(least - 1).time_stamp
+            for k in range(self.timeline.late_count):
+                late = &self.timeline.late[k]
+                self.current = late.query
+                while self.due(late) == least:
+                    run_late(self, &self.queries[late.query])
 
     cdef int settle(self) except -1 nogil:
         """Run what waits for time to pass."""
-        cdef size_t k
-        for k in range(self.query_count):
-            self.current = <uint32_t> k
-            if self.queries[k].late != NONE:
-                while is_ready(self, &self.queries[k]):
-                    run_late(self, &self.queries[k])
+        self.run_due(self.timeline.point_count)
+        self.point_count = self.timeline.point_count
         if self.has_closed:
             with gil:
                 answer_closed(self, False)
-        self.forget_times()
+        self.forget_taken()
         return 0
 
-    cdef void forget_times(self) noexcept nogil:
-        """Forget the time-stamps that nothing waits for; that of the last time-point is kept."""
-        cdef uint64_t least = self.point_count
+    cdef void forget_taken(self) noexcept nogil:
+        """Forget the numbers of time-points at which all late blocks have been run."""
+        cdef uint64_t least = self.taken_base + self.taken_count
         cdef size_t k, first
-        if self.time_end < 64:
+        if self.taken_count < 64:
             return
-        for k in range(self.query_count):
-            least = min(least, self.queries[k].position)
-        if least == self.point_count:
-            least -= 1
-        first = <size_t> (least - self.time_base)
-        if first <= self.time_end // 2:
+        for k in range(self.timeline.late_count):
+            least = min(least, self.queries[self.timeline.late[k].query].done)
+        first = <size_t> (least - self.taken_base)
+        if first <= self.taken_count // 2:
             return
         memmove(
-            self.times, self.times + first, (self.time_end - first) * sizeof(PointTime)
+            self.taken, self.taken + first, (self.taken_count - first) * sizeof(uint64_t)
         )
-        self.time_end -= first
-        self.time_base = least
+        self.taken_count -= first
+        self.taken_base = least
+
+    def take_all(self):
+        """Let late blocks be run at all time-points from now on, also at those left out before."""
+        set_taken(self, range(self.timeline.base, self.timeline.point_count))
 
     def snapshot(self):
         """Return the state as bytes for `restore`; all time-points and answers have been taken."""
@@ -343,21 +389,17 @@ cdef class RelationalEngine:
         writer.put(SNAPSHOT_VERSION)
         writer.put_bytes(self.plan.digest())
         writer.put_bytes(self.texts.snapshot())
-        writer.put(self.point_count)
-        writer.put(<uint64_t> self.clock)
-        writer.put(self.is_closed)
+        writer.put(self.is_slice)
+        if not self.is_slice:
+            put_timeline(writer, self.timeline)
         writer.put(self.overflows)
         for k in range(self.policy_count):
             writer.put(self.found[k])
-        writer.put(self.time_base + self.first_time)
-        for k in range(self.first_time, self.time_end):
-            writer.put(<uint64_t> self.times[k].time_stamp)
-        writer.put(self.times[self.first_time].offset if self.time_end else 0)
+        put_taken(writer, self)
         for k in range(self.state_count):
             put_state(writer, &self.states[k])
         for k in range(self.query_count):
             query = &self.queries[k]
-            writer.put(query.position)
             put_queue(writer, &query.waiting)
             for j in range(query.kept.count):
                 put_queue(writer, &query.kept_rows[j])
@@ -370,6 +412,8 @@ cdef class RelationalEngine:
     def restore(self, snapshot):
         """Continue from the snapshot of an engine with the same plan; this one must be new.
 
+        The timeline of a slice has been restored.
+
         Raises:
             SnapshotError: the bytes are not such a snapshot. The engine must not be used after
                 that.
@@ -378,7 +422,7 @@ cdef class RelationalEngine:
         cdef KeyTable texts = KeyTable(1)
         cdef bytes data = as_bytes(snapshot)
         cdef size_t k, j
-        cdef uint64_t points, base, offset
+        cdef uint64_t points
         cdef Query *query
         if self.point_count or self.clock:
             raise ValueError("a snapshot can only be restored before the first time-point")
@@ -392,42 +436,23 @@ cdef class RelationalEngine:
             raise SnapshotError("the snapshot is of other policies")
         texts.restore(reader.get_bytes())
         number_again(self.texts, texts)
-        points = self.point_count = reader.get(INT64_MAX)
-        self.clock = <int64_t> reader.get(INT64_MAX)
-        self.is_closed = reader.get(1)
+        if not reader.get(1):
+            # an engine without slices becomes the only one
+            if self.timeline.point_count:
+                raise damaged()
+            get_timeline(reader, self.timeline)
+        elif not self.is_slice:
+            raise damaged()
+        points = self.point_count = self.timeline.point_count
+        self.clock = self.timeline.clock
         self.overflows = reader.get(UINT64_MAX)
         for k in range(self.policy_count):
             self.found[k] = reader.get(points)
-        base = self.time_base = reader.get(points)
-        if points - base > reader.size - reader.place:
-            raise damaged()
-        make_room(
-            <void **> &self.times, &self.time_room, <size_t> (points - base) + 1, sizeof(PointTime)
-        )
-        for k in range(<size_t> (points - base)):
-            self.times[k].time_stamp = <int64_t> reader.get(INT64_MAX)
-            if k and self.times[k].time_stamp < self.times[k - 1].time_stamp:
-                raise damaged()
-        offset = reader.get(points)
-        for k in range(<size_t> (points - base)):
-            if k:
-                offset = (
-                    offset + 1
-                    if self.times[k].time_stamp == self.times[k - 1].time_stamp else 0
-                )
-            self.times[k].offset = offset
-        self.time_end = <size_t> (points - base)
-        if points and (
-            not self.time_end or self.times[self.time_end - 1].time_stamp > self.clock
-        ):
-            raise damaged()
+        get_taken(reader, self)
         for k in range(self.state_count):
             get_state(reader, &self.states[k], points)
         for k in range(self.query_count):
             query = &self.queries[k]
-            query.position = reader.get(points)
-            if query.position < base:
-                raise damaged()
             get_queue(reader, &query.waiting, points)
             for j in range(query.kept.count):
                 get_queue(reader, &query.kept_rows[j], points)

@@ -177,7 +177,7 @@ cdef size_t held_by_state(const State *state) noexcept nogil:
     cdef size_t held = held_by_queue(&state.inbox)
     held += state.rows.room * sizeof(int64_t) + state.slot_room * sizeof(Slot)
     held += state.free_room * sizeof(uint32_t) + state.entry_room * sizeof(Entry)
-    held += state.time_room * sizeof(int64_t) + state.sum_room * sizeof(uint64_t)
+    held += state.time_room * sizeof(CountedPoint) + state.sum_room * sizeof(uint64_t)
     held += state.jump_room * sizeof(Jump)
     for k in range(state.index_count):
         held += held_by_index(&state.indexes[k])

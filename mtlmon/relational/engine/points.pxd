@@ -2,11 +2,12 @@
 """Declarations for blocks of time-points with the rows of their atoms."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef struct Point:
     int64_t time_stamp
+    uint64_t number             # of slices: that of the time-point in the log
     size_t row_end              # the rows up to here belong to this or an earlier time-point
 
 

@@ -69,6 +69,7 @@ cdef class PointBlock:
             <void **> &self.points, &self.point_room, self.point_count + 1, sizeof(Point)
         )
         self.points[self.point_count].time_stamp = time_stamp
+        self.points[self.point_count].number = 0
         self.points[self.point_count].row_end = self.row_count
         self.point_count += 1
         return 0

@@ -7,40 +7,6 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 
-cdef bint is_ready(RelationalEngine engine, Query *query) noexcept nogil:
-    """Whether the late block of a query can be run at the query's position."""
-    cdef uint64_t here = query.position
-    cdef uint64_t reached
-    cdef size_t k, j
-    cdef State *state
-    cdef int64_t now
-    if here >= engine.point_count:
-        return False
-    now = engine.time_of(here).time_stamp
-    for k in range(query.late_states.count):
-        state = &engine.states[query.late_states.of[k]]
-        reached = NOWHERE
-        if state.operand != NONE:
-            reached = engine.queries[state.operand].position
-        for j in range(state.left_count):
-            if state.lefts[j].operand != NONE:
-                reached = min(reached, engine.queries[state.lefts[j].operand].position)
-        if not state.is_future:
-            if reached < here + (state.kind != NEIGHBOUR):
-                return False
-        elif state.kind == NEIGHBOUR:
-            if reached < here + 2 and not (
-                engine.is_closed and reached == engine.point_count
-            ):
-                return False
-        elif reached < engine.point_count:
-            if engine.time_of(reached).time_stamp - now <= state.upper:
-                return False
-        elif not engine.is_closed and engine.clock - now <= state.upper:
-            return False
-    return True
-
-
 cdef int run_early(RelationalEngine engine, Query *query) except -1 nogil:
     """Run the early block at the present time-point."""
     cdef Rows *rows = &engine.unit
@@ -51,7 +17,6 @@ cdef int run_early(RelationalEngine engine, Query *query) except -1 nogil:
         rows = run_block(engine, query.early, rows)
         relieve(engine, &query.early_states)
     if query.late == NONE:
-        query.position = engine.here + 1
         return deliver(engine, query, rows)
     if query.early != NONE and rows.count:
         push_rows(&query.waiting, engine.now, engine.here, rows)
@@ -63,15 +28,15 @@ cdef int run_early(RelationalEngine engine, Query *query) except -1 nogil:
 
 
 cdef int run_late(RelationalEngine engine, Query *query) except -1 nogil:
-    """Run the late block at the query's position."""
+    """Run the late block at the next time-point that was taken in."""
     cdef Rows waiting
     cdef Rows *rows = &engine.unit
     cdef Rows *kept
     cdef RowQueue *queue
-    cdef uint64_t here = query.position
+    cdef uint64_t here = engine.taken[query.done - engine.taken_base]
     cdef size_t k
     engine.here = here
-    engine.now = engine.time_of(here).time_stamp
+    engine.now = engine.timeline.time_of(here).time_stamp
     if query.early != NONE:
         waiting.width = query.waiting.width
         waiting.room = waiting.count = 0
@@ -98,7 +63,7 @@ cdef int run_late(RelationalEngine engine, Query *query) except -1 nogil:
             pop_point(queue)
         engine.atoms[query.kept.of[k]] = &engine.database[query.kept.of[k]]
     relieve(engine, &query.late_states)
-    query.position = here + 1
+    query.done += 1
     deliver(engine, query, rows)
     if query.early != NONE and has_points(&query.waiting) and (
         front_point(&query.waiting).point == here
@@ -201,7 +166,9 @@ cdef int answer_closed(RelationalEngine engine, bint begins) except -1:
         if begins:
             closed.begin(engine.clock)
         is_find = engine.plan.named_policies[policy].is_find
-        for time_stamp, offset, point, value in closed.settle(engine.clock, engine.is_closed):
+        for time_stamp, offset, point, value in closed.settle(
+            engine.clock, engine.timeline.is_closed
+        ):
             is_found = value
             found.policy = policy
             found.time_stamp = time_stamp
@@ -228,7 +195,7 @@ cdef int answer(RelationalEngine engine, Query *query, Rows *rows) except -1 nog
     found.policy = query.policy
     found.time_stamp = engine.now
     found.point = engine.here
-    found.offset = engine.time_of(engine.here).offset
+    found.offset = engine.timeline.time_of(engine.here).offset
     found.known = engine.point_count
     found.start = 0
     if rows.count == 0:

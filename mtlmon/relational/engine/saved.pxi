@@ -146,12 +146,12 @@ cdef int put_state(NumberWriter writer, State *state) except -1:
     for k in range(state.left_count):
         put_left(writer, &state.lefts[k])
     if state.kind == COUNTS:
-        writer.put(state.next_time)
         writer.put(state.total)
         writer.put(state.window_end - state.first_time)
         writer.put(state.time_end - state.first_time)
         for k in range(state.first_time, state.time_end):
-            writer.put(<uint64_t> state.times[k])
+            writer.put(<uint64_t> state.times[k].time_stamp)
+            writer.put(state.times[k].point)
     try:
         make_room(<void **> &numbers, &room, state.rows.count, sizeof(uint32_t))
         memset(numbers, 0, state.rows.count * sizeof(uint32_t))
@@ -191,7 +191,7 @@ cdef int get_state(NumberReader reader, State *state, uint64_t points) except -1
     cdef size_t k, count, waiting
     cdef uint32_t slot
     cdef int64_t time_stamp, latest = 0
-    cdef uint64_t counts, point, since
+    cdef uint64_t counts, point, since, least = 0
     cdef Rows row
     if state.kind == GROUPS:
         return 0
@@ -206,17 +206,20 @@ cdef int get_state(NumberReader reader, State *state, uint64_t points) except -1
     for k in range(state.left_count):
         get_left(reader, &state.lefts[k], points)
     if state.kind == COUNTS:
-        state.next_time = reader.get(points)
         state.total = reader.get(points)
         state.window_end = <size_t> reader.get(points)
-        waiting = <size_t> reader.get_count(1)
+        waiting = <size_t> reader.get_count(2)
         if state.window_end > waiting:
             raise damaged()
-        counts = state.next_time
         for k in range(waiting):
-            put_time(state, <int64_t> reader.get(INT64_MAX))
-        if state.window_end > counts or waiting - state.window_end != points - counts:
-            raise damaged()
+            time_stamp = <int64_t> reader.get(INT64_MAX)
+            point = reader.get(UINT64_MAX)
+            if time_stamp < latest or point < least or point >= points:
+                raise damaged()
+            latest = time_stamp
+            least = point + 1
+            put_time(state, time_stamp, point)
+        latest = 0
     memset(&row, 0, sizeof(Rows))
     row.width = state.rows.width
     try:

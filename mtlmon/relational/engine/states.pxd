@@ -30,6 +30,11 @@ cdef struct Entry:
     uint64_t next               # the number of the next entry of the slot, or NOWHERE
 
 
+cdef struct CountedPoint:
+    int64_t time_stamp
+    uint64_t point
+
+
 cdef struct Jump:
     # Of an entry to earlier ones of its slot, so that each is found in a logarithm of steps.
     uint64_t previous           # the number of the entry before it, or NOWHERE
@@ -99,10 +104,9 @@ cdef struct State:
     int64_t now
     uint64_t processed          # SINCE, UNTIL: the time-points before it have been taken in
     uint64_t stamp              # of the last use of marks
-    # COUNTS: the time-stamps of the time-points that are in the window or wait for it
-    int64_t *times
+    # COUNTS: the time-points that are in the window or wait for it
+    CountedPoint *times
     size_t first_time, window_end, time_end, time_room
-    uint64_t next_time          # the number of the time-point at `window_end`
     uint64_t total              # how many time-points are in the window
     # WINDOW: whether all time-points of its rows are kept, and their jumps; `since` counts them
     bint is_exact

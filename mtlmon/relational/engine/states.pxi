@@ -310,35 +310,38 @@ cdef int take_window(State *state, uint64_t here, int64_t now) except -1 nogil:
 
 cdef void take_times(State *state, uint64_t here, int64_t now) noexcept nogil:
     """Count the time-points in the interval of HISTORICALLY or ALWAYS."""
-    cdef uint64_t first = state.next_time - (state.window_end - state.first_time)
-    while state.window_end < state.time_end and is_reached(
-        state, state.times[state.window_end], state.next_time, here, now
-    ):
+    cdef CountedPoint *counted
+    while state.window_end < state.time_end:
+        counted = &state.times[state.window_end]
+        if not is_reached(state, counted.time_stamp, counted.point, here, now):
+            break
         state.window_end += 1
-        state.next_time += 1
-    while state.first_time < state.window_end and (
-        state.upper < 0 or is_over(state, state.times[state.first_time], first, here, now)
-    ):
+    while state.first_time < state.window_end:
+        counted = &state.times[state.first_time]
         if state.upper < 0:
             state.total += 1
+        elif not is_over(state, counted.time_stamp, counted.point, here, now):
+            break
         state.first_time += 1
-        first += 1
     if state.upper >= 0:
         state.total = state.window_end - state.first_time
 
 
-cdef int put_time(State *state, int64_t time_stamp) except -1 nogil:
+cdef int put_time(State *state, int64_t time_stamp, uint64_t point) except -1 nogil:
     """Tell a state that counts time-points of one."""
     if state.first_time > 256 and state.first_time > state.time_end // 2:
         memmove(
             state.times, state.times + state.first_time,
-            (state.time_end - state.first_time) * sizeof(int64_t)
+            (state.time_end - state.first_time) * sizeof(CountedPoint)
         )
         state.time_end -= state.first_time
         state.window_end -= state.first_time
         state.first_time = 0
-    make_room(<void **> &state.times, &state.time_room, state.time_end + 1, sizeof(int64_t))
-    state.times[state.time_end] = time_stamp
+    make_room(
+        <void **> &state.times, &state.time_room, state.time_end + 1, sizeof(CountedPoint)
+    )
+    state.times[state.time_end].time_stamp = time_stamp
+    state.times[state.time_end].point = point
     state.time_end += 1
     return 0
 

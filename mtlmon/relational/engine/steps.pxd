@@ -124,4 +124,4 @@ cdef struct Query:
     uint32_t consumer_count
     RowQueue waiting            # the rows for the late block
     Numbers waiting_texts       # the columns of those that are texts
-    uint64_t position           # the time-points before it are answered
+    uint64_t done               # at how many of the time-points taken in the late block was run

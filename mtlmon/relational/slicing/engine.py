@@ -15,6 +15,7 @@ from mtlmon.relational.native import (
     RelationalEngine,
     Router,
     Splitter,
+    Timeline,
     exchange,
     forget_texts,
 )
@@ -87,37 +88,36 @@ class SlicedEngine:
         self.is_ahead = False
         self.pauses = self.pauses_at_found = False
         self.failure: BaseException | None = None
-        self._is_closed = False
         self.held_bytes = 0
         self._found = [0] * len(slicing.policies)
         # what Python computes numbers texts, which only one thread may do
         self._threads = 1 if own.functions else threads or processor_count()
         self._pool: ThreadPoolExecutor | None = None
         self._running: list[Future[None]] | None = None
+        self._wants_holding = False
         self.slicing = slicing
         self.engines: list[RelationalEngine] = []
+        self._timeline = Timeline(own)
         self._use(slicing, self._made(slicing))
 
     def _made(self, slicing: Slicing) -> list[RelationalEngine]:
         """New engines for slices, with the settings of the present ones."""
-        engines = [RelationalEngine(self._own, self.texts) for _ in range(slicing.slices)]
+        engines = [
+            RelationalEngine(self._own, self.texts, self._timeline) for _ in range(slicing.slices)
+        ]
         for engine in engines:
             engine.keeps_texts = True
             for one in self.engines[:1]:
                 engine.skips_overflows = one.skips_overflows
                 engine.most_rows = one.most_rows
                 engine.limit_name = one.limit_name
-        for one in self.engines[:1]:
-            engines[0].wants_holding = one.wants_holding
         return engines
 
     def _use(self, slicing: Slicing, engines: list[RelationalEngine]) -> None:
         """Let engines be the slices."""
-        wants_holding = bool(self.engines) and self.wants_holding
         self.slicing = slicing
         self.engines = engines
         self._route()
-        self._joiner.wants_holding = wants_holding
         self._blocks = [PointBlock(array("I", self._own.atoms)) for _ in engines]
         count = min(self._threads, slicing.slices)
         self._parts = [engines[k :: self._threads] for k in range(count)]
@@ -126,18 +126,26 @@ class SlicedEngine:
     def _route(self) -> None:
         """Find out what routes are. Texts among frequent values get numbers, which are not kept."""
         self.router = Router(routing_of(self.slicing, self._own), self.texts)
-        self._splitter = Splitter(self.router)
+        whole = self.slicing.whole(holding=self._wants_holding)
+        self._splitter = Splitter(self.router, self._timeline, whole)
         self._joiner = Joiner(self.router)
+        self._joiner.wants_holding = self._wants_holding
+        for policy in self.slicing.policies:
+            self.engines[policy.home].wants_holding = self._wants_holding
+        for engine, is_whole in zip(self.engines, whole, strict=True):
+            if is_whole:
+                # time-points before these may have been left out
+                engine.take_all()
 
     @property
     def wants_holding(self) -> bool:
         """Whether time-points without violations are answered."""
-        return self._joiner.wants_holding
+        return self._wants_holding
 
     @wants_holding.setter
     def wants_holding(self, value: bool) -> None:
-        self._joiner.wants_holding = value
-        self.engines[0].wants_holding = value
+        self._wants_holding = value
+        self._route()
 
     @property
     def skips_overflows(self) -> bool:
@@ -194,13 +202,14 @@ class SlicedEngine:
     @property
     def is_closed(self) -> bool:
         """Whether no time-point comes any more."""
-        return self._is_closed
+        return self._timeline.is_closed
 
     @property
     def answered_points(self) -> list[int]:
         """For each policy the number of time-points that have been answered."""
         self._finish()
-        return self.engines[0].answered_points
+        counts = [engine.answered_points for engine in self.engines]
+        return [counts[one.home][number] for number, one in enumerate(self.slicing.policies)]
 
     @property
     def found_points(self) -> list[int]:
@@ -215,7 +224,7 @@ class SlicedEngine:
             LimitError: an operator would remember too much.
         """
         self._require_sound()
-        if self._is_closed:
+        if self.is_closed:
             raise ValueError("the log has ended")
         if len(self.points):
             self._splitter.split(self.points, self._blocks)
@@ -223,6 +232,7 @@ class SlicedEngine:
             self._require_sound()
             for engine, block in zip(self.engines, self._blocks, strict=True):
                 exchange(engine.points, block)
+            self._splitter.tell()
             self._start()
         if not self.is_ahead or self._has_many_texts:
             self.settle()
@@ -236,15 +246,13 @@ class SlicedEngine:
         self._finish()
         if self.failure is None and self._has_many_texts:
             forget_texts(self.engines, self.answers)
-            wants_holding = self.wants_holding
             self._route()
-            self._joiner.wants_holding = wants_holding
 
     def end(self, clock: int, is_closed: bool) -> None:
         """Say that no time-point with a time-stamp below `clock` comes, or none at all."""
         self._finish()
         self._require_sound()
-        self._is_closed = self._is_closed or is_closed
+        self._timeline.advance(clock, is_closed)
         for engine in self.engines:
             with suppress(Exception):
                 # the engine keeps the error
@@ -269,13 +277,14 @@ class SlicedEngine:
         engines = self._made(slicing)
         move(self._own, self.slicing, self.engines, slicing, engines)
         self._use(slicing, engines)
-        self.held_bytes = sum(engine.held_bytes for engine in engines)
+        self._weigh()
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`; all answers have been taken."""
         self._finish()
         self._require_sound()
-        return joined(self.slicing, self._found, [one.snapshot() for one in self.engines])
+        engines = [one.snapshot() for one in self.engines]
+        return joined(self.slicing, self._found, self._timeline.snapshot(), engines)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of an engine, in whatever slices; this one must be new.
@@ -298,6 +307,8 @@ class SlicedEngine:
         if saved.slicing.exposed != self.slicing.exposed:
             self._expose(saved.slicing)
         wanted = self.slicing
+        if saved.timeline is not None:
+            self._timeline.restore(saved.timeline)
         engines = self._made(saved.slicing)
         for engine, part in zip(engines, saved.engines, strict=True):
             engine.restore(part)
@@ -307,8 +318,7 @@ class SlicedEngine:
             move(self._own, saved.slicing, engines, wanted, targets)
             engines = targets
         self._use(wanted, engines)
-        self.held_bytes = sum(engine.held_bytes for engine in engines)
-        self._is_closed = engines[0].is_closed
+        self._weigh()
 
     def _expose(self, saved: Slicing) -> None:
         """Plan the slices with the exposed variables of others, before the first time-point.
@@ -334,6 +344,7 @@ class SlicedEngine:
                 f"the snapshot is one of {saved.slices} slices, which split rows by other variables"
             )
         self._own = own._replace(texts=self.texts)
+        self._timeline = Timeline(self._own)
         self._use(slicing, self._made(slicing))
 
     def close(self) -> None:
@@ -379,13 +390,18 @@ class SlicedEngine:
         self._running = None
         self._join()
 
+    def _weigh(self) -> None:
+        """Add up what is held."""
+        held = [engine.held_bytes for engine in self.engines]
+        self.held_bytes = self._timeline.held_bytes + sum(held)
+
     def _join(self) -> None:
         """Join the answers of all slices; raise the error at which the first one stopped."""
         failed = self._last
         known = None if failed.failure is None else failed.point_count
         counts = self._joiner.join(self.engines, self.answers, known)
         self._found = [one + more for one, more in zip(self._found, counts, strict=True)]
-        self.held_bytes = sum(engine.held_bytes for engine in self.engines)
+        self._weigh()
         if failed.failure is not None:
             self.failure = failed.failure
             raise failed.failure

@@ -31,8 +31,8 @@ cdef class Joiner:
     router: says which slice owns an answer.
 
     Attributes:
-        wants_holding: whether time-points without violations are answered. The first slice must
-            answer them then.
+        wants_holding: whether time-points without violations are answered. The home of each policy
+            must answer them then.
     """
 
     def __cinit__(self, Router router not None):
@@ -100,7 +100,8 @@ cdef class Joiner:
                 self.router.owner(answer.policy, owned.values) == slice
             )
             if not owned.is_row and (
-                not self.wants_holding or slice != 0 or answer.kind == MATCHES
+                not self.wants_holding or answer.kind == MATCHES
+                or slice != self.router.policies[answer.policy].home
             ):
                 continue
             owned.answer = answer

@@ -37,6 +37,7 @@ cdef class Mover:
     cdef void sort(self) noexcept nogil
     cdef int align(self) except -1 nogil
     cdef int move_state(self, uint32_t kind) except -1 nogil
+    cdef int copy_counted(self, State *state) except -1 nogil
     cdef int move_slots(self, uint32_t kind) except -1 nogil
     cdef int move_entries(self, uint32_t kind) except -1 nogil
     cdef int move_spans(self, uint32_t kind) except -1 nogil

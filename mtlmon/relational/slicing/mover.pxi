@@ -82,7 +82,6 @@ cdef class Mover:
         cdef RelationalEngine engine, first
         cdef size_t k, s, j
         cdef uint32_t states, queries
-        cdef Query *query
         if <size_t> len(old) != self.old_count or <size_t> len(new) != self.new_count:
             raise ValueError("expected an engine for each slice")
         first = old[0]
@@ -107,7 +106,9 @@ cdef class Mover:
         for engine in new:
             if engine.point_count or engine.clock:
                 raise ValueError("a slice is not new")
-            copy_log(engine, first)
+            if engine.timeline is not first.timeline:
+                raise ValueError("a slice of another log")
+            copy_log(engine, old)
         (<RelationalEngine> new[0]).overflows = sum([one.overflows for one in old])
         for s in range(states):
             for k in range(self.old_count):
@@ -122,14 +123,9 @@ cdef class Mover:
                         self.move_left(states + first.states[s].lefts[j].operand, <uint32_t> j)
         for s in range(queries):
             for k in range(self.old_count):
-                query = &(<RelationalEngine> old[k]).queries[s]
-                self.old_queues[k] = &query.waiting
-                if query.position != first.queries[s].position:
-                    raise ValueError("the slices have answered different time-points")
+                self.old_queues[k] = &(<RelationalEngine> old[k]).queries[s].waiting
             for k in range(self.new_count):
-                query = &(<RelationalEngine> new[k]).queries[s]
-                self.new_queues[k] = &query.waiting
-                query.position = first.queries[s].position
+                self.new_queues[k] = &(<RelationalEngine> new[k]).queries[s].waiting
             with nogil:
                 self.move_queue(
                     self.old_rows, self.new_rows, states + queries + <uint32_t> s, False
@@ -217,11 +213,7 @@ cdef class Mover:
             for j in range(self.old_count):
                 state.processed = max(state.processed, self.old_states[j].processed)
             if state.kind == COUNTS:
-                state.next_time = first.next_time
-                state.total = first.total
-                for j in range(first.first_time, first.time_end):
-                    put_time(state, first.times[j])
-                state.window_end = state.first_time + first.window_end - first.first_time
+                self.copy_counted(state)
         if first.upper < 0 and first.kind != UNTIL_STATE:
             self.move_slots(kind)
         else:
@@ -231,6 +223,27 @@ cdef class Mover:
         for k in range(self.new_count):
             self.new_queues[k] = &self.new_states[k].inbox
         return self.move_queue(self.old_rows, self.new_rows, kind, False)
+
+    cdef int copy_counted(self, State *state) except -1 nogil:
+        """Copy the time-points that a state counts from the slice that knows the most of them.
+
+        That slice has taken in all time-points, if a policy counts them.
+        """
+        cdef size_t k
+        cdef uint64_t known, most = 0
+        cdef const State *source = self.old_states[0]
+        for k in range(self.old_count):
+            known = self.old_states[k].time_end - self.old_states[k].first_time
+            if self.old_states[k].upper < 0:
+                known += self.old_states[k].total
+            if known > most:
+                most = known
+                source = self.old_states[k]
+        state.total = source.total
+        for k in range(source.first_time, source.time_end):
+            put_time(state, source.times[k].time_stamp, source.times[k].point)
+        state.window_end = source.window_end - source.first_time
+        return 0
 
     cdef int move_slots(self, uint32_t kind) except -1 nogil:
         """Move the rows of a state that has no entries."""
@@ -401,7 +414,7 @@ cdef class Mover:
         cdef size_t k, p, r, s, j
         cdef uint32_t width = self.new_queues[0].width
         self.item_count = 0
-        for k in range(1 if is_everywhere else self.old_count):
+        for k in range(self.old_count):
             queue = self.old_queues[k]
             item.cells = queue.cells + queue.first_cell if has_points(queue) else NULL
             item.place = 0
@@ -427,7 +440,8 @@ cdef class Mover:
                 if not is_everywhere:
                     self.aim(new_router, kind, self.items[s].cells)
                 for j in range(self.new_count):
-                    if is_everywhere or self.is_target(j):
+                    # the row of a built-in atom is the same wherever the time-point was taken in
+                    if self.is_target(j) if not is_everywhere else not self.gathered[j].count:
                         copy_cells(new_row(&self.gathered[j]), self.items[s].cells, width)
                 s += 1
             for j in range(self.new_count):
@@ -439,22 +453,18 @@ cdef class Mover:
         return 0
 
 
-cdef int copy_log(RelationalEngine engine, RelationalEngine other) except -1:
-    """Let a new engine know the time-points that another one has taken in."""
+cdef int copy_log(RelationalEngine engine, list others) except -1:
+    """Let a new engine know what those of other slices have taken in."""
+    cdef RelationalEngine other = others[0]
     cdef size_t k
-    make_room(
-        <void **> &engine.times, &engine.time_room, other.time_end - other.first_time + 1,
-        sizeof(PointTime)
-    )
-    for k in range(other.first_time, other.time_end):
-        engine.times[k - other.first_time] = other.times[k]
-    engine.time_end = other.time_end - other.first_time
-    engine.time_base = other.time_base + other.first_time
+    cdef list taken = []
     engine.point_count = other.point_count
     engine.clock = other.clock
-    engine.is_closed = other.is_closed
     engine.kept_texts = other.kept_texts
     engine.constants = other.constants
     for k in range(engine.policy_count):
         engine.found[k] = other.found[k]
+    for other in others:
+        taken += [other.taken[k] for k in range(other.taken_count)]
+    set_taken(engine, sorted(set(taken)))
     return 0

@@ -34,11 +34,13 @@ class SavedSlices(NamedTuple):
         slicing: how the log was sliced.
         found: for each policy, how many time-points violate it or match; empty for one engine
             without slices, which knows it itself.
+        timeline: the snapshot of the time-points of slices; None for one engine without slices.
         engines: the snapshot of each slice.
     """
 
     slicing: Slicing
     found: list[int]
+    timeline: bytes | None
     engines: list[bytes]
 
 
@@ -74,7 +76,9 @@ def is_sliced(snapshot: bytes) -> bool:
     return snapshot.startswith(_MARK)
 
 
-def joined(slicing: Slicing, found: Sequence[int], engines: Sequence[bytes]) -> bytes:
+def joined(
+    slicing: Slicing, found: Sequence[int], timeline: bytes, engines: Sequence[bytes]
+) -> bytes:
     """Return the snapshots of slices as one."""
     heavy = [
         [atom, place, [[type(value).__name__, value] for value in sorted(values, key=repr)]]
@@ -89,7 +93,7 @@ def joined(slicing: Slicing, found: Sequence[int], engines: Sequence[bytes]) -> 
         "digest": slicing.digest().hex(),
         "found": list(found),
     }
-    parts = [json.dumps(known).encode(), *engines]
+    parts = [json.dumps(known).encode(), timeline, *engines]
     return _MARK + b"".join(len(part).to_bytes(_SIZE, "little") + part for part in parts)
 
 
@@ -106,7 +110,8 @@ def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices
     """
     if not is_sliced(snapshot):
         no_names = [()] * len(analysis.policies)
-        return SavedSlices(plan_slices(file, analysis, 1, exposed=no_names), [], [snapshot])
+        slicing = plan_slices(file, analysis, 1, exposed=no_names)
+        return SavedSlices(slicing, [], None, [snapshot])
     rest = memoryview(snapshot)[len(_MARK) :]
     parts = []
     while len(rest) >= _SIZE:
@@ -137,7 +142,7 @@ def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices
         not 1 <= count <= MOST_SLICES
         or len(exposed) != len(analysis.policies)
         or len(rest)
-        or (len(parts) != count + 1 or len(found) != len(exposed))
+        or (len(parts) != count + 2 or len(found) != len(exposed))
     ):
         raise SnapshotError("the snapshot is damaged, or of other policies")
     statistics = Statistics(rates, heavy)
@@ -147,4 +152,4 @@ def parted(snapshot: bytes, file: PolicyFile, analysis: Analysis) -> SavedSlices
             "the snapshot is of other policies, or of a version of mtlmon that slices logs in "
             "another way"
         )
-    return SavedSlices(slicing, found, parts[1:])
+    return SavedSlices(slicing, found, parts[1], parts[2:])

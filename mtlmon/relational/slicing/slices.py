@@ -217,6 +217,24 @@ class Slicing(NamedTuple):
             found.update(repr((heavy, places, policy.grids, policy.grid_of, policy.home)).encode())
         return found.digest()
 
+    def whole(self, *, holding: bool = False) -> list[bool]:
+        """Return for each slice whether it gets all time-points, also those without rows for it.
+
+        Args:
+            holding: whether time-points without violations are answered. The home of each policy
+                does that.
+        """
+        found = [False] * self.slices
+        for policy, prepared in zip(self.policies, self.prepared, strict=True):
+            if holding:
+                found[policy.home] = True
+            # an ordinary monitor takes in all time-points
+            if policy.marks or (not prepared.names and looks_ahead_without_bound(prepared.formula)):
+                for grid in policy.grids:
+                    for part in range(prod(grid.shares)):
+                        found[policy.home + part] = True
+        return found
+
     @property
     def needs_marks(self) -> bool:
         """Whether all slices get all time-points."""

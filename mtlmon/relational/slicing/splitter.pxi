@@ -8,7 +8,7 @@
 
 from cython cimport final
 from libc.stddef cimport size_t
-from libc.stdint cimport UINT32_MAX, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -19,16 +19,21 @@ cdef extern from *:
 
 @final
 cdef class Splitter:
-    """Copies the rows of time-points to the slices that get them.
+    """Copies time-points to the slices that need them, each with the rows that may concern it.
 
     router: says which these are.
+    timeline: hears of all time-points.
+    whole: for each slice whether it gets all time-points, also those without rows for it.
     """
 
-    def __cinit__(self, Router router not None):
+    def __cinit__(self, Router router not None, Timeline timeline not None, whole):
         self.router = router
+        self.timeline = timeline
         self.rows = <RowNumbers *> calloc(router.slices, sizeof(RowNumbers))
-        if self.rows == NULL:
+        self.is_whole = <uint8_t *> calloc(router.slices, 1)
+        if self.rows == NULL or self.is_whole == NULL:
             raise MemoryError("mtlmon: out of memory")
+        self.set_whole(whole)
 
     def __dealloc__(self):
         cdef size_t k
@@ -36,6 +41,17 @@ cdef class Splitter:
             for k in range(self.router.slices):
                 free(self.rows[k].of)
             free(self.rows)
+        free(self.is_whole)
+        free(self.point_of)
+        free(self.time_stamps)
+
+    def set_whole(self, whole):
+        """Say for each slice whether it gets all time-points."""
+        cdef size_t k
+        if <size_t> len(whole) != self.router.slices:
+            raise ValueError("expected a flag for each slice")
+        for k in range(self.router.slices):
+            self.is_whole[k] = bool(whole[k])
 
     @property
     def row_counts(self):
@@ -45,10 +61,12 @@ cdef class Splitter:
     def split(self, PointBlock points not None, list blocks not None):
         """Move the time-points of a block, none of which has been read, to the blocks of slices.
 
-        Each slice gets all time-points, with the rows that may concern it.
+        The timeline does not change before `tell`, so that slices may still work on the time-points
+        before these.
         """
         cdef PointBlock block
         cdef size_t k
+        cdef uint64_t number = self.timeline.point_count
         if <size_t> len(blocks) != self.router.slices:
             raise ValueError("expected a block for each slice")
         if points.atom_count != self.router.atom_count:
@@ -59,13 +77,26 @@ cdef class Splitter:
             block.clear()
         if points.next:
             raise ValueError("time-points have been read")
+        if self.time_count:
+            raise ValueError("the timeline has not been told of time-points")
         with nogil:
             self.find_rows(points)
+            self.note_times(points)
         for k in range(self.router.slices):
             block = blocks[k]
             with nogil:
-                copy_points(points, block, &self.rows[k])
+                self.copy_points(points, block, k, number)
         points.clear()
+
+    def tell(self):
+        """Tell the timeline of the time-points that were split last; no slice may be at work."""
+        cdef size_t k
+        cdef size_t count = self.time_count
+        self.time_count = 0
+        with nogil:
+            self.timeline.begin()
+            for k in range(count):
+                self.timeline.add(self.time_stamps[k])
 
     cdef int find_rows(self, PointBlock points) except -1 nogil:
         cdef uint64_t targets[TARGET_WORDS]
@@ -73,7 +104,7 @@ cdef class Splitter:
         cdef size_t row, word
         cdef uint64_t left
         cdef RowNumbers *slice
-        if points.row_count > UINT32_MAX:
+        if points.row_count > UINT32_MAX or points.point_count > UINT32_MAX:
             with gil:
                 raise MemoryError("mtlmon: too many rows at once")
         for row in range(self.router.slices):
@@ -97,21 +128,66 @@ cdef class Splitter:
                     slice.count += 1
         return 0
 
+    cdef int note_times(self, PointBlock points) except -1 nogil:
+        """Note the time-stamps of a block, and which time-point each of its rows belongs to."""
+        cdef size_t point
+        cdef size_t row = 0
+        make_room(
+            <void **> &self.time_stamps, &self.time_room, points.point_count, sizeof(int64_t)
+        )
+        make_room(
+            <void **> &self.point_of, &self.point_room, points.row_count, sizeof(uint32_t)
+        )
+        for point in range(points.point_count):
+            self.time_stamps[point] = points.points[point].time_stamp
+            while row < points.points[point].row_end:
+                self.point_of[row] = <uint32_t> point
+                row += 1
+        self.time_count = points.point_count
+        return 0
 
-cdef int copy_points(PointBlock points, PointBlock block, const RowNumbers *rows) except -1 nogil:
-    """Copy time-points with some of their rows, which are in order."""
-    cdef size_t point, row
-    cdef size_t next = 0
-    cdef const PointRow *source
-    for point in range(points.point_count):
-        block.begin(points.points[point].time_stamp)
-        while next < rows.count and rows.of[next] < points.points[point].row_end:
-            source = &points.rows[rows.of[next]]
+    cdef int copy_points(
+        self, PointBlock points, PointBlock block, size_t slice, uint64_t number
+    ) except -1 nogil:
+        """Copy the time-points that a slice gets, with its rows, which are in order.
+
+        number: that of the first time-point.
+        """
+        cdef size_t point
+        cdef size_t next = 0
+        cdef const RowNumbers *rows = &self.rows[slice]
+        cdef const PointRow *source
+        if not self.is_whole[slice]:
+            return self.copy_some(points, block, rows, number)
+        for point in range(points.point_count):
+            block.begin(points.points[point].time_stamp)
+            block.points[block.point_count - 1].number = number + point
+            while next < rows.count and rows.of[next] < points.points[point].row_end:
+                source = &points.rows[rows.of[next]]
+                copy_cells(
+                    block.row(source.atom), points.values + source.start,
+                    points.widths[source.atom]
+                )
+                next += 1
+        return 0
+
+    cdef int copy_some(
+        self, PointBlock points, PointBlock block, const RowNumbers *rows, uint64_t number
+    ) except -1 nogil:
+        """Copy the time-points that have rows for a slice."""
+        cdef size_t k
+        cdef size_t point = 0
+        cdef const PointRow *source
+        for k in range(rows.count):
+            if k == 0 or self.point_of[rows.of[k]] != point:
+                point = self.point_of[rows.of[k]]
+                block.begin(points.points[point].time_stamp)
+                block.points[block.point_count - 1].number = number + point
+            source = &points.rows[rows.of[k]]
             copy_cells(
                 block.row(source.atom), points.values + source.start, points.widths[source.atom]
             )
-            next += 1
-    return 0
+        return 0
 
 
 def exchange(PointBlock one not None, PointBlock other not None):

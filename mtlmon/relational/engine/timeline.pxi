@@ -1,0 +1,308 @@
+# cython: language_level=3
+"""The time-points of a log, and when late blocks can be run, which depends on times alone.
+
+An engine has a timeline of its own, or shares that of a log whose slices are monitored: it then
+takes in some of the time-points only, but answers when an engine with all of them does.
+"""
+
+from cython cimport final
+from libc.stdint cimport INT64_MAX, UINT64_MAX
+from libc.stdlib cimport free
+from libc.string cimport memmove
+
+from mtlmon.engine.native cimport NumberReader, NumberWriter, as_bytes, damaged
+
+
+@final
+cdef class Timeline:
+    """All time-points of a log.
+
+    plan: a `mtlmon.relational.plan.Plan`, which says what late blocks wait for.
+    """
+
+    def __cinit__(self, plan):
+        cdef size_t k, number
+        cdef LateQuery *late
+        self.allocations = Allocations()
+        self.query_count = <uint32_t> len(plan.queries)
+        self.late_of = <uint32_t *> allocated(
+            self.allocations, self.query_count, sizeof(uint32_t)
+        )
+        self.late = <LateQuery *> allocated(
+            self.allocations, self.query_count, sizeof(LateQuery)
+        )
+        for k in range(self.query_count):
+            self.late_of[k] = NONE
+            query = plan.queries[k]
+            if query.late is None:
+                continue
+            self.late_of[k] = self.late_count
+            late = &self.late[self.late_count]
+            self.late_count += 1
+            late.query = <uint32_t> k
+            late.awaited = <Awaited *> allocated(
+                self.allocations, len(query.late_states), sizeof(Awaited)
+            )
+            for number in query.late_states:
+                if number >= <size_t> len(plan.states):
+                    raise ValueError("a plan names a state that does not exist")
+                read_awaited(
+                    self, &late.awaited[late.awaited_count], plan.states[number]
+                )
+                late.awaited_count += 1
+
+    def __dealloc__(self):
+        cdef size_t k
+        for k in range(self.late_count):
+            free(self.late[k].known)
+        free(self.times)
+
+    @property
+    def held_bytes(self):
+        """The bytes that time-points hold."""
+        cdef size_t held = self.time_room * sizeof(PointTime)
+        cdef size_t k
+        for k in range(self.late_count):
+            held += self.late[k].known_room * sizeof(uint64_t)
+        return held
+
+    def advance(self, int64_t clock, bint is_closed):
+        """Note that no time-point with a time-stamp below `clock` comes, or none at all."""
+        with nogil:
+            self.begin()
+            self.end(clock, is_closed)
+
+    def snapshot(self):
+        """Return the timeline as bytes for `restore`; engines have done what could be done."""
+        cdef NumberWriter writer = NumberWriter()
+        put_timeline(writer, self)
+        return writer.taken()
+
+    def restore(self, snapshot):
+        """Continue from the snapshot of a timeline of the same plan; this one must be new.
+
+        Raises:
+            SnapshotError: the bytes are not such a snapshot.
+        """
+        cdef NumberReader reader = NumberReader()
+        reader.open(as_bytes(snapshot), 0)
+        get_timeline(reader, self)
+        reader.end()
+
+    cdef PointTime *time_of(self, uint64_t point) noexcept nogil:
+        return &self.times[point - self.base]
+
+    cdef uint64_t position_of(self, uint32_t query) noexcept nogil:
+        """The time-points before it are answered."""
+        if self.late_of[query] == NONE:
+            return self.point_count
+        return self.late[self.late_of[query]].position
+
+    cdef void begin(self) noexcept nogil:
+        """Forget what engines have done; they have run the late blocks that could be run."""
+        cdef size_t k
+        for k in range(self.late_count):
+            self.late[k].first = self.late[k].position
+        self.forget()
+
+    cdef uint64_t add(self, int64_t time_stamp) except? 0 nogil:
+        """Add a time-point; returns its number."""
+        cdef uint64_t offset = 0
+        if time_stamp < self.clock:
+            with gil:
+                raise ValueError("time-stamps decrease")
+        if self.time_count and self.times[self.time_count - 1].time_stamp == time_stamp:
+            offset = self.times[self.time_count - 1].offset + 1
+        make_room(
+            <void **> &self.times, &self.time_room, self.time_count + 1, sizeof(PointTime)
+        )
+        self.times[self.time_count].time_stamp = time_stamp
+        self.times[self.time_count].offset = offset
+        self.time_count += 1
+        self.clock = time_stamp
+        self.point_count += 1
+        self.settle()
+        return self.point_count - 1
+
+    cdef int end(self, int64_t clock, bint is_closed) except -1 nogil:
+        """Note that no time-point with a time-stamp below `clock` comes, or none at all."""
+        self.clock = max(self.clock, clock)
+        self.is_closed = self.is_closed or is_closed
+        return self.settle()
+
+    cdef int settle(self) except -1 nogil:
+        """Find the time-points at which late blocks can be run now."""
+        cdef size_t k
+        cdef LateQuery *late
+        for k in range(self.late_count):
+            late = &self.late[k]
+            while self.is_ready(late):
+                make_room(
+                    <void **> &late.known, &late.known_room,
+                    <size_t> (late.position - late.first) + 1, sizeof(uint64_t)
+                )
+                late.known[late.position - late.first] = self.point_count
+                late.position += 1
+        return 0
+
+    cdef bint is_ready(self, const LateQuery *late) noexcept nogil:
+        """Whether the late block of a query can be run at the query's position."""
+        cdef uint64_t here = late.position
+        cdef uint64_t reached
+        cdef size_t k, j
+        cdef const Awaited *awaited
+        cdef int64_t now
+        if here >= self.point_count:
+            return False
+        now = self.time_of(here).time_stamp
+        for k in range(late.awaited_count):
+            awaited = &late.awaited[k]
+            reached = UINT64_MAX
+            for j in range(awaited.operands.count):
+                reached = min(reached, self.position_of(awaited.operands.of[j]))
+            if not awaited.is_future:
+                if reached < here + (not awaited.is_neighbour):
+                    return False
+            elif awaited.is_neighbour:
+                if reached < here + 2 and not (
+                    self.is_closed and reached == self.point_count
+                ):
+                    return False
+            elif reached < self.point_count:
+                if self.time_of(reached).time_stamp - now <= awaited.upper:
+                    return False
+            elif not self.is_closed and self.clock - now <= awaited.upper:
+                return False
+        return True
+
+    cdef void forget(self) noexcept nogil:
+        """Forget the time-stamps that nothing waits for; that of the last time-point is kept."""
+        cdef uint64_t least = self.point_count
+        cdef size_t k, first
+        if self.time_count < 64:
+            return
+        for k in range(self.late_count):
+            least = min(least, self.late[k].position)
+        if least == self.point_count:
+            least -= 1
+        first = <size_t> (least - self.base)
+        if first <= self.time_count // 2:
+            return
+        memmove(
+            self.times, self.times + first, (self.time_count - first) * sizeof(PointTime)
+        )
+        self.time_count -= first
+        self.base = least
+
+
+cdef int read_awaited(Timeline timeline, Awaited *awaited, plan) except -1:
+    """Read what a late block waits for, if it looks at a state."""
+    operands = [] if plan.kind in ("groups", "spans") else [plan.operand]
+    operands += [one.operand for one in plan.lefts]
+    awaited.is_future = plan.is_future
+    awaited.is_neighbour = plan.kind == "neighbour"
+    awaited.upper = -1 if plan.upper is None else plan.upper
+    awaited.operands = read_numbers(
+        timeline.allocations, [one for one in operands if one != NONE], timeline.query_count
+    )
+    return 0
+
+
+cdef int put_timeline(NumberWriter writer, Timeline timeline) except -1:
+    """Write the time-points, and how far queries are."""
+    cdef size_t k
+    writer.put(timeline.point_count)
+    writer.put(<uint64_t> timeline.clock)
+    writer.put(timeline.is_closed)
+    writer.put(timeline.base)
+    for k in range(timeline.time_count):
+        writer.put(<uint64_t> timeline.times[k].time_stamp)
+    writer.put(timeline.times[0].offset if timeline.time_count else 0)
+    for k in range(timeline.late_count):
+        writer.put(timeline.late[k].position)
+    return 0
+
+
+cdef int get_timeline(NumberReader reader, Timeline timeline) except -1:
+    """Read a timeline into one that is new."""
+    cdef size_t k, count
+    cdef uint64_t offset
+    cdef PointTime *times
+    cdef uint64_t points = reader.get(INT64_MAX)
+    cdef int64_t clock = <int64_t> reader.get(INT64_MAX)
+    cdef bint is_closed = reader.get(1)
+    cdef uint64_t base = reader.get(points)
+    if points - base > reader.size - reader.place:
+        raise damaged()
+    count = <size_t> (points - base)
+    make_room(<void **> &timeline.times, &timeline.time_room, count + 1, sizeof(PointTime))
+    times = timeline.times
+    for k in range(count):
+        times[k].time_stamp = <int64_t> reader.get(INT64_MAX)
+        if k and times[k].time_stamp < times[k - 1].time_stamp:
+            raise damaged()
+    offset = reader.get(points)
+    for k in range(count):
+        if k:
+            offset = offset + 1 if times[k].time_stamp == times[k - 1].time_stamp else 0
+        times[k].offset = offset
+    if points and (not count or times[count - 1].time_stamp > clock):
+        raise damaged()
+    for k in range(timeline.late_count):
+        timeline.late[k].position = timeline.late[k].first = reader.get(points)
+        if timeline.late[k].position < base:
+            raise damaged()
+    timeline.point_count = points
+    timeline.clock = clock
+    timeline.is_closed = is_closed
+    timeline.base = base
+    timeline.time_count = count
+    return 0
+
+
+cdef int put_taken(NumberWriter writer, RelationalEngine engine) except -1:
+    """Write the numbers of the time-points at which late blocks are still to be run."""
+    cdef size_t k, first = engine.taken_count
+    cdef LateQuery *late
+    for k in range(engine.timeline.late_count):
+        late = &engine.timeline.late[k]
+        first = min(first, <size_t> (engine.queries[late.query].done - engine.taken_base))
+    writer.put(engine.taken_count - first)
+    for k in range(first, engine.taken_count):
+        writer.put(engine.taken[k])
+    return 0
+
+
+cdef int get_taken(NumberReader reader, RelationalEngine engine) except -1:
+    """Read them; the timeline says which late blocks have been run there."""
+    cdef size_t k
+    cdef uint64_t number, least = engine.timeline.base
+    cdef list taken = []
+    for k in range(<size_t> reader.get_count(1)):
+        number = reader.get(UINT64_MAX)
+        if number < least or number >= engine.timeline.point_count:
+            raise damaged()
+        taken.append(number)
+        least = number + 1
+    return set_taken(engine, taken)
+
+
+cdef int set_taken(RelationalEngine engine, numbers) except -1:
+    """Say which time-points an engine has taken in; late blocks have been run where they could."""
+    cdef size_t k, j
+    cdef LateQuery *late
+    cdef Query *query
+    if not engine.timeline.late_count:
+        return 0
+    make_room(<void **> &engine.taken, &engine.taken_room, len(numbers), sizeof(uint64_t))
+    for k in range(<size_t> len(numbers)):
+        engine.taken[k] = numbers[k]
+    engine.taken_count = <size_t> len(numbers)
+    engine.taken_base = 0
+    for j in range(engine.timeline.late_count):
+        late = &engine.timeline.late[j]
+        query = &engine.queries[late.query]
+        query.done = 0
+        while query.done < engine.taken_count and engine.taken[query.done] < late.position:
+            query.done += 1
+    return 0
