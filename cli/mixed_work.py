@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
-    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.joined_verdicts import JoinedTable
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.relations import RelationRows

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.stream_values import StreamTable
 
 __all__ = ["PlotOutput", "plot_format"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.findings import Findings
     from mtlmon.cli.pump import EndTime
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.event_batch import EventBatch
 
     Source = TextLog | TableEvents
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.plan import Plan
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.event_batch import EventBatch
 
 __all__ = ["check_tables", "rows_of_batches"]
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.pump import EndTime
     from mtlmon.policy import PolicyFile
     from mtlmon.tables import TableEvents
-    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput
     from mtlmon.tables.stream_values import JsonRowsOutput
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.relational.monitor import Answer
-    from mtlmon.tables.events import EventBatch, TableEvents
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.events import TableEvents
     from mtlmon.tables.relations import RelationRows
 
 __all__ = ["RelationalMonitor"]

@@ -12,8 +12,10 @@ load_extra("pyarrow", "tables")
 from mtlmon.drive.native import KeyedMonitors  # noqa: E402
 from mtlmon.tables.checking import TableCheck, check_tables  # noqa: E402
 from mtlmon.tables.columns.times import Times  # noqa: E402
-from mtlmon.tables.events import EventBatch, TableEvents, open_tables  # noqa: E402
+from mtlmon.tables.event_batch import EventBatch  # noqa: E402
+from mtlmon.tables.events import TableEvents  # noqa: E402
 from mtlmon.tables.formats.files import TableFile, table_files  # noqa: E402
+from mtlmon.tables.opening import open_tables  # noqa: E402
 
 __all__ = [
     "EventBatch",

@@ -12,7 +12,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy import Policy, PolicyFile, parse_policies
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.formula import Formula
-from mtlmon.tables.events import open_tables
+from mtlmon.tables.opening import open_tables
 from mtlmon.tables.verdicts import VerdictTable
 
 if TYPE_CHECKING:

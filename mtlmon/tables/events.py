@@ -13,25 +13,21 @@ import pyarrow as pa
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import EventDigest, Texts
 from mtlmon.checking.sources import BatchReader
-from mtlmon.checking.time_points import ChosenPoints, chosen_points
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
+from mtlmon.errors import PolicyError, RowError, TableError, TickError
 from mtlmon.policy import compile_predicates
-from mtlmon.policy.needs import meant_equivalences, needs_of
-from mtlmon.policy.types import with_times
 from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.atom_names import listed
-from mtlmon.support.option_names import PYTHON
 from mtlmon.support.processors import processor_count
-from mtlmon.support.table_formats import LINES
 from mtlmon.syntax.report import visible
 from mtlmon.tables.columns.digests import digest_columns
 from mtlmon.tables.columns.keys import number_rows
-from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
+from mtlmon.tables.columns.letters import LetterReader, Letters
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck, SortedBlock, UsableRows, with_places
 from mtlmon.tables.columns.wanted import Selection
+from mtlmon.tables.event_batch import EventBatch
 from mtlmon.tables.formats.binary import BinaryReader
 from mtlmon.tables.formats.blocks import BadRow, Block
 from mtlmon.tables.formats.delimited import DELIMITERS, DelimitedReader
@@ -40,12 +36,11 @@ from mtlmon.tables.formats.files import (
     TableFile,
     TableObject,
     file_size,
-    table_sources,
 )
 from mtlmon.tables.formats.json_lines import JsonLinesReader
-from mtlmon.tables.formats.line_patterns import LinePattern, LineReader, line_pattern
+from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
 from mtlmon.tables.row_store import RowStore
-from mtlmon.tables.sorting import DEFAULT_MEMORY, EventSorter
+from mtlmon.tables.sorting import EventSorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -53,106 +48,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
-    from mtlmon.arrays.native import EventColumns
-    from mtlmon.policy import PolicyFile, Predicate
-    from mtlmon.policy.definitions import Clock
+    from mtlmon.policy import Predicate
     from mtlmon.policy.predicates.environment import Environment
-    from mtlmon.policy.predicates.time_points import When
-    from mtlmon.streams.atoms import Computed, Values
-    from mtlmon.support.option_names import OptionNames
-    from mtlmon.tables.formats.files import Tables
+    from mtlmon.streams.atoms import Computed
 
 _Item = TypeVar("_Item")
 
 # The number of rows whose names are kept for messages about atoms that never occur.
 _NAMED_ROWS = 1000
-
-
-class EventBatch:
-    """A batch of events, one for each usable row, in order.
-
-    Attributes:
-        events: the input for monitors, with the atoms in the requested order.
-        numbers: for each event, the number of its key in `TableEvents.keys`; None without keys.
-            With several partitions, these are the numbers of the first one.
-        time_stamps: the time-stamps of the events.
-        source: the name of the file, or None if the events have been sorted.
-        rows: the numbers of the rows in the file, from 1; None if the events have been sorted.
-        is_tail: whether this is the last row of a log without a line feed, which may still be
-            incomplete.
-        values: the values of the streams that `open_tables` was asked for, at the rows and at the
-            ticks before them; None if it was not asked for any.
-        tick_end: a time below which all ticks have come with this batch and those before it.
-    """
-
-    def __init__(
-        self,
-        letters: Letters,
-        atoms: tuple[str, ...],
-        time_stamps: NDArray[np.int64],
-        numbers: Sequence[NDArray[np.uint32] | None],
-        source: str | None,
-        rows: NDArray[np.int64] | range | None,
-        is_tail: bool = False,
-        values: Values | None = None,
-        tick_end: int = 0,
-    ) -> None:
-        self.tick_end = tick_end
-        self.is_tail = is_tail
-        self.values = values
-        self._letters = letters
-        self._atoms = atoms
-        self.time_stamps = time_stamps
-        self._numbers = tuple(numbers)
-        self.source = source
-        self.rows = rows
-        self.events = letters.events(time_stamps, range(len(atoms)))
-
-    def __len__(self) -> int:
-        return len(self.time_stamps)
-
-    @property
-    def numbers(self) -> NDArray[np.uint32] | None:
-        return self._numbers[0]
-
-    def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
-        """Return the number of each event's trace in a partition; None if it has one trace."""
-        return self._numbers[partition]
-
-    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
-        """Return the values to show in a partition, by their names in `PolicyFile.shown`."""
-        return self._letters.shown[partition] if self._letters.shown else {}
-
-    @property
-    def atoms(self) -> tuple[str, ...]:
-        """The atoms of letters, in the order of their bits."""
-        return self._atoms
-
-    @property
-    def first_row(self) -> int | None:
-        """The number of the first row in the file, from 1; None if there is none."""
-        return int(self.rows[0]) if self.rows is not None and len(self.rows) else None
-
-    @property
-    def letters(self) -> NDArray[np.uint64]:
-        """The letters of the first partition."""
-        return self.letters_of(0)
-
-    def letters_of(self, partition: int) -> NDArray[np.uint64]:
-        """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
-        return self._letters.words(len(self), len(self._atoms), partition)
-
-    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
-        """Return the time-points of a clock in a partition."""
-        ticks = None
-        if isinstance(clock.period, int | tuple) and self._letters.of_ticks:
-            ticks = self._letters.of_ticks[partition].get(clock.period)
-        return chosen_points(self, self._atoms, partition, clock, ticks)
-
-    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
-        """Return the events as input for a monitor that has only these atoms, in this order."""
-        numbers = [self._atoms.index(name) for name in atoms]
-        return self._letters.events(self.time_stamps, numbers, partition)
 
 
 class TableEvents(BatchReader[EventBatch]):
@@ -767,189 +670,6 @@ class TableEvents(BatchReader[EventBatch]):
                 found is not None and int(found[number // 64]) >> (number % 64) & 1
             ):
                 self._unseen.discard(name)
-
-
-def open_tables(
-    tables: Tables | Sequence[Tables],
-    atoms: Sequence[str],
-    *,
-    predicates: Mapping[str, Predicate] | None = None,
-    policies: PolicyFile | None = None,
-    atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
-    streams: Sequence[str] = (),
-    shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
-    format: str | None = None,
-    pattern: str | None = None,
-    time: str | None = None,
-    time_unit: str | None = None,
-    time_format: str | None = None,
-    resolution: str | None = None,
-    event: str | None = None,
-    event_separator: str = "|",
-    key: str | Sequence[str] = (),
-    partitions: Sequence[Sequence[str]] | None = None,
-    null_values: Sequence[str] = ("",),
-    on_error: Literal["stop", "skip"] = "stop",
-    sort: bool = False,
-    sort_memory: int | None = None,
-    memory: MemoryLimit | None = None,
-    option_names: OptionNames = PYTHON,
-) -> TableEvents:
-    """Read tables as events, in batches.
-
-    Each row is an event. By default, an atom holds if the Boolean column of the same name is true;
-    with `event`, it holds if this column lists its name. An atom of `predicates` holds if its
-    predicate is true. Null counts as false. Files are read one after the other. Each file must have
-    all columns that are used, in any order. At most a few megabytes of a file are in memory at a
-    time, and each row of standard input or a pipe is available as soon as it is read.
-
-    Args:
-        tables: files, patterns, directories and `-` for standard input, as for `table_files`; or an
-            object with `__arrow_c_stream__`, such as a pyarrow table, a reader of record batches,
-            or a data frame of pandas (from 2.2 on) or polars; or several of these.
-        atoms: the atoms of the formula, in the order that monitors use.
-        predicates: the predicates by the name of the atom that each defines, as in
-            `PolicyFile.predicates`.
-        policies: instead of `predicates`, the policy file that defines atoms. Only then can they
-            depend on other rows.
-        atoms_of_partitions: with `policies`, the atoms that are needed for each of the partitions:
-            at rows under 0, and at the ticks of a period under the period; by default, all at rows.
-        streams: with `policies`, the streams whose values batches have, as `EventBatch.values`. The
-            traces are those of the first partition.
-        shown: with `policies`, the names in `PolicyFile.shown` of the expressions whose values
-            batches have for each partition, as `EventBatch.shown_of`: at rows under 0, and at
-            ticks under their period.
-        format: "csv", "tsv", "jsonl", "arrow" or "parquet", instead of the format that the names
-            imply. Compression (gzip, zstd, bz2) is recognised from the content.
-        pattern: instead of a format, a regular expression for the lines of text files, of which
-            the named groups are the columns: `(?P<user>\\S+) logged in`. It may match anywhere in
-            a line. Lines that do not match are no rows. The names in
-            `mtlmon.tables.formats.ready_patterns` stand for patterns for well-known logs, with
-            their columns and formats of times: "combined" (nginx, Apache), "nginx_error", "syslog",
-            "rfc3164:2024" (syslog without a year, here of a log of 2024), "sshd". The columns of
-            "logfmt" are the names of pairs: level=info user="ann lee".
-        time: the column of times; the default is `ts`.
-        time_unit: as for `Times`.
-        time_format: as for `Times`.
-        resolution: as for `Times`.
-        event: the column with the names of events: lists of texts, or texts in which
-            `event_separator` separates the names.
-        key: one or more columns; rows with equal values in these columns form a separate stream.
-        partitions: instead of `key`, the key columns of each of several partitions into streams; no
-            columns stand for a single stream.
-        null_values: for CSV, the texts that mean null in cells without quotes.
-        on_error: what to do with rows that have no time or key, or whose cells cannot be read:
-            "stop" raises an error after the events before them, "skip" counts them.
-        sort: whether to sort the rows by time first, keeping the order of rows with equal times.
-        sort_memory: how many bytes of memory sorting may use, approximately; the rest goes to
-            temporary files. The default is 256 MiB, or a quarter of `memory` if that is less.
-        memory: the memory limit of the run, which also counts the memory for keys and sorting.
-        option_names: how messages write the options that they recommend.
-
-    Raises:
-        MtlmonError: the arguments are contradictory or unknown.
-        OSError: a file cannot be opened.
-
-    Iterating raises:
-        TableError: a file is not in its format, a column is missing or has the wrong type, or a row
-            is not usable.
-        PolicyError: a predicate does not fit the types of its columns.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as directory:
-    ...     with open(f"{directory}/log.csv", "w") as file:
-    ...         _ = file.write("ts,user,what\\n1,ann,login\\n2,bob,login|admin\\n9,ann,logout\\n")
-    ...     atoms = ("login", "logout")
-    ...     tables = open_tables(f"{directory}/log.csv", atoms, event="what", key="user")
-    ...     for batch in tables:
-    ...         print(batch.time_stamps.tolist(), batch.numbers.tolist())
-    [1, 2, 9] [0, 1, 0]
-    >>> [tables.keys.key(number) for number in range(len(tables.keys))]
-    [('ann',), ('bob',)]
-    """
-    if on_error not in ("stop", "skip"):
-        raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
-    if not event_separator:
-        raise MtlmonError("the separator of event names is empty: it needs at least one character")
-    lines = None
-    if pattern is not None:
-        if format not in (None, LINES):
-            raise MtlmonError(f"a pattern is for lines of text, not for {format}: give one of both")
-        lines, format = line_pattern(pattern), LINES
-        time = time or lines.time
-        time_format = time_format or lines.time_format
-    atoms = list(atoms)
-    if partitions is None:
-        partitions = [(key,) if isinstance(key, str) else key]
-    for columns in map(list, partitions):
-        for name in columns:
-            if columns.count(name) > 1:
-                raise MtlmonError(f"the key column {name!r} is given twice: name each column once")
-    keys = list(dict.fromkeys(name for columns in partitions for name in columns))
-    predicates = dict(predicates or {})
-    used = [column for name in atoms if name in predicates for column in predicates[name].columns]
-    defined = set(predicates)
-    needs = None
-    if policies is not None:
-        at_ticks = [
-            name
-            for some in atoms_of_partitions or ()
-            for period, names in some.items()
-            for name in names
-            if period
-        ]
-        every_shown = [name for some in shown or () for names in some.values() for name in names]
-        needs = needs_of(policies, [*atoms, *at_ticks], [*streams, *every_shown])
-        used = list(needs.columns)
-        defined = set(policies.atoms)
-        atoms += [name for name in needs.log_atoms if name not in atoms]
-        predicates = {
-            name: policies.atoms[name]
-            for name in atoms
-            if name in defined and name not in needs.remembering
-        }
-    booleans = () if event is not None else [name for name in atoms if name not in defined]
-    hints = None if policies is None else meant_equivalences(policies)
-    selection = Selection(time, event, keys, booleans, used, option_names, hints)
-    times = Times(time_unit, time_format, resolution)
-    environment = environment_of(selection, times, None if policies is None else policies.zone)
-    stream_atoms = None
-    has_ticks = any(period for some in atoms_of_partitions or () for period in some)
-    has_shown = any(names for some in shown or () for names in some.values())
-    if policies is not None and needs and (needs.remembering or streams or has_ticks or has_shown):
-        wanted = [
-            {
-                period: [name for name in names if period or name in needs.remembering]
-                for period, names in some.items()
-            }
-            for some in atoms_of_partitions or [{0: atoms}] * len(partitions)
-        ]
-        stream_atoms = StreamAtoms(policies, wanted, needs.log_atoms, environment, streams, shown)
-    return TableEvents(
-        table_sources(tables, format, option_names),
-        atoms,
-        predicates,
-        selection,
-        times,
-        event_separator,
-        null_values,
-        on_error,
-        (sort_memory or _sort_memory(memory)) if sort else None,
-        memory,
-        [tuple(columns) for columns in partitions],
-        environment,
-        stream_atoms,
-        () if policies is None else policies.conditions,
-        lines,
-        None if policies is None else partial(with_times, policies, environment),
-    )
-
-
-def _sort_memory(memory: MemoryLimit | None) -> int:
-    """Return how many bytes sorting may use by default."""
-    if memory is None or memory.limit is None:
-        return DEFAULT_MEMORY
-    return min(DEFAULT_MEMORY, memory.limit // 4)
 
 
 def _ahead(

@@ -23,7 +23,7 @@ from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.tables.checking import TableCheck
-from mtlmon.tables.events import open_tables
+from mtlmon.tables.opening import open_tables
 from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 from mtlmon.tables.valuations import ValuationTable
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.tables.events import EventBatch
+    from mtlmon.tables.event_batch import EventBatch
 
     # the indices of rows, and the values of each argument there
     Rows = tuple[NDArray[np.uint32], list[pa.Array]]

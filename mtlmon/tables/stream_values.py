@@ -16,7 +16,8 @@ from mtlmon.text.byte_writer import ByteWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtlmon.tables.events import EventBatch, TableEvents
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.events import TableEvents
 
 __all__ = ["JsonRowsOutput", "StreamTable"]
 

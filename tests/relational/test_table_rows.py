@@ -16,7 +16,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.relational.input.native import ColumnRows
 from mtlmon.relational.native import PointBlock
 from mtlmon.tables.columns.letters import Letters
-from mtlmon.tables.events import EventBatch
+from mtlmon.tables.event_batch import EventBatch
 from mtlmon.tables.relations import RelationRows, TableAtom
 from tests.relational.row_lines import Points, decoded
 

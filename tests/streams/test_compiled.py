@@ -15,7 +15,7 @@ import pyarrow as pa
 from mtlmon.errors import FormulaError, MtlmonError, RowError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.streams import compile
-from mtlmon.tables.events import open_tables
+from mtlmon.tables.opening import open_tables
 from mtlmon.tables.stream_values import StreamTable
 
 TEXT = """\

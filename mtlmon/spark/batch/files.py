@@ -18,9 +18,9 @@ from mtlmon.spark.common.verdicts import verdict_batches, verdict_schema
 from mtlmon.spark.session import cores_of
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.table_formats import FORMAT_NAMES, table_format
-from mtlmon.tables.events import open_tables
 from mtlmon.tables.formats.files import ByteStream, TableFile
 from mtlmon.tables.formats.line_patterns import line_pattern
+from mtlmon.tables.opening import open_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
