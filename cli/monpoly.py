@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.cli.failure import Failure, note, show
-from mtlmon.cli.files import open_log, open_verdicts, read_formula
-from mtlmon.cli.pump import Pump
-from mtlmon.cli.relations import Check, RowLoop, RowWork, engine_for, valid_analysis
+from mtlmon.cli.files import open_log, open_verdicts, position_of_input, read_formula
+from mtlmon.cli.relations import (
+    Check,
+    RowLoop,
+    engine_for,
+    row_pump,
+    tell_findings,
+    valid_analysis,
+)
 from mtlmon.cli.report import plural, progress_for
 from mtlmon.cli.running import run_to_end
 from mtlmon.cli.signals import Signals
@@ -15,14 +21,21 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.plain import PlainLines
 from mtlmon.monpoly.points import PointFeeder, PointReader
+from mtlmon.monpoly.policies import UNIT
 from mtlmon.monpoly.writing import MonPolyOutput
+from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.support.option_names import COMMAND
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.pump import EndTime
     from mtlmon.cli.relations import Output
     from mtlmon.monpoly import MonPolyPolicy
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
+    from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.tables.columns.times import Times
 
@@ -54,20 +67,41 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         show(explanation(policy.file, None, slices=options.slices, slice_seed=seed))
         return 0
     check = MonPolyCheck(engine_for(policy.file, analysis, options), policy, options)
+    start_of_input = position_of_input(options)
     log = open_log(options.log)
-    skips = options.on_error == "skip"
-    reader = LogReader(signature, policy.relations, log.name, skip_errors=skips)
-    plain = PlainLines(signature, policy.relations, check.engine)
-    rows = PointReader(reader, PointFeeder(check.engine), plain)
-    work = RowWork(MonPolyLoop(rows, check, adds_last=not options.nonewlastts), log)
-    verdicts = open_verdicts(options.output, {log.name: log.status}, options.formula_files)
-    pump = Pump(work, verdicts, Signals(verdicts), progress_for(log.size, verdicts, options))
+    logs = {log.name: log.status}
+    if check.findings is not None:
+        from mtlmon.cli.relation_findings import check_explained
 
-    def report(_status: int, _seconds: float) -> None:
+        check_explained(options, logs)
+    made, points = check.engine.plan, check.engine.points
+    reader = log_reader(policy, log.name, options)
+    rows = point_reader(policy, reader, made, points)
+    keeps = options.checkpoint is not None
+    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
+    signals = Signals(verdicts, is_held=keeps)
+    progress = progress_for(log.size, verdicts, options)
+    loop = MonPolyLoop(rows, check, adds_last=not options.nonewlastts)
+    _, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
+
+    def report(status: int, seconds: float) -> None:
         if reader.skipped:
             note(f"skipped {plural(reader.skipped, 'time-point')} that could not be read")
         check.report_end()
         log.close()
+        if check.findings is None:
+            return
+        from mtlmon.cli.relation_readers import block_reader
+
+        def rows_for(made: Plan, points: PointBlock, name: str) -> PointReader:
+            return point_reader(policy, log_reader(policy, name, options), made, points)
+
+        read = block_reader(rows_for, options, rows.point_count, start_of_input)
+        if not options.nonewlastts:
+            read = with_last_point(read)
+        facts = rows.point_count, reader.skipped
+        end = status, seconds, signals
+        tell_findings(check, policy.file, analysis, read, options, logs, facts, end)
 
     def summary(seconds: float) -> str:
         counts = [("time-points", rows.point_count, "")]
@@ -84,16 +118,38 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     )
 
 
+def log_reader(policy: MonPolyPolicy, name: str, options: Options) -> LogReader:
+    """Return what reads the log of this name."""
+    skips = options.on_error == "skip"
+    return LogReader(policy.signature, policy.relations, name, skip_errors=skips)
+
+
+def point_reader(
+    policy: MonPolyPolicy, reader: LogReader, made: Plan, points: PointBlock
+) -> PointReader:
+    """Return what fills the time-points of a plan."""
+    plain = PlainLines(policy.signature, policy.relations, made, points)
+    return PointReader(reader, PointFeeder(made, points), plain)
+
+
+def with_last_point(read: Reader) -> Reader:
+    """Let a last time-point without rows follow what is read."""
+
+    def read_all(made: Plan, points: PointBlock) -> Iterator[None]:
+        yield from read(made, points)
+        points.add(LARGEST, ())
+        yield
+
+    return read_all
+
+
 def refuse_others(options: Options) -> None:
-    """Raise Failure if an option does not work on MonPoly's files."""
+    """Raise Failure if an option does not work on MonPoly's files; their unit is the second."""
     refused = {
         "--unit": options.unit not in (None, "s"),
         "--set": options.constants,
         "--end-time": options.end_time is not None,
         "--mode": options.mode != "local",
-        "--explain": options.explain,
-        "--report": options.report is not None,
-        "--checkpoint": options.checkpoint is not None,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",
@@ -103,6 +159,9 @@ def refuse_others(options: Options) -> None:
         if is_given:
             reason = f": {reasons[name]}" if name in reasons else ""
             raise Failure(f"{name} does not work with --signature{reason}")
+    if options.explain and not options.negate:
+        raise Failure("--explain explains violations: add --negate if the formula is a policy")
+    options.unit = UNIT
     if options.is_table:
         raise Failure("--signature is for text logs of MonPoly, not for tables")
     if len(options.logs) > 1:

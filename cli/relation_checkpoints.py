@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from mtlmon.cli.arguments import Options
     from mtlmon.cli.files import LogFile
-    from mtlmon.cli.relations import Check, Output, RowLoop
-    from mtlmon.relational.input.native import RowScanner
+    from mtlmon.cli.relations import Check, KeptRows, Output, RowLoop
 
 __all__ = [
     "CheckpointedRows",
@@ -91,6 +90,10 @@ def _settings(options: Options) -> list[tuple[str, object]]:
     """Return the settings that must not change, each with the words for an error message."""
     return [
         ("from tables" if not options.is_table else "from a text log", options.is_table),
+        (
+            "from another kind of log" if options.signature else "from a log of MonPoly",
+            options.signature is not None,
+        ),
         ("with another --output-format", options.output_format),
         ("with another --verdicts", options.verdicts),
         ("with other --time-points", options.time_points),
@@ -108,7 +111,7 @@ class CheckpointedRows(DigestedText, RowWork):
         options: the options of the command line.
     """
 
-    def __init__(self, loop: RowLoop, log: LogFile, rows: RowScanner, options: Options) -> None:
+    def __init__(self, loop: RowLoop, log: LogFile, rows: KeptRows, options: Options) -> None:
         super().__init__(loop, log)
         self.check = loop.check
         self.rows = rows

@@ -12,6 +12,7 @@ from mtlmon.cli.explaining import Explanations, check_file
 from mtlmon.cli.failure import Failure
 from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
+from mtlmon.relational.running import HOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,6 @@ __all__ = [
     "explain",
 ]
 
-_VIOLATED = 0
 LISTED = 100
 """The violations of a policy that a report lists, unless more are to be explained."""
 
@@ -77,15 +77,20 @@ class RelationFindings:
         plan: the plan of the policies.
         output: takes the answers.
         options: the options of the command line.
+        counts_matches: whether the matches of finds are violations.
 
     Attributes:
+        are_violations: for each policy whether what it finds are violations.
         first: the first violations of each policy.
         totals: how many violations each policy has.
         histograms: for a report, at which times each policy is violated; else empty.
     """
 
-    def __init__(self, plan: Plan, output: AnswerOutput, options: Options) -> None:
+    def __init__(
+        self, plan: Plan, output: AnswerOutput, options: Options, *, counts_matches: bool = False
+    ) -> None:
         self.plan = plan
+        self.are_violations = [counts_matches or not one.is_find for one in plan.named_policies]
         self.output = output
         self.limit = options.explain_limit
         self.kept = self.limit if options.report is None else max(LISTED, self.limit)
@@ -108,7 +113,7 @@ class RelationFindings:
         for answer in answers.take():
             answers.add(*answer)
             policy, kind, time_stamp, offset, point, cells = answer
-            if kind != _VIOLATED:
+            if kind == HOLDS or not self.are_violations[policy]:
                 continue
             self.totals[policy] += 1
             if point != self.last[policy]:

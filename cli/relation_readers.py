@@ -12,22 +12,44 @@ from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import RowScanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.cli.arguments import Options
+    from mtlmon.cli.relations import RowSource
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Reader
 
-__all__ = ["rewind", "table_reader", "text_reader"]
+__all__ = ["block_reader", "rewind", "table_reader", "text_reader"]
 
 
 def text_reader(options: Options, most: int, start_of_input: int | None) -> Reader:
-    """Return what reads a text log from its beginning.
+    """Return what reads a text log from its beginning; the arguments are as for `block_reader`."""
+
+    def rows_for(made: Plan, points: PointBlock, name: str) -> RowSource:
+        return RowScanner(
+            named_rows(made),
+            points,
+            made.texts,
+            path=name,
+            skip_errors=options.on_error == "skip",
+        )
+
+    return block_reader(rows_for, options, most, start_of_input)
+
+
+def block_reader(
+    rows_for: Callable[[Plan, PointBlock, str], RowSource],
+    options: Options,
+    most: int,
+    start_of_input: int | None,
+) -> Reader:
+    """Return what reads a log of rows from its beginning, block by block.
 
     Args:
+        rows_for: returns what reads the rows of a plan into time-points, given the log's name.
         options: the options of the command line.
         most: the number of time-points to read, or a few more: those that have been checked.
         start_of_input: where the log begins in standard input, if that is the log.
@@ -36,13 +58,7 @@ def text_reader(options: Options, most: int, start_of_input: int | None) -> Read
     def read(made: Plan, points: PointBlock) -> Iterator[None]:
         rewind(start_of_input)
         log = open_log(options.log)
-        rows = RowScanner(
-            named_rows(made),
-            points,
-            made.texts,
-            path=log.name,
-            skip_errors=options.on_error == "skip",
-        )
+        rows = rows_for(made, points, log.name)
         block = memoryview(bytearray(BLOCK_BYTES))
         size = 1
         try:

@@ -110,7 +110,7 @@ class RelationReport:
             started=datetime.now(UTC) - timedelta(seconds=seconds),
             end_time=self.options.end_time,
             unit=self.options.resolution or self.options.unit,
-            last=None if self.check.run.is_stopped else self.check.engine.clock,
+            last=None if self.check.run.is_stopped else self.check.run.clock,
             remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
         )
         save_report(ReportData(self.reports(read), run), self.options)
@@ -120,8 +120,8 @@ class RelationReport:
         texts = {} if read is None else self.explanations(read)
         return [
             self.policy_report(number, texts)
-            for number, one in enumerate(self.check.plan.named_policies)
-            if not one.is_find
+            for number, is_policy in enumerate(self.findings.are_violations)
+            if is_policy
         ]
 
     def explanations(self, read: Reader) -> dict[Violating, Explanation]:
@@ -153,7 +153,7 @@ class RelationReport:
         declared = self.analysis.policies[number].policy
         written = str(declared.written)
         histogram = findings.histograms[number]
-        undecided = 0 if run.is_stopped else self.check.engine.point_count - answered
+        undecided = 0 if run.is_stopped else run.point_count - answered
         violations = tuple(
             Violation(
                 one.time_stamp,
@@ -191,7 +191,8 @@ class RelationReport:
     def matches(self) -> Iterator[str]:
         """Yield how often finds have matched."""
         run = self.check.run
-        for one, found in zip(self.check.plan.named_policies, run.found_points, strict=True):
-            if one.is_find:
+        for number, one in enumerate(self.check.plan.named_policies):
+            found = run.found_points[number]
+            if not self.findings.are_violations[number]:
                 name = "The find" if one.name is None else f"Find {one.name}"
                 yield f"{name} matched at {plural(found, 'time-point')}."

@@ -229,7 +229,9 @@ class Check:
         if options.explain or options.report is not None:
             from mtlmon.cli.relation_findings import RelationFindings
 
-            self.taker = self.findings = RelationFindings(self.plan, self.output, options)
+            self.taker = self.findings = RelationFindings(
+                self.plan, self.output, options, counts_matches=options.negate
+            )
         self.run = RelationalRun(
             self.engine,
             self.taker if queue is None else queue,
@@ -321,6 +323,17 @@ class RowSource(Protocol):
     def read(self, most: int = ...) -> bool: ...
 
 
+class KeptRows(Protocol):
+    """Reads a log of rows so that another process can go on; see `RowScanner`."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def is_settled(self) -> bool: ...
+    def snapshot(self) -> bytes: ...
+    def restore(self, snapshot: bytes, /) -> None: ...
+
+
 class RowLoop:
     """A loop that reads blocks of a log of rows, as `TextWork` drives it.
 
@@ -383,7 +396,7 @@ class RowWork(TextWork):
 def row_pump(
     loop: RowLoop,
     log: LogFile,
-    rows: RowScanner,
+    rows: KeptRows,
     verdicts: VerdictFile,
     signals: Signals,
     progress: Progress,

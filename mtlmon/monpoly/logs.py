@@ -56,6 +56,24 @@ class TimePoint(NamedTuple):
     rows: dict[str, list[Row]]
 
 
+class Place(NamedTuple):
+    """A place in a log at which reading can begin again.
+
+    Attributes:
+        position: the number of bytes before it.
+        line: the number of lines before its own.
+        column: the number of characters before it on its line.
+        last: the last time-stamp before it.
+        skipped: how many time-points before it were left out.
+    """
+
+    position: int = 0
+    line: int = 0
+    column: int = 0
+    last: int = 0
+    skipped: int = 0
+
+
 class _Invalid(Exception):
     """A token that is wrong where it stands; the message says why."""
 
@@ -96,7 +114,12 @@ class LogReader:
             for name, types in signature.items()
         }
         self._data = b""
+        # Where the present time-point begins: its index in the data, with what was known there, or
+        # the place, if its first byte is no longer there.
+        self._mark: tuple[int, int, int] | None = None
+        self._begun = Place()
         # The place of the first byte of the data, counted from 0.
+        self._position = 0
         self._line = 0
         self._column = 0
         self._last = 0
@@ -129,6 +152,22 @@ class LogReader:
         """
         self._line += data.count(b"\n", 0, end)
         self._last = time_stamp
+        self._position += end
+        self._begun = Place(self._position, self._line, 0, self._last, self.skipped)
+
+    @property
+    def place(self) -> Place:
+        """Where the time-point begins that is not complete yet: all before it have been yielded."""
+        if self._mark is None:
+            return self._begun
+        index, last, skipped = self._mark
+        line, column = self._line_and_column(index)
+        return Place(self._position + index, line, column, last, skipped)
+
+    def begin_at(self, place: Place) -> None:
+        """Go on where another reader was; the next byte to feed is the one behind the position."""
+        self._begun = place
+        self._position, self._line, self._column, self._last, self.skipped = place
 
     def finish(self) -> Iterator[TimePoint]:
         """Yield what is left at the end of the log; errors as of `feed`."""
@@ -171,6 +210,9 @@ class LogReader:
                 self._fail(start, str(invalid))
                 if data[start] == _AT:
                     self._state = _STAMP
+            if kind == "symbol" and data[start] in _BETWEEN_POINTS and self._state in _OUTSIDE:
+                begun = start if self._state == _STAMP else place
+                self._mark = begun, self._last, self.skipped
             if self._complete is not None:
                 yield self._complete
                 self._complete = None
@@ -330,10 +372,7 @@ class LogReader:
             self._state = _SKIPPED
             self._point = self._rows = None
             if not self.skip_errors:
-                line = self._line + self._data.count(b"\n", 0, place)
-                first = self._data.rfind(b"\n", 0, place) + 1
-                column = len(self._data[first:place].decode(errors="replace"))
-                column += self._column if line == self._line else 0
+                line, column = self._line_and_column(place)
                 raise LogError(message, path=self.name, line=line + 1, column=column + 1)
 
     def _unexpected(self, data: bytes, place: int) -> str:
@@ -345,16 +384,24 @@ class LogReader:
         shown = repr(byte.decode("latin-1")) if byte.isascii() else "a byte beyond ASCII"
         return f"expected {_EXPECTED[self._state]}, not {shown}; other values stand in quotes"
 
-    def _consume(self, place: int) -> None:
+    def _line_and_column(self, place: int) -> tuple[int, int]:
+        """The line and the column of a place in the data, counted from 0."""
         lines = self._data.count(b"\n", 0, place)
         first = self._data.rfind(b"\n", 0, place) + 1
         column = len(self._data[first:place].decode(errors="replace"))
-        self._column = column if lines else self._column + column
-        self._line += lines
+        return self._line + lines, column if lines else self._column + column
+
+    def _consume(self, place: int) -> None:
+        self._begun, self._mark = self.place, None
+        self._line, self._column = self._line_and_column(place)
+        self._position += place
         self._data = self._data[place:]
 
 
 _AT, _OPEN, _CLOSE, _COMMA_SIGN, _SEMICOLON, _QUOTE = b'@(),;"'
+# What ends a time-point, and the states behind it.
+_BETWEEN_POINTS = b"@;"
+_OUTSIDE = (_START, _STAMP)
 
 _EXPECTED = {
     _START: "'@' and a time-stamp",

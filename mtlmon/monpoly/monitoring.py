@@ -46,7 +46,7 @@ class MonPolyMonitor:
         engine = RelationalEngine(made, made.texts)
         self._output = MonPolyOutput(made, policy.columns)
         self._run = RelationalRun(engine, self._output)
-        self._feeder = PointFeeder(engine)
+        self._feeder = PointFeeder(made, engine.points)
         self._adds_last = adds_last
 
     def step(self, point: TimePoint) -> str:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtlmon.monpoly.logs import Place
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import RowScanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
 
 __all__ = ["PlainLines"]
 
@@ -43,14 +45,16 @@ class PlainLines:
     Args:
         signature: the types of all relations that the log may have.
         relations: the relations whose rows are wanted, with the names that they have in the plan.
-        engine: the engine.
+        made: the plan.
+        points: the time-points.
     """
 
     def __init__(
         self,
         signature: Mapping[str, Sequence[str]],
         relations: Mapping[str, str],
-        engine: Engine,
+        made: Plan,
+        points: PointBlock,
     ) -> None:
         rows = []
         for name, types in signature.items():
@@ -64,16 +68,30 @@ class PlainLines:
         self._lines = re.compile(rb"(?:@[0-9]{1,18}+(?:[ \t]++%s*+)?+(?:;[ \t]*+)?+\r?+\n)*+" % row)
         inner = {relations[name]: name for name in signature if name in relations}
         self._scanner = RowScanner(
-            [(inner.get(name, name), kinds) for name, kinds in named_rows(engine.plan)],
-            engine.points,
-            engine.texts,
+            [(inner.get(name, name), kinds) for name, kinds in named_rows(made)],
+            points,
+            made.texts,
         )
+        self._begun = Place()
         self._last = 0
 
     @property
     def point_count(self) -> int:
         """The number of time-points that were read."""
         return self._scanner.point_count
+
+    @property
+    def place(self) -> Place:
+        """What was read ends here."""
+        line = self._begun.line + self._scanner.lines.line_count
+        last = self._scanner.lines.last_time_stamp
+        known = self._begun.last if last is None else last
+        return Place(self._begun.position + self._scanner.position, line, 0, known)
+
+    def begin_at(self, place: Place) -> None:
+        """Go on at a place that another object has had; this one must be new."""
+        self._begun = place
+        self._last = place.last
 
     @property
     def last_time_stamp(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import LogError
+from mtlmon.errors import LogError, SnapshotError
+from mtlmon.monpoly.logs import Place
 from mtlmon.relational.cells import number_texts, to_cell
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from mtlmon.monpoly.logs import LogReader, TimePoint
     from mtlmon.monpoly.plain import PlainLines
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
 
 _AT_ONCE = 256
 # How long a part of a time-point can be that is read again with the next block.
@@ -25,17 +28,23 @@ class PointFeeder:
     """Adds time-points to those that wait for an engine.
 
     Args:
-        engine: the engine.
+        made: the plan of the engine.
+        points: these time-points.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._points = engine.points
-        self._texts = engine.texts
+    def __init__(self, made: Plan, points: PointBlock) -> None:
+        self._points = points
+        self._texts = made.texts
         # The number of each atom, the kinds of its arguments, and which of these are texts.
         self._atoms: dict[str, tuple[int, tuple[Kind, ...], list[int]]] = {}
-        for number, atom in enumerate(engine.plan.named_atoms):
+        for number, atom in enumerate(made.named_atoms):
             places = [place for place, kind in enumerate(atom.kinds) if kind.name == "text"]
             self._atoms[atom.name] = number, atom.kinds, places
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no time-points wait."""
+        return not len(self._points)
 
     def add(self, points: Sequence[TimePoint]) -> None:
         """Add time-points.
@@ -94,10 +103,49 @@ class PointReader:
         self._points: Iterator[TimePoint] = iter(())
         self._other_count = 0
         self._error: LogError | None = None
+        self._has_end = False
 
     @property
     def point_count(self) -> int:
         return self._other_count + (0 if self._plain is None else self._plain.point_count)
+
+    @property
+    def position(self) -> int:
+        """How many bytes of the log have been read, up to the beginning of a time-point."""
+        return self._place.position
+
+    @property
+    def _place(self) -> Place:
+        if self._plain is not None and (self._is_plain or self._has_lines):
+            return self._plain.place
+        return self._log.place
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there can be a snapshot: no time-points or error wait, and it is not the end."""
+        return self._feeder.is_empty and self._error is None and not self._has_end
+
+    def snapshot(self) -> bytes:
+        """Return what is known after the first `position` bytes of the log, for `restore`."""
+        is_plain = self._is_plain or self._has_lines
+        return json.dumps([is_plain, self.point_count, *self._place]).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot; the next block to load is the log from `position` on.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot of such a reader.
+        """
+        try:
+            is_plain, count, *numbers = json.loads(snapshot)
+            place = Place(*numbers)
+        except (TypeError, ValueError):
+            raise SnapshotError("the snapshot is of a log that is not one of MonPoly") from None
+        self._other_count = count
+        self._is_plain = is_plain and self._plain is not None
+        if self._plain is not None:
+            self._plain.begin_at(place)
+        self._log.begin_at(place)
 
     def load(self, block: memoryview) -> None:
         """Take a block of the log, whose time-points `read` will add."""
@@ -117,6 +165,7 @@ class PointReader:
 
     def load_end(self) -> None:
         """Say that the log ends."""
+        self._has_end = True
         self._points = chain(self._log.feed(self._rest), self._log.finish())
         self._rest = b""
 

@@ -65,6 +65,7 @@ class RelationalRun:
         self._first: FirstAnswers | None = None
         # The number of a time-point whose answers are left out, and the policies that found some.
         self._added: int | None = None
+        self._clock_before = 0
         self._found_at_added: set[int] = set()
         policies = engine.plan.named_policies
         self._widths = array("I", [len(one.variables) for one in policies])
@@ -149,8 +150,19 @@ class RelationalRun:
         """
         self.settle()
         self._added = self.engine.point_count
+        self._clock_before = self.engine.clock
         self.engine.points.add(LARGEST, ())
         self.advance()
+
+    @property
+    def point_count(self) -> int:
+        """The number of time-points of the log."""
+        return self.engine.point_count if self._added is None else self._added
+
+    @property
+    def clock(self) -> int:
+        """The last time-stamp of the log."""
+        return self.engine.clock if self._added is None else self._clock_before
 
     @property
     def answered_points(self) -> list[int]:

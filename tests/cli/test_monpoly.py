@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.process import Ended, Live
+from tests.cli.process import Ended, Live, mtlmon
+from tests.cli.test_kills import run_killed, without_speed
 from tests.monpoly.own_cases import CASES, SIGNATURE, Case, written
 
 Command = Callable[..., Ended]
@@ -196,7 +198,6 @@ def test_what_nothing_binds_is_refused(files: tuple[str, str, str], command: Com
         (["--end-time", "inf"], "--nonewlastts leaves the end of the log open"),
         (["--unit", "ms"], "time-stamps are seconds there"),
         (["--mode", "global"], "--mode does not work with --signature"),
-        (["--report", "r.html"], "--report does not work with --signature"),
         (["--format", "csv"], "not for tables"),
     ],
 )
@@ -242,3 +243,117 @@ def test_slices_of_a_log_of_monpoly(command: Command, tmp_path: Path) -> None:
     wanted = command(*options)
     assert wanted.output.count("\n") == 3
     assert command("--slices", "3", *options) == wanted
+
+
+CLOSED = Case(
+    'EVENTUALLY[0,5] t("a b",7)',
+    '@0 t("a b",7)\n@4\n@6 t(c,7) t("a b",7)\n@7\n',
+    "",
+    negate=True,
+)
+OPEN = Case(
+    "p(x) IMPLIES NEXT ONCE EXISTS y. q(x, y)",
+    "@0 p(1) # one\n@4 q(1,5)\n@6 p(2)(3);\n\n@7 q(3,5)\n",
+    "",
+    negate=True,
+)
+
+
+def test_explanations_say_what_the_log_has(tmp_path: Path, command: Command) -> None:
+    ended = run_case(OPEN, tmp_path, command, "--explain")
+    assert (ended.status, ended.output) == (1, "@6 (time point 2): (2)\n")
+    assert "6:0 violates p(x) IMPLIES NEXT ONCE" in ended.errors
+    assert "x = 2" in ended.errors
+    assert "no q(2, _)" in ended.errors
+    assert "x = 3" not in ended.errors
+    # a formula without variables is found to be violated, too
+    ended = run_case(CLOSED, tmp_path, command, "--explain", "--explain-limit", "1")
+    assert ended.output == "@7 (time point 3): true\n"
+    assert '7:0 violates EVENTUALLY[0,5] t("a b", 7)' in ended.errors
+    assert "in the 5 s after" in ended.errors
+
+
+def test_formulas_that_are_no_policies_are_not_explained(tmp_path: Path, command: Command) -> None:
+    ended = run_case(Case("p(x)", "@0 p(1)\n", ""), tmp_path, command, "--explain")
+    assert ended.status == 2
+    assert "--explain explains violations: add --negate" in ended.errors
+
+
+@pytest.mark.parametrize("case", [OPEN, CLOSED], ids=["open", "closed"])
+def test_the_report_lists_violations(case: Case, tmp_path: Path, command: Command) -> None:
+    pytest.importorskip("jinja2", reason="jinja2 (mtlmon[report]) is not installed")
+    page = tmp_path / "report.html"
+    ended = run_case(case, tmp_path, command, "--report", str(page))
+    (line,) = ended.output.splitlines()
+    text = page.read_text()
+    assert f"<code>{line[1]}:0</code>" in text
+    assert "no q(" in text or "no t(" in text
+    # the time-point behind the log is none of it
+    assert "9223372036854775807" not in text
+    page.unlink()
+    open_end = run_case(case, tmp_path, command, "--nonewlastts", "--report", str(page))
+    assert "undecided" in page.read_text()
+    assert open_end.output in ("", ended.output)
+
+
+def test_the_report_counts_what_a_formula_finds(tmp_path: Path, command: Command) -> None:
+    pytest.importorskip("jinja2", reason="jinja2 (mtlmon[report]) is not installed")
+    page = tmp_path / "report.html"
+    run_case(Case("p(x)", "@0 p(1)\n@1 p(1)\n", ""), tmp_path, command, "--report", str(page))
+    assert "The find matched at 2 time-points." in page.read_text()
+
+
+LOG_ROWS = ["p(%d)", "q(%d,1)(7,2)", "p(%d)(2)", 'q("%d", 5)', "p(%d) # a comment", "p(%d,1)"]
+
+
+def long_log(source: random.Random, count: int) -> bytes:
+    """Plain lines, then others, of which some cannot be read."""
+    time_stamp, lines = 0, []
+    for number in range(count):
+        time_stamp += source.choice([0, 0, 1, 4])
+        rows = LOG_ROWS[:3] if number < count // 2 else LOG_ROWS
+        row = source.choice(rows) % source.randrange(9)
+        lines.append(f"@{time_stamp} {row}")
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize("given", [[], ["--slices", "2"], ["--output-format", "text"]])
+def test_killed_runs_write_what_an_undisturbed_one_does(tmp_path: Path, given: list[str]) -> None:
+    source = random.Random(f"{given}")
+    formula = "p(x) IMPLIES ONCE[0,6] EXISTS y. q(x, y)"
+    names = ("a.sig", "a.mfotl", "log", "output", "checkpoint")
+    signature, path, log, output, checkpoint = (tmp_path / name for name in names)
+    signature.write_text(SIGNATURE)
+    path.write_text(formula)
+    log.write_bytes(long_log(source, 20_000))
+    arguments = ["--signature", str(signature), "--negate", "--output-format", "monpoly"]
+    arguments += ["--on-error", "skip", "--summary", *given, "-o", str(output), str(path)]
+    expected = mtlmon(*arguments, str(log))
+    lines = output.read_bytes()
+    assert expected.status == 1, expected.errors
+    assert "skipped" in expected.errors
+    output.unlink()
+    arguments += ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "900"]
+    for kills in 2, 1:
+        done = run_killed(arguments, log, checkpoint, kills, source)
+        assert output.read_bytes() == lines
+        assert done.status == expected.status
+        assert without_speed(done.errors) == without_speed(expected.errors)
+
+
+def test_a_checkpoint_is_of_one_kind_of_log(tmp_path: Path) -> None:
+    signature, path, own, log, output, kept = (
+        str(tmp_path / name) for name in ("a.sig", "a.mfotl", "own.mtl", "log", "output", "kept")
+    )
+    Path(signature).write_text("p(x: string)\n")
+    Path(path).write_text("p(x)")
+    Path(own).write_text("find q: p(x)\n")
+    Path(log).write_text("@1 p(a)\n@2\n")
+    given = ["--checkpoint", kept, "-o", output, log]
+    of_monpoly = ["--signature", signature, path]
+    assert mtlmon(*of_monpoly, *given).status == 0
+    ended = mtlmon("--resume", own, *given)
+    assert "it was made from a log of MonPoly" in ended.errors
+    assert mtlmon(own, *given).status == 0
+    ended = mtlmon("--resume", *of_monpoly, *given)
+    assert "it was made from another kind of log" in ended.errors

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon.errors import LogError
+from mtlmon.errors import LogError, SnapshotError
 from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.monitoring import plan_of
 from mtlmon.monpoly.plain import PlainLines
@@ -21,39 +22,85 @@ POLICY = read_policy("(q(x, y) AND p(y)) AND ((EXISTS z. f(z)) OR r())", SIGNATU
 Point = tuple[int, list[tuple[str, tuple[Value, ...]]]]
 
 
+class Run:
+    """Reads a log, with or without what reads plain lines."""
+
+    def __init__(self, *, has_plain: bool, skips: bool) -> None:
+        self.made = plan_of(POLICY)
+        self.engine = RelationalEngine(self.made, self.made.texts)
+        self.log = LogReader(SIGNATURE, POLICY.relations, "a.log", skip_errors=skips)
+        points = self.engine.points
+        plain = PlainLines(SIGNATURE, POLICY.relations, self.made, points) if has_plain else None
+        self.reader = PointReader(self.log, PointFeeder(self.made, points), plain)
+
+    def step(self, most: int, found: list[Point]) -> bool:
+        """Add the next time-points; return whether there may be more."""
+        try:
+            return self.reader.read(most)
+        finally:
+            for time_stamp, rows in self.engine.points.take():
+                named = []
+                for number, cells in rows:
+                    atom = self.made.named_atoms[number]
+                    pairs = zip(cells, atom.kinds, strict=True)
+                    values = tuple(from_cell(*pair, self.made.texts) for pair in pairs)
+                    named.append((atom.name, values))
+                found.append((time_stamp, sorted(named)))
+
+
 def read(blocks: list[bytes], *, has_plain: bool, skips: bool) -> tuple[list[Point], str, int, int]:
     """The time-points of a log, the error at its end, and how many were read and skipped."""
-    made = plan_of(POLICY)
-    engine = RelationalEngine(made, made.texts)
-    log = LogReader(SIGNATURE, POLICY.relations, "a.log", skip_errors=skips)
-    plain = PlainLines(SIGNATURE, POLICY.relations, engine) if has_plain else None
-    reader = PointReader(log, PointFeeder(engine), plain)
+    run = Run(has_plain=has_plain, skips=skips)
     found: list[Point] = []
-
-    def take() -> None:
-        more = True
-        while more:
-            try:
-                more = reader.read(3)
-            finally:
-                for time_stamp, rows in engine.points.take():
-                    named = []
-                    for number, cells in rows:
-                        atom = made.named_atoms[number]
-                        pairs = zip(cells, atom.kinds, strict=True)
-                        values = tuple(from_cell(*pair, made.texts) for pair in pairs)
-                        named.append((atom.name, values))
-                    found.append((time_stamp, sorted(named)))
-
     try:
         for block in blocks:
-            reader.load(memoryview(block))
-            take()
-        reader.load_end()
-        take()
+            run.reader.load(memoryview(block))
+            while run.step(3, found):
+                pass
+        run.reader.load_end()
+        while run.step(3, found):
+            pass
     except LogError as error:
-        return found, str(error), reader.point_count, log.skipped
-    return found, "", reader.point_count, log.skipped
+        return found, str(error), run.reader.point_count, run.log.skipped
+    return found, "", run.reader.point_count, run.log.skipped
+
+
+def read_in_runs(
+    blocks: list[bytes], most: int, *, skips: bool
+) -> tuple[list[Point], str, int, int]:
+    """The same, where another reader goes on after each step."""
+    whole = b"".join(blocks)
+    ends = [*accumulate(map(len, blocks))]
+    run = Run(has_plain=True, skips=skips)
+    found: list[Point] = []
+
+    def renewed() -> Run:
+        if not run.reader.is_settled:
+            return run
+        other = Run(has_plain=True, skips=skips)
+        other.reader.restore(run.reader.snapshot())
+        assert other.reader.position == run.reader.position
+        return other
+
+    try:
+        for end in ends:
+            done = False
+            while not done:
+                run = renewed()
+                run.reader.load(memoryview(whole[run.reader.position : end]))
+                done = not run.step(most, found)
+        while run.step(most, found):
+            pass
+        run = renewed()
+        run.reader.load(memoryview(whole[run.reader.position :]))
+        while run.step(most, found):
+            pass
+        run.reader.load_end()
+        while run.step(most, found):
+            pass
+    except LogError as error:
+        return found, str(error), run.reader.point_count, run.log.skipped
+    return found, "", run.reader.point_count, run.log.skipped
 
 
 _PLAIN_ROWS = [
@@ -90,10 +137,22 @@ def test_plain_lines_are_read_like_others(blocks: list[bytes], skips: bool) -> N
     assert fast == read(blocks, has_plain=False, skips=skips)
 
 
+@given(_blocks(), st.integers(1, 3), st.booleans())
+def test_another_reader_can_go_on(blocks: list[bytes], most: int, skips: bool) -> None:
+    assert read_in_runs(blocks, most, skips=skips) == read(blocks, has_plain=False, skips=skips)
+
+
+def test_a_snapshot_of_another_log_is_refused() -> None:
+    run = Run(has_plain=True, skips=False)
+    for other in (b"", b"\x01\x02", b"[true]", b"3"):
+        with pytest.raises(SnapshotError, match="not one of MonPoly"):
+            run.reader.restore(other)
+
+
 def test_plain_lines_are_read_natively() -> None:
     made = plan_of(POLICY)
     engine = RelationalEngine(made, made.texts)
-    plain = PlainLines(SIGNATURE, POLICY.relations, engine)
+    plain = PlainLines(SIGNATURE, POLICY.relations, engine.plan, engine.points)
     data = b'@1 p(a)\n@2\n@2 q(1, "a b") r();\r\n@3 p(b)\n'
     assert plain.load(data) == data.index(b"@3")
     assert not plain.read(10)
