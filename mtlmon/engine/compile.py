@@ -11,6 +11,7 @@ from mtlmon.analysis.reach import is_bounded
 from mtlmon.engine.choice import choose_engine
 from mtlmon.engine.native import Program
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.conditions import refuse_conditions
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
 from mtlmon.syntax.traversal import postorder
@@ -39,7 +40,8 @@ def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Progr
         unit: the unit of the time-stamps, as for `Monitor`.
 
     Raises:
-        FormulaError: the text is not a formula, or a bound is not a whole number of units.
+        FormulaError: the text is not a formula, a bound is not a whole number of units, or the
+            formula has conditions on values.
         UnitError: the unit is not known.
         TypeError: the argument is neither a text nor a formula.
     """
@@ -51,6 +53,7 @@ def compile_formula(formula: Formula | str, *, unit: str | None = None) -> Progr
         raise TypeError(
             f"a formula is a text, a Formula or a Program, not {type(formula).__name__}"
         )
+    refuse_conditions(formula)
     builder = Builder()
     operand_of: dict[int, int] = {}
     kernel = desugar(formula)

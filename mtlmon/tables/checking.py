@@ -11,6 +11,7 @@ from mtlmon.checking.shown import Messages, shown_names
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import Policy, PolicyFile, parse_policies
 from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.verdicts import VerdictTable
@@ -229,6 +230,8 @@ def _policy_file(
     """Read the policies with the unit of time-stamps, which by default is the unit of times."""
     if isinstance(policies, PolicyFile):
         return policies
+    if isinstance(policies, Formula) and (text := written_with_conditions(policies)):
+        policies = text
     if isinstance(policies, Formula):
         file = PolicyFile("", "<formula>", declared)
         file.policies = (Policy(None, policies, policies),)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from mtlmon._core import Monitor
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.errors import FormulaError, MtlmonError
+from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.parser import parse
 from mtlmon.syntax.printer import atom_text
@@ -317,8 +318,11 @@ def read_conditions(
         MtlmonError: the text has several policies, or needs more than one trace.
     """
     __tracebackhide__ = True
-    if isinstance(formula, Formula) and formula.is_first_order:
-        formula = str(formula)
+    if isinstance(formula, Formula):
+        if formula.is_first_order:
+            formula = str(formula)
+        else:
+            formula = written_with_conditions(formula) or formula
     try:
         return read_formula(formula, unit)
     except FormulaError:
