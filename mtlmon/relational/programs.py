@@ -190,7 +190,8 @@ def function_of(
 
     pa = load_extra("pyarrow", "tables")
 
-    from mtlmon.policy.predicates.compiling import CompiledExpressions, column_type
+    from mtlmon.policy.predicates.columns import column_type
+    from mtlmon.policy.predicates.compiling import CompiledExpressions
 
     names = variables_of(expression)
     used = {name: variables[name] for name in names}

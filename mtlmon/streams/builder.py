@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression, value_key
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import ROWS

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mtlmon.arrays.native import KeyTable, TextCells
 from mtlmon.policy.predicates import kinds
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.numbers import to_floats
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.machine_code import NotPossible

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
 from mtlmon.streams import native
 from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results, to_cells

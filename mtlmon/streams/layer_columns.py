@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import ComputedColumn, Expression
 from mtlmon.streams.instance_ticks import TimeColumn
 from mtlmon.streams.layer import Layer, Part, check_part

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.errors import MtlmonError, RowError, SnapshotError
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.integers import fits
 from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.streams.kernels import Kernel, Meeting

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS, exists_at

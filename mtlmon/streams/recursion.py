@@ -20,7 +20,7 @@ import pyarrow as pa
 from mtlmon.errors import RowError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.compiling import column_type
+from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.policy.predicates.machine_code import EQUAL, GREATER, MachineCode, NotPossible

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from mtlmon.errors import RowError, TickError
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.compiling import CompiledExpressions, column_type
+from mtlmon.policy.predicates.columns import column_type
+from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import FLOAT
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as

@@ -20,8 +20,7 @@ from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.conversions import FUNCTIONS as CONVERSIONS
 from mtlmon.policy.predicates.environment import NOTHING, Environment
 from mtlmon.policy.predicates.expression import number
-from mtlmon.policy.predicates.instants import read_instant
-from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import shorten
 
@@ -35,11 +34,28 @@ except ImportError as error:
 
 from mtlmon.policy.predicates import numbers
 from mtlmon.policy.predicates.clocks import difference, is_zone, read_clock, scale
+from mtlmon.policy.predicates.columns import (
+    as_column,
+    as_scalar,
+    as_values,
+    column_of,
+    computed_type,
+    where_true,
+)
+from mtlmon.policy.predicates.comparisons import (
+    compare_times,
+    floats_with_integer,
+    instant_in,
+    is_member,
+    members_of,
+    rank,
+    with_constant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.numbers import Values
     from mtlmon.policy.predicates.operators import Operator
@@ -132,7 +148,7 @@ class CompiledExpressions:
             RowError: integers overflow, or a time is not in the years 1 to 9999.
         """
         results = self._program.run(columns, length)
-        return {name: _as_column(results[name], kind, length) for name, kind in self.kinds.items()}
+        return {name: as_column(results[name], kind, length) for name, kind in self.kinds.items()}
 
 
 class CompiledPredicates:
@@ -172,11 +188,11 @@ class CompiledPredicates:
             ValueError: a column is missing, or has another type than in the schema.
         """
         columns = {
-            name: _column_of(batch, name, data_type)
+            name: column_of(batch, name, data_type)
             for name, data_type in self._program.types.items()
         }
         results = self._program.run(columns, batch.num_rows)
-        return {name: _where_true(found, batch.num_rows) for name, found in results.items()}
+        return {name: where_true(found, batch.num_rows) for name, found in results.items()}
 
 
 def compile_predicates(
@@ -318,13 +334,13 @@ class _Program:
         operator = node.operator
         arguments = tuple(self.number_of[id(operand)] for operand in node.operands)
         if operator in ops.COLUMNS:
-            function: Callable[..., Values] = partial(_column, kind=self.kind(node))
+            function: Callable[..., Values] = partial(as_values, kind=self.kind(node))
         elif operator is ops.CONSTANT:
-            function = partial(_identity, _constant(node.constant))
+            function = partial(_identity, as_scalar(node.constant))
         elif operator in _CHOICES:
             function = self.choice(node)
         elif operator not in {ops.IS_NULL, ops.IS_NOT_NULL} and self.is_always_null(node):
-            function = partial(_identity, pa.scalar(None, _computed_type(self.kind(node))))
+            function = partial(_identity, pa.scalar(None, computed_type(self.kind(node))))
             arguments = ()
         elif operator in ops.TIME_FUNCTIONS:
             kind = self.kind(node.operands[0])
@@ -341,7 +357,7 @@ class _Program:
         elif operator is ops.LENGTH:
             function = _length
         elif operator in CONVERSIONS:
-            function = partial(_converted, operator, _computed_type(self.kind(node)))
+            function = partial(_converted, operator, computed_type(self.kind(node)))
         elif operator in {ops.IN, ops.NOT_IN}:
             function = self.membership(node)
         elif operator.binding == ops.COMPARISON:
@@ -382,7 +398,7 @@ class _Program:
         """The function that compares the operands, and their numbers, perhaps swapped."""
         operator = node.operator
         left, right = node.operands
-        if _rank(left, self.kind(left)) > _rank(right, self.kind(right)):
+        if rank(left, self.kind(left)) > rank(right, self.kind(right)):
             left, right, operator = right, left, ops.MIRRORED[operator]
             arguments = arguments[::-1]
         one, other = self.kind(left), self.kind(right)
@@ -390,16 +406,16 @@ class _Program:
         names = one.name, other.name
         if one.name == "time":
             if isinstance(constant, str):
-                instant = _instant(constant, one)
-                return partial(_with_constant, operator, instant, 0), arguments[:1]
-            return _times(operator, one, other), arguments
+                instant = instant_in(constant, one)
+                return partial(with_constant, operator, instant, 0), arguments[:1]
+            return compare_times(operator, one, other), arguments
         if names in {("integer", "float"), ("decimal", "float"), ("decimal", "integer")} and (
             isinstance(constant, int | Decimal)
         ):
-            found = partial(_with_constant, operator, Fraction(constant), one.scale)
+            found = partial(with_constant, operator, Fraction(constant), one.scale)
             return found, arguments[:1]
         if names == ("float", "integer") and isinstance(constant, int):
-            return partial(_floats_with_integer, operator, constant), arguments[:1]
+            return partial(floats_with_integer, operator, constant), arguments[:1]
         if names == ("integer", "float"):
             return partial(numbers.compare_integers_with_floats, operator), arguments
         if "decimal" in names and "float" not in names:
@@ -410,8 +426,8 @@ class _Program:
 
     def membership(self, node: Expression) -> Callable[..., Values]:
         kind = self.kind(node.operands[0])
-        members = _members(node.members, kind)
-        return partial(_is_member, members=members, is_negated=node.operator is ops.NOT_IN)
+        members = members_of(node.members, kind)
+        return partial(is_member, members=members, is_negated=node.operator is ops.NOT_IN)
 
 
 def raise_row_error(instruction: _Instruction, arguments: tuple[Values, ...], length: int) -> None:
@@ -458,63 +474,6 @@ def _failing_rows(
     return tuple(rows)
 
 
-def _column_of(batch: pa.RecordBatch, name: str, data_type: pa.DataType) -> pa.Array:
-    index = batch.schema.get_field_index(name)
-    if index < 0:
-        raise ValueError(f"the batch has no column {name!r}, or several")
-    column = batch.column(index)
-    if column.type != data_type:
-        raise ValueError(
-            f"column {name!r} is of type {column.type}, "
-            f"but predicates were compiled for {data_type}"
-        )
-    return column
-
-
-def column_type(kind: Kind) -> pa.DataType:
-    """Return the type of columns for values of a kind."""
-    if kind.name == "time":
-        if kind.is_date:
-            return pa.date32()
-        return pa.timestamp(_TIME_UNITS[kind.unit], "UTC" if kind.is_aware else None)
-    if kind.name == "null":
-        return pa.null()
-    return pa.large_string() if kind.name == "text" else _computed_type(kind)
-
-
-def _as_column(values: Values, kind: Kind, length: int) -> pa.Array:
-    """Convert a result to an array of the type `column_type`."""
-    wanted = column_type(kind)
-    if kind.name == "null" or (isinstance(values, pa.Scalar) and not values.is_valid):
-        return pa.nulls(length, wanted)
-    if isinstance(values, pa.Scalar):
-        values = pa.repeat(values, length)
-    if pa.types.is_date32(wanted):
-        if kind.unit != UNITS["d"]:
-            values = pc.divide(values, UNITS["d"] // kind.unit)
-        return values.cast(pa.int32()).view(wanted)
-    if kind.name == "time":
-        return values.view(wanted)
-    return values if values.type == wanted else pc.cast(values, wanted)
-
-
-def _computed_type(kind: Kind) -> pa.DataType:
-    """The type of results while they are computed; texts may also be of the type large_string."""
-    if kind.name == "decimal":
-        return pa.decimal128(kind.precision, kind.scale)
-    return _COMPUTED.get(kind.name, pa.bool_())
-
-
-_COMPUTED = {
-    "boolean": pa.bool_(),
-    "integer": pa.int64(),
-    "float": pa.float64(),
-    "text": pa.string(),
-    "time": pa.int64(),
-}
-_TIME_UNITS = {UNITS[unit]: unit for unit in ("s", "ms", "us", "ns")}
-
-
 def _if(condition: Values, then: Values, otherwise: Values) -> Values:
     return pc.if_else(pc.coalesce(condition, pa.scalar(False)), then, otherwise)
 
@@ -543,7 +502,7 @@ def _choose(
 def _conversion(kind: Kind, wanted: Kind) -> Callable[[Values], Values]:
     """The function that converts computed values of a kind to another that they fit."""
     if kind.name == "null":
-        return partial(_identity_of, pa.scalar(None, _computed_type(wanted)))
+        return partial(_identity_of, pa.scalar(None, computed_type(wanted)))
     if wanted.name == "float" and kind.name != "float":
         return numbers.to_floats
     if wanted.name == "time":
@@ -559,43 +518,6 @@ def _identity_of(value: Values, _values: Values) -> Values:
     return value
 
 
-def _column(values: pa.Array, kind: Kind) -> Values:
-    """Cast a column to the type in which values of its kind are computed."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if kind.name == "integer":
-        return values if values.type == pa.int64() else pc.cast(values, pa.int64())
-    if kind.name == "float":
-        return values if values.type == pa.float64() else pc.cast(values, pa.float64())
-    if kind.name == "time":
-        if pa.types.is_date32(values.type):
-            values = values.view(pa.int32())
-        return pc.cast(values, pa.int64())
-    if kind.name == "text":
-        # both sides of a comparison must have the same type
-        return values if values.type == pa.string() else pc.cast(values, pa.large_string())
-    if kind.name == "null":
-        return pa.scalar(None, pa.bool_())
-    return values
-
-
-def _constant(value: Constant) -> Values:
-    if isinstance(value, Decimal):
-        return pa.scalar(float(value), pa.float64())
-    if value is None:
-        return pa.scalar(None, pa.bool_())
-    return pa.scalar(value)
-
-
-def _rank(node: Expression, kind: Kind) -> int:
-    """The order of operands in a comparison: columns before constants, times before texts."""
-    if kind.name == "time":
-        return 0
-    if node.operator is ops.CONSTANT:
-        return 4 if kind.name == "integer" else 5
-    return {"decimal": 1, "integer": 2}.get(kind.name, 3)
-
-
 def _on_floats(function: Callable[..., Values], *arguments: Values) -> Values:
     return function(
         *(
@@ -603,32 +525,6 @@ def _on_floats(function: Callable[..., Values], *arguments: Values) -> Values:
             for argument in arguments
         )
     )
-
-
-def _with_constant(operator: Operator, constant: Fraction, scale: int, values: Values) -> Values:
-    return numbers.compare_with_constant(operator, values, constant, scale)
-
-
-def _floats_with_integer(operator: Operator, constant: int, values: Values) -> Values:
-    return numbers.compare_floats_with_integer(operator, values, constant)
-
-
-def _times(operator: Operator, one: Kind, other: Kind) -> Callable[..., Values]:
-    if one.unit == other.unit:
-        return numbers.COMPARE[operator]
-    if one.unit > other.unit:
-        return lambda left, right: numbers.compare_units(
-            operator, left, right, one.unit // other.unit
-        )
-    mirrored = ops.MIRRORED[operator]
-    return lambda left, right: numbers.compare_units(mirrored, right, left, other.unit // one.unit)
-
-
-def _instant(text: str, kind: Kind) -> Fraction:
-    """Convert a time to the unit of a column."""
-    read = read_instant(text)
-    assert read is not None
-    return read[0] / kind.unit
 
 
 def _length(values: Values) -> Values:
@@ -649,52 +545,3 @@ def _converted(operator: Operator, data_type: pa.DataType, *arguments: Values) -
         return pa.array(values, data_type) if arrays else pa.scalar(values[0], data_type)
     except ArithmeticError as error:
         raise pa.ArrowInvalid(str(error)) from None
-
-
-def _is_member(values: Values, members: pa.Array, is_negated: bool) -> Values:
-    found = numbers.is_member(values, members)
-    return pc.invert(found) if is_negated else found
-
-
-def _members(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
-    """The values of a list that values of this kind can be equal to."""
-    if kind.name == "time":
-        instants = [_instant(str(value), kind) for value in values]
-        return pa.array([int(found) for found in instants if _is_int64(found)], pa.int64())
-    if kind.name == "integer":
-        fractions = [Fraction(value) for value in values if isinstance(value, int | Decimal)]
-        return pa.array([int(found) for found in fractions if _is_int64(found)], pa.int64())
-    if kind.name == "decimal":
-        data_type = pa.decimal128(kind.precision, kind.scale)
-        decimals = [Decimal(value) for value in values if isinstance(value, int | Decimal)]
-        return pa.array([value for value in decimals if _is_decimal(value, kind)], data_type)
-    if kind.name == "float":
-        floats = [
-            float(value)
-            for value in values
-            if isinstance(value, int | Decimal) and _is_float(value)
-        ]
-        # only here does Arrow distinguish 0.0 from -0.0
-        floats += [-0.0] if 0.0 in floats else []
-        return pa.array(floats, pa.float64())
-    return pa.array(values)
-
-
-def _is_int64(value: Fraction) -> bool:
-    return value.denominator == 1 and SMALLEST <= value <= LARGEST
-
-
-def _is_float(value: int | Decimal) -> bool:
-    """Whether a float can be equal to the value; a number with a point means the nearest float."""
-    return isinstance(value, Decimal) or float(value) == value
-
-
-def _is_decimal(value: Decimal, kind: Kind) -> bool:
-    shifted = Fraction(value) * Fraction(10) ** kind.scale
-    return shifted.denominator == 1 and abs(shifted) < 10**kind.precision
-
-
-def _where_true(values: Values | None, length: int) -> pa.BooleanArray:
-    if isinstance(values, pa.Scalar):
-        return pa.repeat(pa.scalar(bool(values.as_py())), length)
-    return pc.fill_null(values, False)

@@ -1,0 +1,101 @@
+"""Compares values of different kinds exactly: decimals, floats, times in different units."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtlmon.policy.predicates import numbers
+from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.predicates.numbers import Values
+    from mtlmon.policy.predicates.operators import Operator
+
+
+def rank(node: Expression, kind: Kind) -> int:
+    """The order of operands in a comparison: columns before constants, times before texts."""
+    if kind.name == "time":
+        return 0
+    if node.operator is ops.CONSTANT:
+        return 4 if kind.name == "integer" else 5
+    return {"decimal": 1, "integer": 2}.get(kind.name, 3)
+
+
+def with_constant(operator: Operator, constant: Fraction, scale: int, values: Values) -> Values:
+    return numbers.compare_with_constant(operator, values, constant, scale)
+
+
+def floats_with_integer(operator: Operator, constant: int, values: Values) -> Values:
+    return numbers.compare_floats_with_integer(operator, values, constant)
+
+
+def compare_times(operator: Operator, one: Kind, other: Kind) -> Callable[..., Values]:
+    if one.unit == other.unit:
+        return numbers.COMPARE[operator]
+    if one.unit > other.unit:
+        return lambda left, right: numbers.compare_units(
+            operator, left, right, one.unit // other.unit
+        )
+    mirrored = ops.MIRRORED[operator]
+    return lambda left, right: numbers.compare_units(mirrored, right, left, other.unit // one.unit)
+
+
+def instant_in(text: str, kind: Kind) -> Fraction:
+    """Convert a time to the unit of a column."""
+    read = read_instant(text)
+    assert read is not None
+    return read[0] / kind.unit
+
+
+def is_member(values: Values, members: pa.Array, is_negated: bool) -> Values:
+    found = numbers.is_member(values, members)
+    return pc.invert(found) if is_negated else found
+
+
+def members_of(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
+    """The values of a list that values of this kind can be equal to."""
+    if kind.name == "time":
+        instants = [instant_in(str(value), kind) for value in values]
+        return pa.array([int(found) for found in instants if _is_int64(found)], pa.int64())
+    if kind.name == "integer":
+        fractions = [Fraction(value) for value in values if isinstance(value, int | Decimal)]
+        return pa.array([int(found) for found in fractions if _is_int64(found)], pa.int64())
+    if kind.name == "decimal":
+        data_type = pa.decimal128(kind.precision, kind.scale)
+        decimals = [Decimal(value) for value in values if isinstance(value, int | Decimal)]
+        return pa.array([value for value in decimals if _is_decimal(value, kind)], data_type)
+    if kind.name == "float":
+        floats = [
+            float(value)
+            for value in values
+            if isinstance(value, int | Decimal) and _is_float(value)
+        ]
+        # only here does Arrow distinguish 0.0 from -0.0
+        floats += [-0.0] if 0.0 in floats else []
+        return pa.array(floats, pa.float64())
+    return pa.array(values)
+
+
+def _is_int64(value: Fraction) -> bool:
+    return value.denominator == 1 and SMALLEST <= value <= LARGEST
+
+
+def _is_float(value: int | Decimal) -> bool:
+    """Whether a float can be equal to the value; a number with a point means the nearest float."""
+    return isinstance(value, Decimal) or float(value) == value
+
+
+def _is_decimal(value: Decimal, kind: Kind) -> bool:
+    shifted = Fraction(value) * Fraction(10) ** kind.scale
+    return shifted.denominator == 1 and abs(shifted) < 10**kind.precision
