@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from mtlmon.syntax.bounds import LATER
 
 TYPE_CHECKING = False
@@ -143,6 +145,20 @@ class PolicyFile:
     @environment.setter
     def environment(self, environment: Environment) -> None:
         self._environment = environment
+
+    def without_keys_of_files(self) -> PolicyFile:
+        """Return the file for a run whose own key replaces those of the files that it joins.
+
+        Keys that policies name themselves stay. A file by itself is returned as it is.
+        """
+        if not self.parts:
+            return self
+        found = copy(self)
+        written = [policy for part in self.parts for policy in part.policies]
+        found.policies = tuple(map(copy, self.policies))
+        for policy, before in zip(found.policies, written, strict=True):
+            policy.key = before.key
+        return found
 
     def show(self, expression: Expression) -> str:
         """Return the name of an expression in `shown`, where it is added if it is not there."""

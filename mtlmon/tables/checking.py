@@ -186,6 +186,8 @@ def check_tables(
     key = options.pop("key", None)
     if key is None:
         key = file.key or ()
+    else:
+        file = file.without_keys_of_files()
     check = LogCheck(
         file.policies,
         mode,

@@ -222,6 +222,27 @@ def test_keys_and_assumptions_stay_with_their_file() -> None:
     assert [policy.key for policy in file.policies] == [None, (), None]
 
 
+def test_the_key_of_a_run_replaces_those_of_files() -> None:
+    one, other = "unit s\nkey w\npolicy p: x\npolicy q per v: x\n", "policy r: x\n"
+    file, _ = check_files([(one, "a.mtl"), (other, "b.mtl")])
+
+    def keys(**options: Any) -> dict[str, set[tuple[str, ...]]]:
+        found = check_tables(rows(3), file, **options).to_arrow().to_pylist()
+        return {
+            policy.name or "": {
+                tuple(name for name in "vwu" if row.get(name) is not None)
+                for row in found
+                if row["policy"] == policy.name
+            }
+            for policy in file.policies
+        }
+
+    assert keys() == {"p": {("w",)}, "q": {("v",)}, "r": {()}}
+    assert keys(key="u") == {"p": {("u",)}, "q": {("v",)}, "r": {("u",)}}
+    assert keys(key=()) == {"p": {()}, "q": {("v",)}, "r": {()}}
+    assert keys() == {"p": {("w",)}, "q": {("v",)}, "r": {()}}
+
+
 def test_atoms_with_arguments_of_the_log_are_shared() -> None:
     one = "atom ask(u: int)\npolicy p: FORALL u. ask(u) IMPLIES ONCE[0,5] ok(u)\n"
     other = "policy p: FORALL v. ask(v) IMPLIES v > 3\n"

@@ -178,3 +178,25 @@ def test_what_has_one_key_refuses_others(spark: SparkSession) -> None:
             function(rows, policy_file(has_keys=True))
     with pytest.raises(MtlmonError, match="a key column is given twice"):
         monitor(rows, policy_file(has_keys=True), key=["user", "user"])
+
+
+def test_several_files_say_what_each_says_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+    texts = {
+        "one.mtl": "key user\natom LARGE = amount > 5\npolicy p: LARGE IMPLIES ONCE[0,5] q\n",
+        "other.mtl": "atom LARGE = amount < 2\nstream n = count[0,9](p)\n"
+        "policy p: LARGE IMPLIES n > 1\npolicy r per `the.host`: EVENTUALLY[0,3] q\n",
+    }
+    paths = [tmp_path / name for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text)
+    rows = frame(spark, 5, 90)
+    for asked in ({}, {"key": "user"}):
+        options: dict[str, Any] = {"end_time": "inf", "order_within": "n", **asked}
+        found = monitor(rows, paths, **options)
+        expected = []
+        for path in paths:
+            for row in monitor(rows, path, **options).collect():
+                name = f"{path.stem}:p" if row.policy == "p" else row.policy
+                nothing = dict.fromkeys(found.columns)
+                expected.append({**nothing, **row.asDict(), "policy": name})
+        assert rows_of(found) == sorted(expected, key=repr)

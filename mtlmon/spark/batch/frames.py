@@ -72,7 +72,8 @@ def monitor(
 
     Args:
         df: the rows, in any order.
-        policy: a formula or a policy file: as text, as a path, or parsed.
+        policy: a formula or a policy file: as text, as a path, or parsed. A list of paths is
+            several policy files in one pass, as for `mtlmon.policy.load_policies`.
         time: the column of times: integers, timestamps or dates. By default, the policy file says,
             or it is `ts`.
         key: one or more columns, for the policies that name none themselves; the default is the key
@@ -147,7 +148,9 @@ def monitor(
         )
     if slices is not None or statistics is not None:
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
-    policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
+    policies = compile_policies(
+        policy, mode, resolution, time_unit, has_keys=True, replaces_keys=key is not None
+    )
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -10,7 +11,7 @@ from mtlmon._core import Monitor
 from mtlmon.engine.compile import compile_formula
 from mtlmon.engine.native import Program
 from mtlmon.errors import FormulaError, MtlmonError, UnitError
-from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.policy import PolicyFile, load_policies, parse_policies
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.time_points import When
 
-PolicyLike: TypeAlias = str | os.PathLike[str] | Formula | Program | PolicyFile
-"""A formula or the content of a policy file as text, the path of such a file, or a parsed formula
-or policy file."""
+PolicyLike: TypeAlias = (
+    str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Formula | Program | PolicyFile
+)
+"""A formula or the content of a policy file as text, the path of such a file, a list of paths, or a
+parsed formula or policy file."""
 
 Mode: TypeAlias = Literal["local", "global", "naive"]
 
@@ -195,17 +198,19 @@ def compile_policies(
     time_unit: str | None = None,
     *,
     has_keys: bool = False,
+    replaces_keys: bool = False,
     has_lines: bool = False,
 ) -> Policies:
     """Parse and compile the policy that a caller gives.
 
     Args:
-        policy: a formula or a policy file: as text, as a path, or parsed.
+        policy: a formula or a policy file: as text, as a path, or parsed; or a list of paths.
         mode: "local", "global" or "naive".
         resolution: the unit of the time-stamps, if the policy does not declare it.
         time_unit: the unit of times that are integers; it is also the unit of time-stamps if there
             is no other.
         has_keys: whether policies can have keys of their own.
+        replaces_keys: whether the caller's key replaces those of files.
         has_lines: whether lines of text can have a pattern.
 
     Raises:
@@ -229,6 +234,8 @@ def compile_policies(
         if not has_lines:
             _refuse_pattern(file)
         refuse_first_order(file.policies)
+        if replaces_keys:
+            file = file.without_keys_of_files()
         if not has_keys:
             _refuse_keys(file)
         unit = unit if file.unit in (None, LATER) else file.unit
@@ -327,8 +334,11 @@ def _policy_file(policy: object, unit: str | None) -> PolicyFile:
     if isinstance(policy, os.PathLike):
         path = os.fspath(policy)
         return parse_policies(Path(path).read_text(encoding="utf-8"), path, unit=unit)
+    if isinstance(policy, list | tuple):
+        return load_policies(policy, unit=unit)
     raise TypeError(
-        f"a policy is a formula, a policy file, or the path of one, not {type(policy).__name__}"
+        "a policy is a formula, a policy file, the path of one, or a list of paths, not "
+        f"{type(policy).__name__}"
     )
 
 

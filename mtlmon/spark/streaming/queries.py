@@ -140,7 +140,9 @@ def monitor_stream(
         )
     from mtlmon.spark.streaming.processor import KeyProcessor
 
-    policies = compile_policies(policy, mode, resolution, time_unit, has_keys=True)
+    policies = compile_policies(
+        policy, mode, resolution, time_unit, has_keys=True, replaces_keys=key is not None
+    )
     default = key_names(policies.key if key is None else key)
     partitions = partitions_of((one.key for one in policies.policies), default)
     keys = partitions.all_columns
