@@ -159,7 +159,12 @@ class LayerError(Exception):
 
 
 def check_part(
-    part: Part, schema: pa.Schema, environment: Environment, *, is_final: bool = True
+    part: Part,
+    schema: pa.Schema,
+    environment: Environment,
+    *,
+    wanted: Kind | None = None,
+    is_final: bool = True,
 ) -> Mapping[int, Kind]:
     """Check the types of an expression, and return the kinds of its nodes by their `id`.
 
@@ -167,12 +172,13 @@ def check_part(
         part: the expression.
         schema: the columns.
         environment: what the expression stands among.
+        wanted: the kind that it must have, or None for any.
         is_final: whether errors are raised; otherwise some kinds may be unknown.
 
     Raises:
         PolicyError: a column does not exist, or a type does not fit.
     """
-    checked = check(_predicate(part), schema, environment, wanted=None, is_of_one_row=False)
+    checked = check(_predicate(part), schema, environment, wanted=wanted, is_of_one_row=False)
     if checked.errors and is_final:
         raise checked.errors[0]
     return checked.kinds

@@ -83,6 +83,14 @@ class LayerColumns:
         part = Part(expression, origin)
         return check_part(part, schema, self._environment, is_final=is_final)
 
+    def require(self, expression: Expression, origin: Predicate, wanted: Kind) -> None:
+        """Require that an expression that reads columns only has the kind that is declared.
+
+        Raises:
+            PolicyError: it has another one.
+        """
+        check_part(Part(expression, origin), self.schema, self._environment, wanted=wanted)
+
     def compiled(self) -> list[Layer]:
         """Compile all layers."""
         for layer in self._layers:

@@ -164,6 +164,8 @@ class Placer:
         part, *conditions = self._declared.parts(name.name)
         placed = self.place(part.expression, part, period)
         stream = self._declared.streams.get(name.name)
+        if stream is not None and stream.kind is not None:
+            self._columns.require(placed.expression, part, stream.kind)
         for on in conditions:
             where = self.place(on.expression, on, period)
             self._columns.kind(where.expression, on)

@@ -94,8 +94,12 @@ class RecursionPlacer:
         columns = [self._columns.new_column(column_type(kind)) for kind in recursion.kinds]
         self._placer.add_task(recursion.task(columns), layer)
         for name, column in zip(order, columns, strict=True):
-            node = self._declared.parts(name.name)[0].expression
-            self._placer.known[name] = Placed(read(column, node), layer + 1)
+            part = self._declared.parts(name.name)[0]
+            value = read(column, part.expression)
+            stream = self._declared.streams.get(name.name)
+            if stream is not None and stream.kind is not None:
+                self._columns.require(value, part, stream.kind)
+            self._placer.known[name] = Placed(value, layer + 1)
 
     def _over_columns(
         self,

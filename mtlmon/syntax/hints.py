@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.operators import Operator
 
 _WIDTH = 40
+_QUANTIFIERS = frozenset({"EXISTS", "FORALL"})
 _BOUND_GLUED_ON = re.compile(r"([^\W\d_](?:\w*[^\W\d_])?)_?([0-9]+)")
 
 
@@ -41,6 +42,14 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
     following = cursor.ahead(1)
     if (token.value, following.kind, following.start) == ("!", INVALID, token.end):
         return COMPARISON_HINT
+    if before.kind == ATOM and before.value.upper() in _QUANTIFIERS:
+        quantifier = before.value.upper()
+        if following.kind == "[":
+            return (
+                f"a quantifier has variables, as in {quantifier} x. {token.value}(x); the value of an "
+                f"instance of a stream is looked up by {token.value}[...] is not null"
+            )
+        return f"a quantifier has a dot and a formula, in capitals: {quantifier} x. p(x)"
     for word in (token, before):
         if capital := _capital(word):
             return f"did you mean {capital}? operators are written in capitals"

@@ -257,6 +257,29 @@ def test_errors(command: Command, tmp_path: Path, arguments: list[str], message:
     assert message in done.errors
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stream v: bool = x", "1:18: stream v: the predicate is an integer, not true or false"),
+        ("stream v: int = x / 2", "1:17: stream v: this is a number, not an integer"),
+        ("stream v: text = max[0,5](x)", "1:18: stream v: this is an integer, not a text"),
+        ("stream v: int = v.last(or: 0) + 0.5 * x", "stream v: this is a number, not an integer"),
+        ("stream v: bool = x per y", "stream v: the predicate is an integer, not true or false"),
+    ],
+)
+def test_a_declared_type_that_does_not_fit(
+    command: Command, tmp_path: Path, text: str, message: str
+) -> None:
+    """Runs say what check-policy says."""
+    streams, table = tmp_path / "s.mtl", tmp_path / "log.csv"
+    streams.write_text(f"{text}\npolicy p: v{'[1]' * ('per' in text)} is null\n")
+    table.write_text("ts,x,y\n1,2,1\n2,4,1\n")
+    for subcommand in ([], ["streams"], ["check-policy"]):
+        done = command(*subcommand, streams, table)
+        assert (done.status, done.output) == (2, "")
+        assert message in done.errors
+
+
 def test_the_declared_type(command: Command, tmp_path: Path) -> None:
     streams, table = tmp_path / "s.mtl", tmp_path / "log.csv"
     streams.write_text("stream v: float = x\nstream w = x\n")
