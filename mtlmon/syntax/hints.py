@@ -46,8 +46,8 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
         quantifier = before.value.upper()
         if following.kind == "[":
             return (
-                f"a quantifier has variables, as in {quantifier} x. {token.value}(x); the value of an "
-                f"instance of a stream is looked up by {token.value}[...] is not null"
+                f"a quantifier has variables, as in {quantifier} x. {token.value}(x); the value "
+                f"of an instance of a stream is looked up by {token.value}[...] is not null"
             )
         return f"a quantifier has a dot and a formula, in capitals: {quantifier} x. p(x)"
     for word in (token, before):

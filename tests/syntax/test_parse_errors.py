@@ -31,7 +31,7 @@ ERRORS = [
     ("p UNTIL5 q", 3, "expected an operator or the end, found 'UNTIL5'", "UNTIL[0,5]"),
     ("p U_12 q", 3, "expected an operator or the end, found 'U_12'", "U[0,12]"),
     ("F5 p", 4, "expected an operator or the end, found 'p'", "F[0,5]"),
-    ("exists x. p", 8, "expected an operator or the end, found 'x.'", "in capitals: EXISTS x. p(x)"),
+    ("exists x. p", 8, "found 'x.'", "in capitals: EXISTS x. p(x)"),
     ("NOT EXISTS deny[ip]", 12, "found 'deny'", "deny[...] is not null"),
     ("p UNTIL <= 5 q", 9, "'<' is not part of the syntax", "as in UNTIL[0,5]"),
     ("p [0,5] UNTIL q", 3, "expected an operator or the end, found '['", INTERVAL_PLACE),
