@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import index
@@ -11,6 +12,7 @@ from mtlmon.errors import MtlmonError, RowError, TraceError
 from mtlmon.policy import parse_policies
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.policy_file import DEFAULT_TIME
+from mtlmon.policy.predicates.printer import column_text, constant_text
 from mtlmon.policy.predicates.time_points import ROWS
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Conditions:
         time: the name of a table's column of time-stamps that the file declares, or None.
         atoms: the atoms that events must say.
         columns: the values that events must have, besides the time.
+        keep: of how many events to keep the values; None means all.
 
     Raises:
         MtlmonError: the file has streams at ticks, or pyarrow is missing.
@@ -74,6 +77,9 @@ class Conditions:
             raise MtlmonError("streams at ticks need a whole log: check_tables has them")
         self._count = 0
         self._clock = 0
+        self.keep: int | None = 0
+        # the number of the first event of a batch, the number of its events, and their values
+        self._kept: deque[tuple[int, int, Mapping[str, pa.Array]]] = deque()
 
     def split(
         self, event: Mapping[str, object], seen: SeenNames
@@ -139,6 +145,28 @@ class Conditions:
             # The monitor says what is wrong with the time-stamp.
             yield time_stamp, letter
 
+    def shown(self, number: int) -> list[str]:
+        """Return the values of an event, as in `latency=0.2`; nothing if they are not kept.
+
+        Args:
+            number: the number of the event, from 0.
+        """
+        for first, count, columns in self._kept:
+            if first <= number < first + count:
+                values = [(name, columns[name][number - first].as_py()) for name in self.columns]
+                return [f"{column_text(name)}={_shown(value)}" for name, value in values]
+        return []
+
+    def _keep(self, count: int, columns: Mapping[str, pa.Array]) -> None:
+        """Keep the values of the next events, and forget those of old ones."""
+        if self.columns:
+            self._kept.append((self._count, count, columns))
+        self._count += count
+        # the events that were read ahead are not among those that a recording keeps
+        oldest = 0 if self.keep is None else self._count - self.keep - EVENTS_AT_ONCE
+        while self._kept and sum(self._kept[0][:2]) <= oldest:
+            self._kept.popleft()
+
     def _valid(self, events: Sequence[ValuedEvent]) -> int:
         """How many events come before the first whose time-stamp is not valid."""
         clock = self._clock
@@ -188,12 +216,19 @@ class Conditions:
             raise TraceError(f"event {number}: {error.reason}") from None
         except MtlmonError as error:
             raise error.with_traceback(None) from None
-        self._count += len(times)
+        self._keep(len(times), columns)
         columns_found = [(name, found[name].to_pylist()) for name in self._computed]
         return [
             letter.union([name for name, values in columns_found if values[number]])
             for number, letter in enumerate(letters)
         ]
+
+
+def _shown(value: object) -> str:
+    """A value as in policies, if it is of a kind that they have."""
+    if value is None or isinstance(value, bool | int | str):
+        return constant_text(value)
+    return str(value)
 
 
 def _is_truth(value: object) -> bool:

@@ -55,11 +55,13 @@ class Event(NamedTuple):
         time_stamp: the time-stamp of the time-point.
         offset: its number within the time-stamp.
         atoms: the names of the atoms.
+        number: the number of the event, from 0.
     """
 
     time_stamp: int
     offset: int
     atoms: frozenset[str]
+    number: int = 0
 
 
 class Events:
@@ -134,12 +136,13 @@ class Events:
         """Return the last events, beginning with the first whose offset is known."""
         events: list[Event] = []
         skipped = None if self.is_complete else self.pairs[0][0]
-        for time_stamp, atoms in self.pairs:
+        first = self.event_count - len(self.pairs)
+        for number, (time_stamp, atoms) in enumerate(self.pairs, first):
             if time_stamp == skipped:
                 continue
             repeated = bool(events) and events[-1].time_stamp == time_stamp
             offset = events[-1].offset + 1 if repeated else 0
-            events.append(Event(int(time_stamp), offset, self.letter(atoms)))
+            events.append(Event(int(time_stamp), offset, self.letter(atoms), number))
         return events
 
     def letter(self, atoms: Collection[str]) -> frozenset[str]:
@@ -150,7 +153,8 @@ class Events:
         """What holds at an event, as reports show it, beginning with atoms of the formula."""
         known = set(self.formula.atoms)
         names = sorted(event.atoms, key=lambda name: (name not in known, name))
-        return [atom_text(name) for name in names]
+        values = [] if self.conditions is None else self.conditions.shown(event.number)
+        return [*map(atom_text, names), *values]
 
     def delay(self) -> int | None:
         """How much later a time-point is decided at the latest; None if there is no limit."""
@@ -206,6 +210,8 @@ class Recording(Events):
     ) -> None:
         __tracebackhide__ = True
         self.conditions = None if isinstance(formula, Formula) else formula
+        if self.conditions is not None:
+            self.conditions.keep = keep
         if not isinstance(formula, Formula):
             unit = formula.unit or unit
             formula = formula.formula

@@ -23,7 +23,7 @@ from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.values import Value, avg, column, count, quantile, value
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.tables import check_tables
-from mtlmon.testing import assert_holds
+from mtlmon.testing import LiveMonitor, assert_holds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,6 +125,27 @@ def test_assertions_take_conditions() -> None:
     assert_holds(eventually(column("latency") < 0.2, 0, 40), trace, at_end="undecided-ok")
     with pytest.raises(AssertionError, match=r'10:0 violates "latency\.last'):
         assert_holds(column("latency").last(default=0.0) < 0.4, trace)
+
+
+def test_failures_show_values() -> None:
+    latencies = [0.1, 0.2, None, 0.3, 0.25, 2.5]
+    trace = [
+        (10 * number, {"latency": latency, "user name": f"u{number}", "sent": number % 2 == 0})
+        for number, latency in enumerate(latencies)
+    ]
+    policy = 'sent implies not latency > 2 and not (`user name` = "u4" and latency < 0.5)'
+    with pytest.raises(AssertionError) as caught:
+        assert_holds(policy, trace)
+    shown = str(caught.value)
+    (line,) = [one for one in shown.splitlines() if one.startswith("  > 40:0 ")]
+    assert line.endswith(' sent latency=0.25 `user name`="u4"')
+    assert 'latency=null `user name`="u2"' in shown
+    assert 'latency=0.1 `user name`="u0"' not in shown
+    live = LiveMonitor("latency < 2", keep=3)
+    for number in range(5):
+        live.step(10 * number, {"latency": 0.5})
+    with pytest.raises(AssertionError, match=r"> 50:0 +latency=2\.5"):
+        live.step(50, {"latency": 2.5})
 
 
 def test_what_cannot_be_is_refused() -> None:
