@@ -125,6 +125,21 @@ cdef class PointBlock:
             for k in range(len(cells)):
                 place[k] = cells[k]
 
+    def sample(self, size_t most):
+        """Return some of the rows, evenly spread: for each its atom's number and its cells."""
+        cdef size_t row, i
+        cdef size_t step = max(<size_t> 1, self.row_count // max(<size_t> 1, most))
+        found = []
+        for row in range(0, self.row_count, step):
+            if <size_t> len(found) >= most:
+                break
+            cells = [
+                self.values[self.rows[row].start + i]
+                for i in range(self.widths[self.rows[row].atom])
+            ]
+            found.append((self.rows[row].atom, tuple(cells)))
+        return found
+
     def take(self):
         """Return the time-points that have not been read as pairs of a time-stamp and rows, and
         forget them. A row is the number of an atom and its cells."""

@@ -20,9 +20,11 @@ from mtlmon.relational.native import (
     forget_texts,
 )
 from mtlmon.relational.planning import plan
+from mtlmon.relational.slicing.balance import Balance
 from mtlmon.relational.slicing.moving import joined, move, parted
 from mtlmon.relational.slicing.routing import routing_of
 from mtlmon.relational.slicing.slices import plan_slices
+from mtlmon.relational.slicing.statistics import Statistics
 from mtlmon.support.processors import processor_count
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class SlicedEngine:
         answers: the answers.
         is_ahead: whether `advance` may return before the time-points have been taken in, so that
             the next ones can be read; their answers come with a later call, or with `settle`.
+        balance: finds out when other slices would spread rows more evenly.
         pauses: has no effect, as all slices take in whole blocks.
         pauses_at_found: has no effect, likewise.
 
@@ -70,6 +73,7 @@ class SlicedEngine:
     ) -> None:
         self._file = file
         self._analysis = analysis
+        self.balance = Balance(file, analysis)
         self._own = own = plan(file, analysis, prepared=slicing.prepared)
         self._constants = len(own.texts)
         self.plan: Plan = own._replace(
@@ -117,6 +121,7 @@ class SlicedEngine:
         """Let engines be the slices."""
         self.slicing = slicing
         self.engines = engines
+        self.balance.begin()
         self._route()
         self._blocks = [PointBlock(array("I", self._own.atoms)) for _ in engines]
         count = min(self._threads, slicing.slices)
@@ -188,6 +193,11 @@ class SlicedEngine:
         return len(self._parts)
 
     @property
+    def row_counts(self) -> list[int]:
+        """How many rows each slice got of those that were taken in last."""
+        return self._splitter.row_counts
+
+    @property
     def point_count(self) -> int:
         """How many time-points have been taken in."""
         self._finish()
@@ -227,7 +237,10 @@ class SlicedEngine:
         if self.is_closed:
             raise ValueError("the log has ended")
         if len(self.points):
+            if self.balance.look(self.points, self._own):
+                self._rebalance()
             self._splitter.split(self.points, self._blocks)
+            self.balance.note(self._splitter.row_counts)
             self._finish()
             self._require_sound()
             for engine, block in zip(self.engines, self._blocks, strict=True):
@@ -279,6 +292,14 @@ class SlicedEngine:
         self._use(slicing, engines)
         self._weigh()
 
+    def _rebalance(self) -> None:
+        """Go on with other slices if rows are spread more evenly then."""
+        self._finish()
+        self._require_sound()
+        found = self.balance.proposal(self.slicing, self._own)
+        if found is not None:
+            self.reslice(found)
+
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`; all answers have been taken."""
         self._finish()
@@ -306,16 +327,21 @@ class SlicedEngine:
         self.texts.keep(array("I", kept).tobytes())
         if saved.slicing.exposed != self.slicing.exposed:
             self._expose(saved.slicing)
-        wanted = self.slicing
+        wanted, before = self.slicing, saved.slicing
+        if (wanted.slices, wanted.seed) == (before.slices, before.seed) and (
+            wanted.statistics == Statistics()
+        ):
+            # what has become known of the log stays known
+            wanted = before
         if saved.timeline is not None:
             self._timeline.restore(saved.timeline)
         engines = self._made(saved.slicing)
         for engine, part in zip(engines, saved.engines, strict=True):
             engine.restore(part)
         self._found = saved.found or engines[0].found_points
-        if saved.slicing.digest() != wanted.digest():
+        if before.digest() != wanted.digest():
             targets = self._made(wanted)
-            move(self._own, saved.slicing, engines, wanted, targets)
+            move(self._own, before, engines, wanted, targets)
             engines = targets
         self._use(wanted, engines)
         self._weigh()
