@@ -17,12 +17,15 @@ from mtlmon.cli.findings import (
 )
 from mtlmon.cli.report import plural
 from mtlmon.cli.signals import REPORT_SECONDS
+from mtlmon.policy.predicates.integers import LARGEST
+from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.reasons import explanation_text
 from mtlmon.reporting import (
     Explanation,
     PolicyReport,
     ReportData,
     Run,
+    UndecidedTimePoint,
     Violation,
 )
 from mtlmon.syntax.report import shorten, visible
@@ -43,6 +46,8 @@ __all__ = ["RelationReport"]
 
 _INTERVALS = 100
 _FORMULA_CHARACTERS = 4000
+LISTED_UNDECIDED = 50
+"""The undecided time-points of a policy that a report lists."""
 
 
 class RelationReport:
@@ -173,8 +178,22 @@ class RelationReport:
             undecided=undecided,
             timeline=histogram.timeline(None, None, _INTERVALS),
             violations=violations,
+            undecided_time_points=tuple(self.undecided(number, undecided)),
             valuations=findings.totals[number] if policy.variables else None,
         )
+
+    def undecided(self, policy: int, count: int) -> Iterator[UndecidedTimePoint]:
+        """Yield the first time-points of the log that a policy has no answer for.
+
+        Args:
+            policy: the number of the policy.
+            count: how many there are.
+        """
+        delay = decision_delays(self.check.plan)[policy]
+        most = min(count, LISTED_UNDECIDED)
+        for time_stamp, offset in self.check.engine.waiting_points(policy, most):
+            until = None if delay is None else min(time_stamp + delay, LARGEST)
+            yield UndecidedTimePoint(time_stamp, offset, until=until)
 
     def remarks(self, *, can_reread: bool, is_interrupted: bool) -> Iterator[str]:
         """Yield the remarks about the run as a whole."""

@@ -143,6 +143,15 @@ class ClosedMonitor:
             self.answered += 1
         return found
 
+    def waiting(self, most: int) -> list[Point]:
+        """Return the first time-points without an answer, in order."""
+        found = [*self._open]
+        last = self._last
+        for time_stamp in self._times:
+            last = time_stamp, last[1] + 1 if last[0] == time_stamp else 0
+            found.append(last)
+        return found[:most]
+
     def _take(self, verdicts: list[Verdict]) -> None:
         """Note verdicts; an equivalence waits for that of its other time-point."""
         for verdict in verdicts:

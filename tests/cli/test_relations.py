@@ -765,3 +765,24 @@ def test_slices_are_for_variables(command: Command, sliced: tuple[Path, Path]) -
     assert "--slice-seed is for slices: add --slices N, or leave it out" in done.errors
     done = command("--slices", "2000", *sliced)
     assert done.errors == "mtlmon: the number of slices is from 1 to 1024, not 2000\n"
+
+
+def test_reports_list_what_is_undecided(command: Command, tmp_path: Path) -> None:
+    rules, log, page = (tmp_path / name for name in ("rules.mtl", "log", "page.html"))
+    rules.write_text(
+        "policy soon: p(x) IMPLIES EVENTUALLY[0,30] q(x)\n"
+        "policy next: p(x) IMPLIES NEXT q(x)\n"
+        "policy past: p(x) IMPLIES ONCE q(x)\n"
+    )
+    log.write_text("@10 p(a)\n@20 q(a)\n@20 p(b)\n@35 p(c)\n")
+    for given in [], ["--slices", "2"]:
+        command("--report", page, *given, rules, log)
+        text = html.unescape(re.sub(r"<[^>]*>", " ", page.read_text()))
+        words = " ".join(text.split())
+        assert words.count("had no verdict when the log ended") == 2
+        listed = re.findall(r"\b(\d+:\d) (\d+|no limit) 1 time-point", words)
+        untils = {"10:0": "40", "20:0": "50", "20:1": "50", "35:0": "65"}
+        assert listed == [*untils.items(), ("35:0", "no limit")]
+        assert "4 time-points had no verdict" in words
+        command("--report", page, "--end-time", "inf", *given, rules, log)
+        assert "had no verdict" not in page.read_text()

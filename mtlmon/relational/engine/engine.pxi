@@ -180,6 +180,19 @@ cdef class RelationalEngine:
             found[policy] = closed.answered
         return found
 
+    def waiting_points(self, policy, most):
+        """Return time-stamp and offset of the first time-points that a policy has no answer for.
+
+        policy: the number of the policy.
+        most: how many at most.
+        """
+        if policy in self.closed:
+            return self.closed[policy].waiting(most)
+        for k in range(self.query_count):
+            if self.queries[k].policy == policy:
+                return self.timeline.waiting(<uint32_t> k, most)
+        raise ValueError("there is no such policy")
+
     @property
     def is_closed(self):
         """Whether no time-point comes any more."""

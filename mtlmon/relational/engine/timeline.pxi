@@ -66,6 +66,24 @@ cdef class Timeline:
             held += self.late[k].known_room * sizeof(uint64_t)
         return held
 
+    def waiting(self, uint32_t query, size_t most):
+        """Return time-stamp and offset of the first time-points that a query has no answer for.
+
+        query: the number of the query.
+        most: how many at most.
+        """
+        cdef uint64_t point
+        cdef const PointTime *time
+        if query >= self.query_count:
+            raise ValueError("there is no such query")
+        found = []
+        point = self.position_of(query)
+        while point < self.point_count and <size_t> len(found) < most:
+            time = self.time_of(point)
+            found.append((time.time_stamp, time.offset))
+            point += 1
+        return found
+
     def advance(self, int64_t clock, bint is_closed):
         """Note that no time-point with a time-stamp below `clock` comes, or none at all."""
         with nogil:

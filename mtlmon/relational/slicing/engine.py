@@ -221,6 +221,12 @@ class SlicedEngine:
         counts = [engine.answered_points for engine in self.engines]
         return [counts[one.home][number] for number, one in enumerate(self.slicing.policies)]
 
+    def waiting_points(self, policy: int, most: int) -> list[tuple[int, int]]:
+        """Return time-stamp and offset of the first time-points that a policy has no answer for."""
+        self._finish()
+        home = self.slicing.policies[policy].home
+        return self.engines[home].waiting_points(policy, most)
+
     @property
     def found_points(self) -> list[int]:
         """For each policy the number of time-points that violate it, or match."""
