@@ -207,6 +207,11 @@ class StreamAtoms:
             if program is not None:
                 program.restore(snapshot)
 
+    def reach(self, partition: int) -> int | None:
+        """Return how far the rows of a partition look back; see `StreamProgram.reach`."""
+        program = self._programs[partition]
+        return 0 if program is None else program.reach
+
     def settled_from(self, partition: int) -> int | None:
         """Return when the traces of a partition are settled; see `StreamProgram.settled_from`."""
         program = self._programs[partition]

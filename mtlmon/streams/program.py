@@ -457,6 +457,24 @@ class StreamProgram:
         return self._clock + max(known) + 1 if has_end else None
 
     @property
+    def reach(self) -> int | None:
+        """How far below a row the rows may be that its values depend on; None if there is no bound.
+
+        Values at a row are the same if earlier rows than these are left out.
+        """
+        if self.periods or self._families or self._holdings:
+            return None
+        reach = 0
+        for layer in self._layers:
+            ages = [kernel.settling_age for task in layer.tasks for kernel in task.kernels]
+            known = [age for age in ages if age is not None]
+            if len(known) < len(ages) or any(isinstance(one, MachineTask) for one in layer.tasks):
+                return None
+            # A layer reads what those before it have computed.
+            reach += max(known, default=0)
+        return reach
+
+    @property
     def next_tick(self) -> int | None:
         """The time of the first tick that has not been computed; None if there is none yet."""
         if not self.periods or not self._ticking.trace_count:

@@ -20,7 +20,6 @@ from mtlmon.spark import (
     monitor_files,
     monitor_partitions,
     monitor_stream,
-    monitor_trace,
     register,
     resolve_verdicts,
 )
@@ -430,8 +429,6 @@ def test_lines_of_partitions(spark: SparkSession, tmp_path: Path) -> None:
 @spark_group
 def test_what_is_refused(spark: SparkSession) -> None:
     df = spark.createDataFrame([(1, 2**63 - 1), (2, 1)], "ts long, x long")
-    with pytest.raises(MtlmonError, match="policy p is on every 5, which monitor_trace does not"):
-        monitor_trace(df, "policy p on every 5: count[0,5]() > 0")
     with pytest.raises(MtlmonError, match=r"at tick|policy p is every 5, but x is of rows"):
         monitor(df, "policy p on every 5: x > 0")
     pairs: Any = spark.sparkContext.parallelize([(1, ["p"])], 1)

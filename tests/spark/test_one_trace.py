@@ -12,7 +12,7 @@ import pytest
 from mtlmon.errors import ExecutorError, MtlmonError, TableError
 from mtlmon.spark import monitor, monitor_trace, plain_errors
 from mtlmon.spark.batch.one_trace import ranges_of
-from mtlmon.spark.batch.ranges import pieces
+from mtlmon.spark.batch.ranges import RangeReader
 from mtlmon.spark.common.events import event_source
 from mtlmon.spark.common.policies import compile_policies
 from tests.spark.single import Row, collected, expected, random_rows, shuffled
@@ -123,9 +123,10 @@ def test_an_unknown_order_is_found_across_batches() -> None:
         return pa.RecordBatch.from_arrays(arrays, names=list("rotp"))
 
     alike = [batch(True), batch(), batch(True, True)]
-    assert [piece.place for piece in pieces(iter(alike), source)] == [2, 2]
+    reader = RangeReader(source, np.zeros(3, np.int64))
+    assert [piece.place for piece in reader.pieces(iter(alike))] == [2, 2]
     with pytest.raises(TableError, match="two rows of time-stamp 5 are different events"):
-        list(pieces(iter([batch(True), batch(False)]), source))
+        list(reader.pieces(iter([batch(True), batch(False)])))
 
 
 def test_times_of_any_type(spark: SparkSession) -> None:

@@ -23,7 +23,6 @@ from mtlmon.spark import (
     monitor,
     monitor_files,
     monitor_partitions,
-    monitor_trace,
     register,
 )
 from mtlmon.spark.common.events import EventSource, check_schema, event_source
@@ -286,9 +285,10 @@ def test_ties_are_rows_that_other_rows_tell_apart(spark: SparkSession) -> None:
     with pytest.warns(TiesWarning):
         monitor(df, text, counts=counts).collect()
     assert counts.ties == 1
-    counts = RowCounts()
-    monitor(df.where("x = 2"), text, counts=counts).collect()
-    assert counts.ties == 0
+    for one in (text, "policy p: count[0,5](x > 1) < 2"):
+        counts = RowCounts()
+        monitor(df.where("x = 2"), one, counts=counts).collect()
+        assert counts.ties == 0
 
 
 @spark_group
@@ -298,7 +298,5 @@ def test_errors_come_before_any_job(spark: SparkSession) -> None:
         monitor(df, "count[0,5](x > 3) < 2")
     with pytest.raises(TableError, match="no column"):
         monitor(df, "count[0,5](y > 3) < 2")
-    with pytest.raises(MtlmonError, match="monitor_trace does not support"):
-        monitor_trace(df, "distinct[0,5](x) < 2")
     with pytest.raises(MtlmonError, match="atom 'x > 3' has a predicate"):
         monitor(df, "x > 3", atoms={"x > 3": "x > 4"})

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mtlmon.cutting import VerdictPass, make_plan, verdict_passes
 from mtlmon.cutting.carries import Finding
 from mtlmon.errors import MtlmonError
-from mtlmon.spark.batch.frames import in_partitions, place_of
-from mtlmon.spark.batch.ranges import FINDINGS, RangeFindings, RangeVerdicts
+from mtlmon.spark.batch.frames import in_partitions, place_of, sorted_rows
+from mtlmon.spark.batch.ranges import FINDINGS, RangeFindings, RangeReader, RangeVerdicts
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, event_source
 from mtlmon.spark.common.failures import plain_errors
-from mtlmon.spark.common.monitoring import GoodRows
+from mtlmon.spark.common.monitoring import GoodRows, OrderedRows
 from mtlmon.spark.common.ordering import (
     check_order_types,
     column_named,
@@ -24,12 +25,14 @@ from mtlmon.spark.common.ordering import (
 from mtlmon.spark.common.policies import compile_policies
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.trace_monitors import monitors_of
+from mtlmon.spark.common.trace_streams import stream_atoms
 from mtlmon.spark.common.verdicts import verdict_schema
 from mtlmon.spark.session import cores_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
 
@@ -70,6 +73,10 @@ def monitor_trace(
     nesting computes what is beyond the cuts. The verdicts, including offsets and undecided
     time-points, are the same as those of a single monitor.
 
+    Ranges also get the events that their windows look at. Policies that cannot be cut are monitored
+    by one task, beside the ranges: those on ticks or on some rows, those with later values or
+    messages, and those with streams that remember rows of any age, such as `x.last()`.
+
     This call reads the column of times to decide where to cut, and runs the passes. The rows are
     not kept: they are read again when the verdicts are read, and must be the same then.
 
@@ -96,7 +103,8 @@ def monitor_trace(
 
     Returns:
         A row for each verdict, as for `monitor` with `resolve=True`: `policy` (null if it has no
-        name), `time` and `offset` of the time-point, and `verdict`.
+        name), `time` and `offset` of the time-point, and `verdict`; and `message` if a trigger has
+        one.
 
     Raises:
         FormulaError, PolicyError: the policy is invalid, or does not fit the types of columns.
@@ -105,7 +113,6 @@ def monitor_trace(
         MtlmonError: an argument is invalid.
     """
     policies = compile_policies(policy, mode, resolution, time_unit)
-    policies.refuse_streams("monitor_trace")
     source = event_source(
         policies,
         time=time,
@@ -134,17 +141,64 @@ def monitor_trace(
             "a session of Spark Connect does not tell how many cores there are: say into how many "
             "ranges the trace is cut"
         )
-    reporter = reporter_of(df.sparkSession, counts)
-    if on_error == "skip":
-        df, orders = _good_rows(df, source._replace(reporter=reporter), orders)
-    trace = _Trace(df, source._replace(on_error="stop"), orders)
-    with plain_errors():
-        passes = trace.verdict_passes(ranges, end)
-    parts = [trace.verdicts(group) for group in passes]
-    verdicts = parts[0]
-    for part in parts[1:]:
-        verdicts = verdicts.union(part)
-    return verdicts
+    source = source._replace(reporter=reporter_of(df.sparkSession, counts))
+    in_ranges, whole, reach = _divided(source, schema)
+    if in_ranges and on_error == "skip":
+        # Each range reads rows by itself, so all of them must agree on which rows are events.
+        source = source._replace(no_skipping=_NO_SKIPPING)
+    parts = []
+    if in_ranges:
+        own = source._replace(policies=policies.chosen(in_ranges), on_error="stop")
+        rows, own_orders = df, orders
+        if on_error == "skip":
+            # the task with all rows counts them if there is one
+            counting = source._replace(reporter=None) if whole else source
+            rows, own_orders = _good_rows(df, counting, orders)
+        trace = _Trace(rows, own, own_orders, reach)
+        with plain_errors():
+            passes = trace.verdict_passes(ranges, end)
+        parts = [trace.verdicts(group) for group in passes]
+    if whole:
+        own = source._replace(policies=policies.chosen(whole))
+        rows = sorted_rows(df, own, orders, with_places=True)
+        schema_of_verdicts = verdict_schema(has_messages=source.has_messages)
+        parts.append(rows.mapInArrow(OrderedRows(own, True, end, "error"), schema_of_verdicts))
+    return reduce(lambda one, other: one.union(other), parts)
+
+
+_NO_SKIPPING = "such rows cannot be skipped, as each range of the trace is read by itself"
+
+
+def _divided(
+    source: EventSource, schema: pa.Schema
+) -> tuple[list[CompiledPolicy], list[CompiledPolicy], int]:
+    """Tell the policies for which a trace can be cut from those that need it whole.
+
+    Whole are those on other time-points than all rows, those with messages, and those with streams
+    that remember rows of any age.
+
+    Args:
+        source: how rows become events.
+        schema: the selected columns.
+
+    Returns:
+        Both, and how far the streams of the first look back.
+    """
+    in_ranges: list[CompiledPolicy] = []
+    whole: list[CompiledPolicy] = []
+    furthest = 0
+    for policy in source.policies.policies:
+        own = source._replace(policies=source.policies.chosen([policy]))
+        reach: int | None = 0
+        if policy.clock is not None or policy.message is not None:
+            reach = None
+        elif own.has_streams:
+            atoms = stream_atoms(own)
+            atoms.programs(schema)
+            reach = atoms.reach(0)
+        (whole if reach is None else in_ranges).append(policy)
+        furthest = max(furthest, reach or 0)
+    return in_ranges, whole, furthest
 
 
 def _good_rows(
@@ -157,11 +211,28 @@ def _good_rows(
     return rows.mapInArrow(GoodRows(source), rows.schema), [column_named(name) for name in names]
 
 
-class _Trace:
-    """The rows of a data frame as a single trace."""
+class _Placed(NamedTuple):
+    """The rows of ranges, and what reads them."""
 
-    def __init__(self, df: DataFrame, source: EventSource, orders: Sequence[Column]) -> None:
+    rows: DataFrame
+    reader: RangeReader
+
+
+class _Trace:
+    """The rows of a data frame as a single trace.
+
+    Args:
+        df: the rows.
+        source: how rows become events.
+        orders: the columns that order the rows of one time-stamp.
+        reach: how far streams look back.
+    """
+
+    def __init__(
+        self, df: DataFrame, source: EventSource, orders: Sequence[Column], reach: int
+    ) -> None:
         self.source = source
+        self._reach = reach
         self._df = df
         self._orders = orders
         # the first selected column is that of times
@@ -208,11 +279,12 @@ class _Trace:
 
     def verdicts(self, passes: Sequence[tuple[str | None, VerdictPass]]) -> DataFrame:
         """Return the verdicts of a group of policies."""
-        events = self.placed([one.plan for _, one in passes])
-        function = RangeVerdicts(passes, self.source)
-        return events.mapInArrow(function, verdict_schema())
+        events, reader = self.placed([one.plan for _, one in passes])
+        has_messages = self.source.has_messages
+        function = RangeVerdicts(passes, reader, has_messages=has_messages)
+        return events.mapInArrow(function, verdict_schema(has_messages=has_messages))
 
-    def placed(self, plans: Sequence[Plan]) -> DataFrame:
+    def placed(self, plans: Sequence[Plan]) -> _Placed:
         """Return the rows of ranges, with the sorted rows of each range in one partition.
 
         The columns are the number of the range, a number for the place within the time-stamp, and
@@ -231,12 +303,13 @@ class _Trace:
             ),
             self.source,
         )
-        rows = rows.withColumn("range", ranges_of(first, last))
+        rows = rows.withColumn("range", ranges_of(np.maximum(first - self._reach, 0), last))
         rows = in_partitions(rows, len(first), "range")
         place = place_of(list(orders))
-        return rows.sortWithinPartitions("range", "time", *orders).select(
+        rows = rows.sortWithinPartitions("range", "time", *orders).select(
             "range", place.alias("place"), *names.values()
         )
+        return _Placed(rows, RangeReader(self.source, first))
 
     def _cuts(self, ranges: int) -> tuple[int, int, list[int]]:
         """The first and the last time-stamp, and where ranges of equally many rows begin."""
@@ -331,25 +404,25 @@ class _Kept:
     def __init__(self, trace: _Trace, plans: Sequence[Plan]) -> None:
         self._trace = trace
         self._plans = plans
-        self._rows: DataFrame | None = None
+        self._placed: _Placed | None = None
 
     def __enter__(self) -> _Kept:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._rows is not None:
-            self._rows.unpersist()
+        if self._placed is not None:
+            self._placed.rows.unpersist()
 
     def run(self, passes: Sequence[SeekingPass]) -> list[list[Finding]]:
         """Run passes over all ranges; return the findings of each."""
         from pyspark import StorageLevel
 
-        if self._rows is None:
-            self._rows = self._trace.placed(self._plans)
+        if self._placed is None:
+            self._placed = self._trace.placed(self._plans)
             if max(plan.levels for plan in self._plans) > 1:
-                self._rows.persist(StorageLevel.DISK_ONLY)
-        function = RangeFindings(passes, self._trace.source)
-        table = self._rows.mapInArrow(function, FINDINGS).toArrow()
+                self._placed.rows.persist(StorageLevel.DISK_ONLY)
+        function = RangeFindings(passes, self._placed.reader)
+        table = self._placed.rows.mapInArrow(function, FINDINGS).toArrow()
         found: list[list[Finding]] = [[] for _ in passes]
         for number, *finding in zip(*table.to_pydict().values(), strict=True):
             found[number].append(Finding(*finding))

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import TableError
-from mtlmon.spark.common.events import EventReader
-from mtlmon.spark.common.ties import NO_ORDER
+from mtlmon.spark.common.events import EventReader, row_error
+from mtlmon.spark.common.ties import NO_ORDER, TieFinder
 from mtlmon.spark.common.trace_monitors import Found
+from mtlmon.spark.common.trace_streams import TraceStreams
 from mtlmon.spark.common.verdicts import verdict_batches
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from mtlmon.cutting import SeekingPass, VerdictPass
     from mtlmon.cutting.passes import SeekingWork, VerdictWork
-    from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.common.events import Events, EventSource
 
 FINDINGS = "pass int, family int, stretch int, time bigint, offset bigint, value int"
 """The columns of findings, with their types in Spark."""
@@ -41,77 +42,100 @@ class Piece(NamedTuple):
     words: NDArray[np.uint64]
 
 
-def pieces(batches: Iterator[pa.RecordBatch], source: EventSource) -> Iterator[Piece]:
-    """Read sorted rows as events, and yield them by range.
+class RangeReader:
+    """Reads sorted rows of ranges as events; picklable.
 
     Args:
-        batches: rows with the number of the range, a number that is equal for rows without an
-            order, and the columns that the source selects.
         source: how rows become events.
-
-    Raises:
-        TableError: a row is not an event, or rows without an order are different events.
+        first: for each range, the time-stamp of its first events; rows before it are only there for
+            windows.
     """
-    names = list(source.selection.names)
-    atom_count = len(source.policies.atoms)
-    reader = EventReader(source)
-    last: _Order | None = None
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        rows = pa.RecordBatch.from_arrays(batch.columns[2:], names=names)
-        events = reader.read(rows)
-        order = _Order(
-            np.asarray(batch.column(0)),
-            np.asarray(batch.column(1)),
-            events.time_stamps,
-            events.letters.words(batch.num_rows, atom_count),
-        )
-        if last is not None:
-            _check_order(last.followed_by(order.part(slice(1))), source)
-        _check_order(order, source)
-        last = order.part(slice(-1, None))
-        starts = [0, *(np.flatnonzero(np.diff(order.ranges)) + 1).tolist(), batch.num_rows]
+
+    def __init__(self, source: EventSource, first: NDArray[np.int64]) -> None:
+        self._source = source
+        self._first = first
+
+    def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        """Yield the events of rows by range.
+
+        Args:
+            batches: rows with the number of the range, a number that is equal for rows without an
+                order, and the columns that the source selects.
+
+        Raises:
+            TableError: a row is not an event, a stream has no value on it, or rows without an order
+                are different events.
+        """
+        source = self._source
+        names = list(source.selection.names)
+        reader = EventReader(source)
+        streams = TraceStreams(source) if source.has_streams else None
+        ties = TieFinder(source.policies.columns if source.has_streams else ())
+        place = -1
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            events = reader.read(pa.RecordBatch.from_arrays(batch.columns[2:], names=names))
+            ranges = np.asarray(batch.column(0))
+            starts = np.flatnonzero(np.diff(ranges, prepend=place)).astype(np.uint32)
+            self._refuse_ties(ties, events, np.asarray(batch.column(1)), starts)
+            if streams is None:
+                yield from self._of_ranges(events, ranges)
+            else:
+                # by the number of a trace in pieces of the batch
+                places = np.concatenate([[place], ranges[starts]])
+                for piece in streams.add(events, starts):
+                    self._refuse(events, ranges, piece.refused)
+                    yield from self._of_ranges(piece.events, places[piece.traces])
+            place = int(ranges[-1])
+
+    def _of_ranges(self, events: Events, ranges: NDArray[np.integer]) -> Iterator[Piece]:
+        """Yield the events of each range, without those that are only there for windows."""
+        times, words = events.time_stamps, events.words()
+        is_wanted = times >= self._first[ranges]
+        if not is_wanted.all():
+            times, words, ranges = times[is_wanted], words[is_wanted], ranges[is_wanted]
+        if not len(times):
+            return
+        starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(times)]
         for start, stop in pairwise(starts):
-            part = slice(start, stop)
-            yield Piece(int(order.ranges[start]), order.time_stamps[part], order.words[part])
+            yield Piece(int(ranges[start]), times[start:stop], words[start:stop])
 
+    def _refuse_ties(
+        self,
+        ties: TieFinder,
+        events: Events,
+        orders: NDArray[np.int64],
+        starts: NDArray[np.uint32],
+    ) -> None:
+        """Check that events of a range with the same time-stamp and order are equal."""
+        found = ties.find(events, orders, starts)
+        if len(found):
+            raise TableError(
+                f"two rows of time-stamp {events.time_stamps[found[0]]} are different events, and "
+                f"{NO_ORDER}",
+                path=self._source.place,
+            )
 
-class _Order(NamedTuple):
-    """Events and the values that give their order; each array has an item for each event."""
+    def _refuse(
+        self,
+        events: Events,
+        ranges: NDArray[np.integer],
+        refused: Sequence[tuple[int, str]],
+    ) -> None:
+        """Raise the error of the first row on which a stream has no value.
 
-    ranges: NDArray[np.int32]
-    orders: NDArray[np.int64]
-    time_stamps: NDArray[np.int64]
-    words: NDArray[np.uint64]
-
-    def part(self, part: slice) -> _Order:
-        ranges, orders, time_stamps, words = self
-        return _Order(ranges[part], orders[part], time_stamps[part], words[part])
-
-    def followed_by(self, later: _Order) -> _Order:
-        return _Order(
-            np.concatenate([self.ranges, later.ranges]),
-            np.concatenate([self.orders, later.orders]),
-            np.concatenate([self.time_stamps, later.time_stamps]),
-            np.concatenate([self.words, later.words]),
-        )
-
-
-def _check_order(events: _Order, source: EventSource) -> None:
-    """Check that neighbours with the same range, time-stamp and order have the same letter."""
-    is_same = events.orders[1:] == events.orders[:-1]
-    for column in (events.time_stamps, events.ranges):
-        is_same &= column[1:] == column[:-1]
-    if not is_same.any():
-        return
-    wrong = np.flatnonzero(is_same & (events.words[1:] != events.words[:-1]).any(axis=1))
-    if len(wrong):
-        raise TableError(
-            f"two rows of time-stamp {events.time_stamps[wrong[0]]} are different events, and "
-            f"{NO_ORDER}",
-            path=source.place,
-        )
+        Raises:
+            TableError: there is one.
+        """
+        for row, reason in refused:
+            message = reason
+            if events.time_stamps[row] < self._first[ranges[row]]:
+                # earlier rows, which are not there, may make a difference
+                message += " without the rows before a cut; ranges=1 cuts nothing"
+            if self._source.no_skipping is not None:
+                message += f"; {self._source.no_skipping}"
+            raise row_error(self._source, events.rows, row, message)
 
 
 class RangeFindings:
@@ -119,18 +143,18 @@ class RangeFindings:
 
     Args:
         passes: the passes, of any plans with the same ranges.
-        source: how rows become events.
+        reader: reads the events of ranges.
     """
 
-    def __init__(self, passes: Sequence[SeekingPass], source: EventSource) -> None:
+    def __init__(self, passes: Sequence[SeekingPass], reader: RangeReader) -> None:
         self._passes = passes
-        self._source = source
+        self._reader = reader
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = -1
         works: list[tuple[int, SeekingWork]] = []
         findings: list[tuple[int, ...]] = []
-        for piece in pieces(batches, self._source):
+        for piece in self._reader.pieces(batches):
             if piece.place != place:
                 findings += _found(works)
                 place = piece.place
@@ -150,31 +174,43 @@ class RangeVerdicts:
 
     Args:
         passes: the name and the pass of each policy; all have the same ranges.
-        source: how rows become events.
+        reader: reads the events of ranges.
+        has_messages: whether verdicts have a column of messages, which is null.
     """
 
     def __init__(
-        self, passes: Sequence[tuple[str | None, VerdictPass]], source: EventSource
+        self,
+        passes: Sequence[tuple[str | None, VerdictPass]],
+        reader: RangeReader,
+        *,
+        has_messages: bool = False,
     ) -> None:
         self._passes = passes
-        self._source = source
+        self._reader = reader
+        self._has_messages = has_messages
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = -1
         works: list[tuple[str | None, VerdictWork]] = []
-        for piece in pieces(batches, self._source):
+        for piece in self._reader.pieces(batches):
             if piece.place != place:
                 for name, work in works:
                     work.finish()
-                    yield from _taken(name, work)
+                    yield from self._taken(name, work)
                 place = piece.place
                 works = [(name, one.work(place)) for name, one in self._passes]
             for name, work in works:
                 work.feed(piece.time_stamps, piece.words)
-                yield from _taken(name, work)
+                yield from self._taken(name, work)
         for name, work in works:
             work.finish()
-            yield from _taken(name, work)
+            yield from self._taken(name, work)
+
+    def _taken(self, name: str | None, work: VerdictWork) -> Iterator[pa.RecordBatch]:
+        for records in work.take():
+            if len(records):
+                found = Found(name, records.tobytes(), None)
+                yield from verdict_batches(found, {}, has_messages=self._has_messages)
 
 
 def _found(works: Sequence[tuple[int, SeekingWork]]) -> list[tuple[int, ...]]:
@@ -184,9 +220,3 @@ def _found(works: Sequence[tuple[int, SeekingWork]]) -> list[tuple[int, ...]]:
         work.finish()
         findings += [(number, *finding) for finding in work.findings]
     return findings
-
-
-def _taken(name: str | None, work: VerdictWork) -> Iterator[pa.RecordBatch]:
-    for records in work.take():
-        if len(records):
-            yield from verdict_batches(Found(name, records.tobytes(), None), {})

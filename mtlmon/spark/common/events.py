@@ -13,7 +13,7 @@ from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import parse_predicate
 from mtlmon.support.atom_names import listed
 from mtlmon.support.option_names import SPARK
-from mtlmon.tables.columns.letters import LetterReader, environment_of
+from mtlmon.tables.columns.letters import LetterReader, Letters, environment_of
 from mtlmon.tables.columns.times import Times
 from mtlmon.tables.columns.usable import RowCheck
 from mtlmon.tables.columns.wanted import Selection
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
     from mtlmon.support.option_names import OptionNames
-    from mtlmon.tables.columns.letters import Letters
 
 OnError: TypeAlias = Literal["stop", "skip"]
 """What to do with rows that are not events: raise an error for the first, or skip them."""
@@ -191,12 +190,12 @@ def sources_of(source: EventSource, partitions: Partitions) -> list[EventSource]
         no_skipping = no_skipping or _NO_SKIPPING
     return [
         source._replace(
-            policies=policies._replace(
-                policies=tuple(
+            policies=policies.chosen(
+                [
                     policy
                     for policy, own in zip(policies.policies, partitions.of_policies, strict=True)
                     if own == number
-                )
+                ]
             ),
             keys=columns,
             counts_skipped=number == 0,
@@ -284,6 +283,11 @@ class Events(NamedTuple):
     def words(self) -> NDArray[np.uint64]:
         """Return the atoms as words of bits, with a row for each event."""
         return self.letters.words(len(self.time_stamps), len(self.atoms))
+
+    def own_words(self) -> NDArray[np.uint64]:
+        """Return the atoms that depend on no other row, as `words` does."""
+        own = Letters(self.letters.names, self.letters.booleans)
+        return own.words(len(self.time_stamps), len(self.atoms))
 
 
 class RefusedRows:

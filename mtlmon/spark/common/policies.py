@@ -23,6 +23,8 @@ from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.policy import Policy, Predicate
     from mtlmon.policy.messages import Message
     from mtlmon.policy.predicates.time_points import When
@@ -170,6 +172,10 @@ class Policies(NamedTuple):
         """Whether anything is computed from several rows, or only for messages."""
         has_points = self.has_ticks or self.has_waiting
         return has_points or any(self.wanted.values()) or any(self.shown.values())
+
+    def chosen(self, policies: Sequence[CompiledPolicy]) -> Policies:
+        """Return the same with some of the policies only, and all atoms."""
+        return self._replace(policies=tuple(policies))
 
     def refuse_streams(self, function: str) -> None:
         """Refuse what depends on other rows, for a function that cannot evaluate it.
@@ -385,7 +391,7 @@ def _refuse_keys(file: PolicyFile) -> None:
             "monitor_stream support"
         )
     for policy in file.policies:
-        if policy.key is not None:
+        if policy.key:
             raise MtlmonError(
                 f"the policy {policy.name!r} has a key of its own, which only mtlmon.spark.monitor "
                 "and monitor_stream support"

@@ -62,8 +62,8 @@ class TieFinder:
         group_of_last = int(np.count_nonzero(begins))
         groups = found
         if not begins.all():
-            words = events.words()
-            first = words[:1] if before is None else before[0].words()[-1:]
+            words = events.own_words()
+            first = words[:1] if before is None else before[0].own_words()[-1:]
             differs = (words != np.concatenate([first, words[:-1]])).any(axis=1)
             for name in self._columns:
                 column = events.rows.column(name)
