@@ -2,6 +2,8 @@
 
 A time-point can be left out for a formula that is *empty*, so that no valuation fulfils it there,
 and *inert*, so that no operator remembers anything of it. Both are checked on the text alone.
+Time-points have numbers, so that a gap is seen where one matters: for PREVIOUS and NEXT, and for a
+left side of SINCE or UNTIL that is empty itself, and ends there.
 """
 
 from __future__ import annotations
@@ -14,17 +16,19 @@ from mtlmon.relational.normal import normal_form
 from mtlmon.syntax import operators as ops
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["asks_for_marks"]
+__all__ = ["asks_for_marks", "compares_numbers"]
 
 _UNARY = (ops.ONCE, ops.EVENTUALLY, ops.PREVIOUS, ops.NEXT)
 
 
-def asks_for_marks(formula: Formula, built_in: Collection[str]) -> list[Formula]:
+def asks_for_marks(
+    formula: Formula, built_in: Collection[str], is_alone: Callable[[Formula], bool]
+) -> list[Formula]:
     """Return the parts because of which a policy has to get every time-point.
 
     If there are none, time-points without rows can be left out: nothing is answered there, and
@@ -33,11 +37,29 @@ def asks_for_marks(formula: Formula, built_in: Collection[str]) -> list[Formula]
     Args:
         formula: the formula in normal form.
         built_in: the names of the atoms that have a row at each time-point.
+        is_alone: whether a formula binds its free variables.
     """
     found = [] if _is_empty(formula, built_in) else [formula]
-    found += _remembering(formula, built_in)
+    found += _remembering(formula, built_in, is_alone)
     unique: dict[int, Formula] = {id(one): one for one in found}
     return list(unique.values())
+
+
+def compares_numbers(formula: Formula, built_in: Collection[str]) -> bool:
+    """Whether gaps between time-points matter for a formula that asks for no marks.
+
+    Args:
+        formula: the formula in normal form.
+        built_in: the names of the atoms that have a row at each time-point.
+    """
+    return any(
+        node.operator in (ops.PREVIOUS, ops.NEXT)
+        or (
+            node.operator in (ops.SINCE, ops.UNTIL)
+            and not all(_lasts(one, built_in) for one in conjuncts(node.operands[0]))
+        )
+        for node in _parts(formula)
+    )
 
 
 def _is_empty(formula: Formula, built_in: Collection[str]) -> bool:
@@ -70,33 +92,39 @@ def _has_no_groups(node: Formula, aggregate: Expression, built_in: Collection[st
     return _is_empty(normal_form(node.operands[number]), built_in)
 
 
-def _remembering(formula: Formula, built_in: Collection[str]) -> Iterator[Formula]:
-    """Yield the temporal subformulas that remember something of a time-point without rows."""
+def _parts(formula: Formula) -> Iterator[Formula]:
+    """Yield all subformulas; those of HISTORICALLY and ALWAYS of the negated operand."""
     stack = [formula]
     while stack:
         node = stack.pop()
+        yield node
+        if node.operator in (ops.HISTORICALLY, ops.ALWAYS):
+            # NOT of ONCE or EVENTUALLY of the negation
+            stack.append(normal_form(node.operands[0], negated=True))
+        elif node.operator is ops.COMPARISON:
+            stack += (normal_form(one) for one in reversed(node.operands))
+        else:
+            stack += reversed(node.operands)
+
+
+def _remembering(
+    formula: Formula, built_in: Collection[str], is_alone: Callable[[Formula], bool]
+) -> Iterator[Formula]:
+    """Yield the temporal subformulas that remember something of a time-point without rows."""
+    for node in _parts(formula):
         operator = node.operator
         if operator in (ops.HISTORICALLY, ops.ALWAYS):
-            # NOT of ONCE or EVENTUALLY of the negation
-            (operand,) = node.operands
-            negation = normal_form(operand, negated=True)
-            if not _is_empty(negation, built_in):
+            if not _is_empty(normal_form(node.operands[0], negated=True), built_in):
                 yield node
-            stack.append(negation)
-            continue
-        if operator in _UNARY:
+        elif operator in _UNARY:
             if not _is_empty(node.operands[0], built_in):
                 yield node
         elif operator in (ops.SINCE, ops.UNTIL):
             left, right = node.operands
             if not _is_empty(right, built_in) or not all(
-                _lasts(one, built_in) for one in conjuncts(left)
+                _lasts(one, built_in) or _ends(one, built_in, is_alone) for one in conjuncts(left)
             ):
                 yield node
-        if operator is ops.COMPARISON:
-            stack += (normal_form(one) for one in reversed(node.operands))
-        else:
-            stack += reversed(node.operands)
 
 
 def _lasts(part: Formula, built_in: Collection[str]) -> bool:
@@ -109,3 +137,16 @@ def _lasts(part: Formula, built_in: Collection[str]) -> bool:
         # time does not change it
         return True
     return negated and _is_empty(inner, built_in)
+
+
+def _ends(part: Formula, built_in: Collection[str], is_alone: Callable[[Formula], bool]) -> bool:
+    """Whether a conjunct of a left side ends everything at a time-point without rows.
+
+    The engine notices that such a conjunct has no rows by the number of the next time-point, if it
+    follows its rows, and not those of its negation.
+    """
+    return (
+        _is_empty(part, built_in)
+        and is_alone(part)
+        and not is_alone(normal_form(part, negated=True))
+    )

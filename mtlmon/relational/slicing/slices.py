@@ -32,6 +32,7 @@ from mtlmon.errors import LimitError
 from mtlmon.policy.first_order.terms import terms_of
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.atoms import is_built_in
+from mtlmon.relational.binding import BindingAnalysis, Unbound
 from mtlmon.relational.closed import looks_ahead_without_bound
 from mtlmon.relational.preparation import (
     opened_policy,
@@ -39,10 +40,11 @@ from mtlmon.relational.preparation import (
     readable,
     value_of_constant,
 )
-from mtlmon.relational.programs import kinds_of_variables
-from mtlmon.relational.slicing.marks import asks_for_marks
+from mtlmon.relational.programs import is_mixed, kinds_of_variables
+from mtlmon.relational.slicing.marks import asks_for_marks, compares_numbers
 from mtlmon.relational.slicing.shares import Load, best_shares
 from mtlmon.relational.slicing.statistics import Statistics
+from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.report import shorten, visible
@@ -136,6 +138,8 @@ class PolicySlices(NamedTuple):
         atoms: the occurrences of atoms in its formula.
         marks: the parts of the formula, as text, because of which each slice gets all time-points;
             if there are none, those without rows for a slice can be left out.
+        compares_numbers: whether it matters where time-points have been left out, so that they
+            need their numbers.
         remark: why the policy runs in one slice, or None.
     """
 
@@ -149,6 +153,7 @@ class PolicySlices(NamedTuple):
     home: int
     atoms: tuple[AtomMatch, ...]
     marks: tuple[str, ...]
+    compares_numbers: bool
     remark: str | None
 
     def grid_numbers(self, atom: AtomMatch, heavy: int = 0) -> list[int]:
@@ -240,6 +245,11 @@ class Slicing(NamedTuple):
         """Whether all slices get all time-points."""
         return any(one.marks for one in self.policies)
 
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether time-points need their numbers where some are left out."""
+        return any(one.compares_numbers for one in self.policies)
+
 
 def require_slices(count: int) -> None:
     """Raise LimitError if there cannot be so many slices."""
@@ -311,7 +321,8 @@ class _Slicer:
         self, number: int, prepared: Prepared, given: Sequence[str] | None
     ) -> tuple[PolicySlices, Prepared]:
         """Plan the slices of a policy, with given exposed variables or any."""
-        marks = asks_for_marks(prepared.formula, self.built_in)
+        marks = asks_for_marks(prepared.formula, self.built_in, self.is_alone)
+        compares = compares_numbers(prepared.formula, self.built_in)
         opened = prepared.formula
         hidden: tuple[str, ...] = ()
         if prepared.names or not looks_ahead_without_bound(opened):
@@ -354,12 +365,24 @@ class _Slicer:
                 0 if names else number % self.count,
                 self.matches(atoms, names),
                 tuple(shorten(visible(readable(one)), _SHOWN) for one in marks),
+                compares,
                 None if names else self.remark(prepared, atoms),
             ),
             prepared,
         )
 
     # Variables
+
+    def is_alone(self, formula: Formula) -> bool:
+        """Whether a formula binds its free variables."""
+        mixed = {
+            id(node)
+            for node in postorder(formula)
+            if node.operator is ops.COMPARISON and is_mixed(node, self.kinds, self.environment)
+        }
+        binding = BindingAnalysis({}, mixed)
+        found = run(binding.evaluated(formula, frozenset()))
+        return not isinstance(found, Unbound) and binding.free(formula) <= found
 
     def is_of_log(self, node: Formula) -> bool:
         """Whether a formula is an atom whose rows the log has."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
-from mtlmon.relational.atoms import formulas_of, is_first_order, refuse_traces
+from mtlmon.relational.atoms import is_first_order, refuse_traces
 from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
 from mtlmon.spark.common.atom_rows import (
     ATOM,
@@ -31,8 +31,6 @@ from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SlicedRows, SliceSource
 from mtlmon.spark.session import cores_of
 from mtlmon.support.atom_names import listed
-from mtlmon.syntax import operators as ops
-from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -155,7 +153,7 @@ def monitor_relations(
     reporter = reporter_of(df.sparkSession, counts)
     source = source._replace(source=source.source._replace(reporter=reporter))
     columns = source.columns()
-    atom_rows = AtomRows(source, has_marks=needs_marks(slicing, file))
+    atom_rows = AtomRows(source, has_marks=needs_marks(slicing))
     given = rows.mapInArrow(atom_rows, spark_schema(columns.schema))
     placed = given.select(
         F.explode(slices_of_rows(slicing, columns)).alias(SLICE),
@@ -192,18 +190,12 @@ def slice_count(spark: SparkSession, slices: int | None) -> int:
     return slices
 
 
-def needs_marks(slicing: Slicing, file: PolicyFile) -> bool:
+def needs_marks(slicing: Slicing) -> bool:
     """Whether all slices get all time-points.
 
-    PREVIOUS and NEXT look at neighbouring time-points, so they need all of them.
+    Time-points have no numbers in Spark, so PREVIOUS, for one, needs all of them.
     """
-    if slicing.needs_marks:
-        return True
-    return any(
-        node.operator in (ops.PREVIOUS, ops.NEXT)
-        for formula in formulas_of(file)
-        for node in postorder(formula)
-    )
+    return slicing.needs_marks or slicing.needs_numbers
 
 
 def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing) -> DataFrame:

@@ -87,7 +87,7 @@ def monitor_relation_stream(
     reporter = reporter_of(df.sparkSession, counts, is_stream=True)
     source = source._replace(source=source.source._replace(reporter=reporter))
     columns = source.columns()
-    atom_rows = AtomRows(source, has_marks=needs_marks(slicing, file))
+    atom_rows = AtomRows(source, has_marks=needs_marks(slicing))
     given = rows.mapInArrow(atom_rows, spark_schema(columns.schema))
     placed = given.select(
         F.posexplode(slices_of_rows(slicing, columns)).alias("place", SLICE),

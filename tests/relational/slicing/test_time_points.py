@@ -258,6 +258,26 @@ def test_previous_and_next_compare_numbers() -> None:
     assert not any(plan_slices(file, analyse(file), 4).whole())
 
 
+def test_a_left_side_ends_where_a_slice_has_no_rows() -> None:
+    text = (
+        DECLARED
+        + """
+    find a: p(x) AND (p(x) SINCE q(x, _))
+    find b: q(x, _) AND (p(x) UNTIL[0,9] q(x, x))
+    find c: p(x) AND ((p(x) AND NOT q(x, x)) SINCE[0,5] q(y, x))
+    find d: p(x) AND ONCE[0,4] EXISTS y. (q(x, y) AND (p(y) SINCE q(y, z)))
+    """
+    )
+    file = parse_policies(text)
+    assert not any(plan_slices(file, analyse(file), 4).whole())
+    generator = Generator(3)
+    points: Points = [(k // 4, generator.database(0.9)) for k in range(120)]
+    for sizes in ([], [1] * 120, [7] * 20):
+        case = Case(text, points, sizes, (200, True), False, frozenset({3, 9}))
+        assert sum(map(len, Run(case, None).found)) > 40
+        same(case, 4)
+
+
 def test_which_slices_get_all_time_points() -> None:
     def whole(*policies: str, holding: bool = False) -> list[bool]:
         file = parse_policies(DECLARED + "\n".join(policies))
